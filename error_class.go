@@ -141,6 +141,9 @@ type marks struct {
 	outcome Outcome
 	// inPart is set if a branch of a joined error has no mark: that branch may have had an effect.
 	inPart bool
+	// failure is the refusal that the outcome Failed stands for. Those of errors below a mark are
+	// an inner call's.
+	failure *Failure
 }
 
 func marksOf(err error) marks {
@@ -152,7 +155,7 @@ func marksOf(err error) marks {
 	case *nothingDone:
 		return marks{outcome: NotDone}
 	case *Failure:
-		return marks{outcome: Failed}
+		return marks{outcome: Failed, failure: e}
 	case interface{ Unwrap() error }:
 		return marksOf(e.Unwrap())
 	case interface{ Unwrap() []error }:
@@ -173,7 +176,7 @@ func marksOfAll(branches []error) (all marks) {
 			all.inPart = true
 		}
 		if all.outcome != Failed && m.outcome != 0 {
-			all.outcome = m.outcome
+			all.outcome, all.failure = m.outcome, m.failure
 		}
 	}
 	return all
@@ -208,8 +211,11 @@ func (e *settledError) Unwrap() error { return e.err }
 
 // failureOf returns the failure in err, or makes one of err.
 func failureOf(err error) *Failure {
-	var f *Failure
-	if errors.As(err, &f) {
+	m := marksOf(err)
+	if m.failure != nil {
+		return m.failure
+	}
+	if f := (*Failure)(nil); m.outcome == 0 && errors.As(err, &f) {
 		return f
 	}
 	return &Failure{Code: "failed", Message: err.Error(), cause: err}

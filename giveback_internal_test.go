@@ -15,8 +15,9 @@ var errAway = errors.New("away")
 func (awayStore) Acquire(context.Context, AcquireRequest) (Acquired, error) {
 	return Acquired{}, errAway
 }
+
 func (awayStore) Lookup(ctx context.Context, k StoreKey) (Record, error) {
-	time.Sleep(time.Second) // the server takes its time to fail
+	<-time.After(time.Second) // the server takes its time to fail
 	return Record{}, errAway
 }
 

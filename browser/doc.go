@@ -1,5 +1,5 @@
-// Package browser has the script for pages: one idempotency key per action, kept until the action
-// has its answer, retries with it, and forms that are sent once. It is an ES module without
+// Package browser has the script for pages. It makes one idempotency key per action, keeps it until
+// the action has its answer, retries with it, and sends forms once. It is an ES module without
 // dependencies; docs/browser.md says what it does, and retrysafe.d.ts has its types.
 //
 //	mux.Handle("GET /static/retrysafe.js", browser.Handler())

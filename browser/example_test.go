@@ -17,8 +17,8 @@ enhance(document.forms[0]);
 </script>
 `))
 
-// A service serves the script with its own pages. The address changes with the script, so that
-// browsers keep it for a year.
+// A service serves the script with its own pages. The address changes with the script, so browsers
+// cache it for a year.
 func Example() {
 	mux := http.NewServeMux()
 	mux.Handle("GET /static/retrysafe.js", browser.Handler())

@@ -1,14 +1,15 @@
-// retrysafe in the browser: one idempotency key per action, kept until it has its answer (docs/browser.md). Licence: Apache-2.0.
+// retrysafe in the browser: one idempotency key per action, kept until it has its answer
+// (docs/browser.md). Licence: Apache-2.0.
 
-const DONE = ["already-done", "answer-not-kept", "resolved-failed"]; // there will be no other answer
-const FINAL = ["outcome-unknown", "principal-changed", "time-refused", "body-incomplete"]; // of an earlier try they say nothing
+const DONE = ["already-done", "answer-not-kept", "resolved-failed"]; // there is no other answer
+const FINAL = ["outcome-unknown", "principal-changed", "time-refused", "body-incomplete"]; // they say nothing about earlier tries
 const BUSY = ["in-progress", "attempt-failed", "lease-lost"];
 const PASSING = [408, 425, 429, 502, 503, 504];
 const NOT_RUN = [401, 403, 407, 409, 421, 423]; // this request did nothing; an earlier try may have
-const [ENDED, AGAIN, OPEN] = [0, 1, 2]; // the key has its answer; ask again; leave it to the next press
+const [ENDED, AGAIN, OPEN] = [0, 1, 2]; // the key has its answer; retry; leave it to the next press
 
-const memory = new Map(); // for pages that may store nothing
-const live = new Map(); // what is under way in this page, or has just ended
+const memory = new Map(); // for pages that cannot store
+const live = new Map(); // running in this page, or just ended
 
 function store(use) {
   try {
@@ -29,10 +30,10 @@ export const newKey = () => hex(crypto.getRandomValues(new Uint8Array(16)).buffe
 /** Whether an action was sent in this tab and has no answer yet. */
 export const pending = (action, scope = "") => slots(slot(action, scope)).some((name) => kept(name));
 
-/** Gives up the keys of an action: the next press is a new action, and may do it a second time. */
+/** Forgets the keys of an action: the next press is a new action, and may do it a second time. */
 export const forget = (action, scope = "") => clear(slot(action, scope));
 
-/** Gives up the keys of all actions, for a logout. */
+/** Forgets the keys of all actions, for a logout. */
 export function forgetAll() {
   age++;
   clear(slot());
@@ -47,7 +48,8 @@ function clear(start) {
   }
 }
 
-// digest tells requests apart. Plain http has no crypto.subtle; there a weak sum does, since the server compares as well.
+// digest tells requests apart. Plain http has no crypto.subtle; a weak sum is enough, since the
+// server compares too.
 async function digest(parts) {
   const bytes = await new Blob(parts.flatMap((part) => [part, "\0"])).arrayBuffer();
   if (crypto.subtle) return hex(await crypto.subtle.digest("SHA-256", bytes));
@@ -59,7 +61,7 @@ async function digest(parts) {
   return `${a}.${b}.${bytes.byteLength}`;
 }
 
-// The boundary of a form is new each time, so its fields count and not its bytes.
+// The boundary of a form is new each time, so compare its fields, not its bytes.
 const content = (body, bytes) =>
   body instanceof FormData ? [...body].flatMap(([name, v]) => (v instanceof File ? [name, v.name, v.type, `${v.size}`, v] : [name, v])) : [bytes ?? ""];
 
@@ -68,7 +70,7 @@ function field(key) {
   return /[^\w.:-]/.test(key) ? `"${key.replace(/["\\]/g, "\\$&")}"` : key;
 }
 
-/** Sends an action, and again with the same key until it is answered; more in retrysafe.d.ts. */
+/** Sends an action, and retries with the same key until it is answered; see retrysafe.d.ts. */
 export async function fetchOnce(action, url, init = {}, opts = {}) {
   const { signal, ...rest } = init;
   const req = new Request(url, { method: "POST", ...rest });
@@ -105,7 +107,7 @@ async function tries(req, bytes, signal, { max = 4, total = 60000, minWait = 300
       let verdict = AGAIN;
       try {
         res = await fetch(new Request(req, { body: bytes, signal: stop.signal }));
-        await res.clone().arrayBuffer(); // half an answer is none
+        await res.clone().arrayBuffer(); // half an answer is no answer
         verdict = await judge(res);
       } catch (e) {
         [res, error] = [undefined, e];
@@ -131,7 +133,7 @@ async function tries(req, bytes, signal, { max = 4, total = 60000, minWait = 300
   }
 }
 
-// until waits for an event, or for the end of all tries.
+// until waits for an event, or for the end of the tries.
 const until = (signal, start) =>
   new Promise((go) => {
     if (signal.aborted) go();
@@ -139,7 +141,7 @@ const until = (signal, start) =>
     start(go);
   });
 
-// judge says what an answer means for the key.
+// judge returns what an answer means for the key.
 async function judge(res) {
   const { status, headers } = res;
   if (res.ok || res.type === "opaqueredirect") return ENDED;
@@ -151,10 +153,10 @@ async function judge(res) {
   if (DONE.includes(code) || error_code === 202) return ENDED;
   if (FINAL.includes(code)) return OPEN;
   if (PASSING.includes(status) || (status === 409 && (BUSY.includes(code) || headers.has("Retry-After")))) return AGAIN;
-  return status >= 500 || NOT_RUN.includes(status) || res.redirected ? OPEN : ENDED; // a redirect answers; what it leads to does not
+  return status >= 500 || NOT_RUN.includes(status) || res.redirected ? OPEN : ENDED; // a redirect is the answer; its target is not
 }
 
-// retryAfter is in milliseconds. Other origins have to expose the header.
+// retryAfter returns milliseconds. Other origins must expose the header.
 function retryAfter(res) {
   const after = res?.headers.get("Retry-After");
   if (/^\d+$/.test(after)) return after * 1000;
@@ -166,7 +168,7 @@ function retryAfter(res) {
  */
 export function enhance(form, opts = {}) {
   const texts = { busy: "Sending…", failed: "That did not work. Please try again.", ...opts.texts };
-  const status = opts.status ?? document.createElement("output"); // a live region; not in the form, which is busy
+  const status = opts.status ?? document.createElement("output"); // a live region, not in the form, which is busy
   if (!opts.status) form.after(status);
   let [busy, passing, focused, disabled, timer] = [false, false, null, []];
 
@@ -179,15 +181,15 @@ export function enhance(form, opts = {}) {
     busy = true;
     form.setAttribute("aria-busy", "true");
     status.textContent = texts.busy;
-    setTimeout(() => { // the form was read by now: the value of a disabled button is not sent
+    setTimeout(() => { // the form has been read: a disabled button's value is not sent
       if (!busy) return;
-      if (event.defaultPrevented && !own) return release(); // somebody has found a mistake in it
+      if (event.defaultPrevented && !own) return release(); // another listener refused it
       focused ??= document.activeElement;
       disabled = [...new Set([...form.elements, event.submitter])].filter((e) => /^(submit|image)$/.test(e?.type) && !e.disabled);
       able(false);
     });
     clearTimeout(timer);
-    timer = setTimeout(release, opts.giveBack ?? 30000); // an answer that is a file leaves the page as it is
+    timer = setTimeout(release, opts.giveBack ?? 30000); // a file as the answer leaves the page open
   }
 
   const able = (yes) => disabled.forEach((e) => (e.disabled = !yes));
@@ -213,7 +215,7 @@ export function enhance(form, opts = {}) {
       able(true);
       passing = true;
       form.requestSubmit(submitter);
-      if (passing) release(); // the browser has found a mistake in it
+      if (passing) release(); // the browser has refused it
     } catch (error) {
       release(texts.failed);
       opts.onError?.(error);

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Script is retrysafe.js. Leave it as it is: Handler has its digest.
+// Script is retrysafe.js. Do not change it: Handler uses its digest.
 //
 //go:embed retrysafe.js
 var Script []byte
 
-// Types is retrysafe.d.ts, for those who copy the script into a build of their own.
+// Types is retrysafe.d.ts, for those who copy the script into their own build.
 //
 //go:embed retrysafe.d.ts
 var Types []byte
@@ -26,19 +26,21 @@ var version = func() string {
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }()
 
-// URL is where a page asks for the script that [Handler] serves at path: with the version, so that
-// it is fetched once and kept for a year, and again when it has changed.
+// URL returns the address at which a page requests the script that [Handler] serves at path. It
+// includes the version, so that the script is fetched once and cached for a year, and fetched again
+// when it has changed.
 func URL(path string) string { return path + "?v=" + version }
 
-// Integrity is the value of the attribute integrity, with which a browser refuses any other script.
+// Integrity returns the value of the attribute integrity, with which a browser refuses any other
+// script.
 func Integrity() string {
 	sum := sha512.Sum384(Script)
 	return "sha384-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Handler serves the script to GET and HEAD, under any path. Under the address of [URL] it may be
-// kept for a year, by shared caches too; under any other a browser asks each time, and is told 304
-// as long as nothing has changed.
+// Handler serves the script to GET and HEAD, under any path. At the address of [URL] it may be
+// cached for a year, also by shared caches. At any other address a browser asks each time, and gets
+// 304 as long as the script has not changed.
 func Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -17,7 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// mostBytes is what the script may weigh on its way.
+// mostBytes is the largest size of the compressed script.
 const mostBytes = 4096
 
 func TestScriptIsSmall(t *testing.T) {
@@ -32,7 +32,7 @@ func TestScriptIsSmall(t *testing.T) {
 	assert.True(t, packed.Len() <= mostBytes, "retrysafe.js has %d bytes packed, at most %d; shorten it", packed.Len(), mostBytes)
 }
 
-// exported are the names that match, in order.
+// exported returns the names that match, sorted.
 func exported(text []byte, pattern string) (names []string) {
 	for _, m := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
 		names = append(names, string(m[1]))
@@ -41,8 +41,8 @@ func exported(text []byte, pattern string) (names []string) {
 	return names
 }
 
-// TestTypesNameEveryExport: what the script exports and what its types declare are the same, with
-// the same number of parameters.
+// TestTypesNameEveryExport tests that the types declare what the script exports, with the same
+// number of parameters.
 func TestTypesNameEveryExport(t *testing.T) {
 	t.Parallel()
 	inScript := exported(browser.Script, `(?m)^export (?:async )?(?:function|const|class|let) (\w+)`)

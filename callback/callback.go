@@ -23,7 +23,7 @@ type Callback struct {
 	digest  bool
 }
 
-// New returns a callback. It panics on options that [Options.Validate] refuses.
+// New returns a callback. It panics if [Options.Validate] returns an error.
 func New(e *retrysafe.Engine, o *Options) *Callback {
 	if e == nil {
 		panic("callback: New needs an engine; retrysafe.New makes one")
@@ -43,8 +43,8 @@ func New(e *retrysafe.Engine, o *Options) *Callback {
 	return c
 }
 
-// Handler runs next once for each event. POST only: anything else is told 405. Next can read the
-// body again.
+// Handler returns a handler that runs next once for each event. It accepts POST only, and answers
+// any other method with 405. next can read the body again.
 func (c *Callback) Handler(next http.Handler) http.Handler {
 	guarded := c.guard.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -54,7 +54,7 @@ func (c *Callback) Handler(next http.Handler) http.Handler {
 			return
 		}
 		rc := http.NewResponseController(w)
-		// a writer that cannot has no connection that could be slow
+		// a ResponseWriter without read deadlines has no connection that could be slow
 		_ = rc.SetReadDeadline(time.Now().Add(c.time))
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, c.limit))
 		if err != nil {

@@ -20,12 +20,12 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// shop takes notifications; its answers can be changed.
+// shop receives notifications; a test can change its answers.
 type shop struct {
 	http.Handler
 	runs   atomic.Int64
 	status atomic.Int64
-	begun  chan struct{} // if set, the handler says that it runs,
+	begun  chan struct{} // if set, the handler signals that it runs,
 	stay   chan struct{} // and waits for this
 }
 
@@ -73,8 +73,8 @@ func code(w *httptest.ResponseRecorder) string {
 	return p.Code
 }
 
-// TestOnce: of many notifications of one event one runs, and its repeats hear the words for which
-// the provider stops.
+// TestOnce tests that one of many notifications of an event runs, and that its duplicates get the
+// answer with which the provider stops.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, func(o *callback.Options) { o.Policy.Wait = 10 * time.Second })
@@ -97,7 +97,7 @@ func TestOnce(t *testing.T) {
 	assert.Equal(t, s.runs.Load(), int64(2), "runs")
 }
 
-// TestInProgress: while the first one runs the provider is told to come again.
+// TestInProgress tests that the provider is asked to retry while the first notification runs.
 func TestInProgress(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, nil)
@@ -114,22 +114,23 @@ func TestInProgress(t *testing.T) {
 	assert.Equal(t, s.runs.Load(), int64(1), "runs")
 }
 
-// TestFailures: what a failed handler does to its event, under each policy.
+// TestFailures tests what a failed handler means for its event, under each policy.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		on     retrysafe.OnDoubt
 		status int64
-		again  string // what the provider's next try hears
+		again  string // the answer to the provider's next try
 		runs   int64
 	}{
 		{retrysafe.Reexecute, 500, `first {"id":1}`, 2},
-		{retrysafe.Refuse, 500, "outcome-unknown", 1}, // the provider goes on, and people see it
+		// the provider retries, and the operator sees the doubt
+		{retrysafe.Refuse, 500, "outcome-unknown", 1},
 		{retrysafe.Refuse, 503, "outcome-unknown", 1},
 		{retrysafe.Refuse, 403, `first {"id":1}`, 2},
 		{retrysafe.Reexecute, 422, `first {"id":1}`, 1},
 		{retrysafe.Refuse, 422, `first {"id":1}`, 1},
-		{retrysafe.Refuse, 429, `first {"id":1}`, 2}, // not taken
+		{retrysafe.Refuse, 429, `first {"id":1}`, 2}, // not handled
 		{retrysafe.Refuse, 204, "success", 1},
 		{retrysafe.Refuse, 302, "success", 1},
 	} {
@@ -153,7 +154,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestVerifiedFirst: who cannot sign uses up no id, and is told nothing.
+// TestVerifiedFirst tests that a caller that cannot sign uses up no id, and learns nothing.
 func TestVerifiedFirst(t *testing.T) {
 	t.Parallel()
 	var told atomic.Int64
@@ -188,7 +189,7 @@ func TestVerifiedFirst(t *testing.T) {
 	assert.Equal(t, s.runs.Load(), int64(1), "runs")
 }
 
-// TestProvidersApart: one id of two providers is two events.
+// TestProvidersApart tests that one id of two providers is two events.
 func TestProvidersApart(t *testing.T) {
 	t.Parallel()
 	e := retrysafe.New(memstore.New(nil), nil)
@@ -206,7 +207,7 @@ func TestProvidersApart(t *testing.T) {
 	assert.Equal(t, runs, 2, "runs")
 }
 
-// TestBody: without an id in a signed place the bytes are the event.
+// TestBody tests that the bytes are the event if no signed place has an id.
 func TestBody(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, func(o *callback.Options) { o.ID = callback.Body })
@@ -219,7 +220,7 @@ func TestBody(t *testing.T) {
 	}
 }
 
-// TestOutcomes: a handler that says what became of an event has the last word.
+// TestOutcomes tests that the Idempotency-Outcome of a handler takes precedence.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	for outcome, runs := range map[string]int{"executed": 1, "not-executed": 2} {
@@ -240,7 +241,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestSlowBody: a notification that drips in ends, and runs nothing.
+// TestSlowBody tests that a notification that arrives too slowly is ended, and runs nothing.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, func(o *callback.Options) { o.BodyTime = 50 * time.Millisecond })

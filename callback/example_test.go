@@ -19,12 +19,12 @@ func quiet() *retrysafe.Engine {
 	return retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 bytes or more"), Logger: slog.New(slog.DiscardHandler)})
 }
 
-// An event of Stripe that is sent three times, since its answers were lost.
+// An event of Stripe that is sent three times, because its answers were lost.
 func ExampleNew() {
 	const secret = "whsec_of_the_endpoint"
 	c := callback.New(quiet(), &callback.Options{
 		Provider: "stripe", ID: "/id", Verify: callback.Stripe(secret),
-		// the work is one DoTx in a real shop
+		// in a real shop the work is one DoTx
 		Policy: retrysafe.Policy{OnDoubt: retrysafe.Reexecute},
 	})
 	h := c.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { fmt.Println("the order is paid") }))
@@ -45,11 +45,11 @@ func ExampleNew() {
 	// 200 repeat: true
 }
 
-// A notification of Alipay, which stops when it hears success.
+// A notification of Alipay, which stops when it gets "success".
 func ExampleAlipay() {
 	key := rsaKeys()[0]
 	c := callback.New(quiet(), &callback.Options{
-		// ParsePublicKey reads the key that Alipay shows
+		// ParsePublicKey parses the key that Alipay shows
 		Provider: "alipay", ID: "notify_id", Verify: callback.Alipay(&key.PublicKey),
 		Success: httpidem.StaticAnswer{ContentType: "text/plain", Body: []byte("success")},
 		Policy:  retrysafe.Policy{OnDoubt: retrysafe.Reexecute},

@@ -12,46 +12,49 @@ import (
 	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
 
-// Body as ID takes the body's SHA-256 for it: for events that have an id in no place that is
-// signed, and are sent again byte for byte.
+// Body, as the ID, uses the SHA-256 of the body as the event's id. It is for events that have no id
+// in a signed place, and that the provider resends byte for byte.
 const Body = "body"
 
-// DefaultRetention is how long an event is remembered: providers send again for up to three days,
-// and people press "resend" later.
+// DefaultRetention is how long an event is remembered: providers retry for up to three days, and
+// operators press "resend" later.
 const DefaultRetention = 30 * 24 * time.Hour
 
 // Options configure a [Callback].
 type Options struct {
-	// Provider names whose events these are, for example "stripe". Events of different providers,
-	// or of two accounts of one, never meet if their names differ. Required.
+	// Provider names the source of the events, for example "stripe". Events of different providers,
+	// or of two accounts of one provider, are kept apart if their names differ. Required.
 	Provider string
 	// ID says where the event's id is: a JSON pointer ("/id"), a field of a form ("notify_id"),
-	// [Body] where there is none, or "header:X-Event-Id". Required. Take the id of the event, not
-	// that of the order: an order has several events. What has none is refused (400 key-not-made).
+	// [Body] if the event has no id, or "header:X-Event-Id". Required. Use the id of the event, not
+	// of the order: an order has several events. An event without the id is refused (400
+	// key-not-made).
 	ID string
 	// HeaderCovered says that Verify covers the header that ID names. Most signatures cover the
-	// body alone, those of this package all: then whoever has seen one event could send it again
-	// under other ids, and use up ids of events to come.
+	// body alone, as do all verifiers of this package. Then anyone who has seen one event could
+	// send it again under other ids, and use up the ids of future events.
 	HeaderCovered bool
-	// Verify checks that the provider has sent this. Required; [Unverified] says that something
-	// before it does.
+	// Verify checks that the provider has sent the request. Required; [Unverified] says that
+	// something before the callback checks it.
 	Verify Verifier
-	// Success is what a repeat of a finished event is told: the words for which the provider stops.
-	// Default 200 without a body.
+	// Success is the answer to a duplicate of a finished event, with which the provider stops
+	// retrying. Default 200 without a body.
 	Success httpidem.StaticAnswer
-	// Policy inherits the engine's, but its Retention is [DefaultRetention] unless set, its
-	// Duplicate is always Succeed, and OnDoubt has to be said: see the package's comment.
+	// Policy inherits from the engine's policy, except that its Retention is [DefaultRetention]
+	// unless set, its Duplicate is always Succeed, and its OnDoubt must be set: see the package
+	// comment.
 	Policy retrysafe.Policy
 	// BodyTime is how long a notification may take to arrive; default 30 s.
 	BodyTime time.Duration
 	// MaxBody is the largest notification in bytes; default 1 MiB.
 	MaxBody int64
-	// Refused is told why a notification was refused by Verify, for logs; may be nil. The request's
-	// body is not for logs.
+	// Refused is called with the reason for which Verify refused a notification, for logs; it may
+	// be nil. Do not log the request's body.
 	Refused func(*http.Request, error)
 }
 
-// Validate says what is wrong with o for an engine with the policy base.
+// Validate reports what is wrong with o for an engine with the policy base. It returns nil if o is
+// valid.
 func (o *Options) Validate(base retrysafe.Policy) error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("callback: "+format, args...)) }
@@ -80,7 +83,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	return errors.Join(append(errs, o.guard().Validate(base))...)
 }
 
-// guard are the options of the middleware within.
+// guard returns the options of the inner middleware.
 func (o *Options) guard() *httpidem.Options {
 	p := o.Policy
 	if p.Retention == 0 {
@@ -96,8 +99,8 @@ func (o *Options) guard() *httpidem.Options {
 		Operation: func(*http.Request) string { return o.Provider }, Layer: "callback",
 		Keep: func(status int, h http.Header) retrysafe.Outcome {
 			if status >= 500 && refuse && h.Get("Idempotency-Outcome") == "" {
-				// kept as an answer it would be one that nobody can change, of an event that was
-				// not taken
+				// If it were stored, no one could change the answer of an event that was not
+				// handled.
 				return retrysafe.Doubtful
 			}
 			return 0
@@ -105,5 +108,5 @@ func (o *Options) guard() *httpidem.Options {
 	}
 }
 
-// bodyDigest is where the handler of a Callback puts the body's digest.
+// bodyDigest is the field in which the handler of a Callback puts the body's digest.
 const bodyDigest = "Retrysafe-Body-Sha256"

@@ -12,13 +12,14 @@ import (
 	"time"
 )
 
-// Verifier checks that a provider has sent a request, over the body's bytes as they came. Its error
-// goes to Options.Refused alone; it must not have secrets. It must be safe for concurrent use.
+// Verifier checks that a provider has sent a request, over the bytes of the body as received. Its
+// error goes only to Options.Refused; it must not contain secrets. A Verifier must be safe for
+// concurrent use.
 type Verifier func(r *http.Request, body []byte) error
 
-// Unverified takes everything: only for callbacks that something before this has verified.
-// Otherwise whoever knows the address can use up ids of events that the provider has yet to send,
-// and make up events.
+// Unverified accepts everything. Use it only for callbacks that something before them has verified.
+// Otherwise anyone who knows the address can invent events, and use up the ids of events that the
+// provider has yet to send.
 func Unverified(*http.Request, []byte) error { return nil }
 
 // Tolerance is how far the time in a signature may be from now.
@@ -26,10 +27,10 @@ const Tolerance = 5 * time.Minute
 
 var errNoSignature = errors.New("callback: the signature is missing, or is there more than once")
 
-// Stripe checks the field Stripe-Signature: its part t is a Unix time, and one of its parts v1 is
-// the HMAC-SHA-256, in hex, of t, a dot and the body. Several secrets are for the time in which one
-// takes over from another. The time may be [Tolerance] from now. See "Verify webhook signatures
-// manually" in Stripe's documentation.
+// Stripe checks the field Stripe-Signature. Its part t is a Unix time, and one of its parts v1 is
+// the HMAC-SHA-256, in hex, of t, a dot and the body. The time may be [Tolerance] from now. Give
+// several secrets while one replaces another. See "Verify webhook signatures manually" in Stripe's
+// documentation.
 func Stripe(secrets ...string) Verifier { return StripeAt(time.Now, secrets...) }
 
 // StripeAt is Stripe with a clock.
@@ -67,7 +68,7 @@ func StripeAt(now func() time.Time, secrets ...string) Verifier {
 	}
 }
 
-// keysOf refuses what anybody could sign with.
+// keysOf panics on secrets that anyone could sign with.
 func keysOf(secrets []string) [][]byte {
 	keys := make([][]byte, len(secrets))
 	for i, s := range secrets {
@@ -97,8 +98,8 @@ func anyMatches(keys, given [][]byte, message []byte) bool {
 }
 
 // HMAC checks a field that has the HMAC-SHA-256 of the body in hex, with or without "sha256="
-// before it, as many providers do. Several secrets are for the time in which one takes over from
-// another. Nothing tells how old such a request is: the event's id has to.
+// before it, as many providers send it. Give several secrets while one replaces another. Such a
+// signature has no time, so only the event's id protects against old requests.
 func HMAC(header string, secrets ...string) Verifier {
 	keys := keysOf(secrets)
 	if header == "" {
@@ -117,7 +118,7 @@ func HMAC(header string, secrets ...string) Verifier {
 	}
 }
 
-// single is the one line of a field.
+// single returns the one line of a field.
 func single(r *http.Request, name string) (string, error) {
 	lines := r.Header.Values(name)
 	if len(lines) != 1 || lines[0] == "" {
@@ -126,7 +127,7 @@ func single(r *http.Request, name string) (string, error) {
 	return lines[0], nil
 }
 
-// inTime tells whether a Unix time is that of now.
+// inTime returns an error unless text is a Unix time within Tolerance of now.
 func inTime(now func() time.Time, text string) error {
 	s, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || len(text) > 12 {

@@ -79,7 +79,7 @@ func TestHMAC(t *testing.T) {
 	}
 }
 
-// rsaKeys are made once: that takes a while.
+// rsaKeys are generated once, since that takes a while.
 var rsaKeys = sync.OnceValue(func() [2]*rsa.PrivateKey {
 	var keys [2]*rsa.PrivateKey
 	for i := range keys {
@@ -117,7 +117,7 @@ func TestAlipay(t *testing.T) {
 	good := signRSA(keys[0], message)
 	check := func(body string) error { return verify(httptest.NewRequest("POST", "/", nil), []byte(body)) }
 	assert.NoError(t, check(form(good, pairs...)), "as it was signed")
-	sorted := func(pairs ...string) string { // signs what Alipay would
+	sorted := func(pairs ...string) string { // signs as Alipay would
 		joined := make([]string, 0, len(pairs)/2)
 		for i := 0; i < len(pairs); i += 2 {
 			joined = append(joined, pairs[i]+"="+pairs[i+1])
@@ -133,8 +133,8 @@ func TestAlipay(t *testing.T) {
 		assert.True(t, (err == nil) == (want == "") && (want == "" || strings.Contains(err.Error(), want)), "notify_time %q: %v", text, err)
 	}
 	assert.True(t, check(sorted("notify_id", "n1")) != nil, "without a time")
-	// A buyer has a hand in a free text. With the signature over it, the text could be split into
-	// parameters, and the true ones be hidden.
+	// A buyer can influence a free text. With the signature over it, the text could be split into
+	// parameters, and the real parameters be hidden.
 	bought := []string{
 		"body", "gift&notify_id=FORGED&out_trade_no=1&total_amount=9999&zz=", "notify_id", "n1", "notify_time", "2026-03-01 12:00:00",
 		"out_trade_no", "7", "total_amount", "0.01",
@@ -162,7 +162,7 @@ func TestAlipay(t *testing.T) {
 		"no base64":         form("%%", pairs...),
 		"no form":           "%zz",
 		"empty":             "",
-		// The same bytes were signed: an event with another id, if it were taken.
+		// The same bytes were signed; if accepted, it would be an event with another id.
 		"a hidden parameter": form(good, "body", "", "notify_id", "n1&notify_time=2026-03-01 12:00:00", "subject", "tea & a=b", "trade_status", "TRADE_SUCCESS"),
 		"a hidden name":      form(good, "body", "", "notify_id", "n1", "notify_time", "2026-03-01 12:00:00", "subject=tea & a", "b", "trade_status", "TRADE_SUCCESS"),
 	} {
@@ -227,7 +227,7 @@ func TestParsePublicKey(t *testing.T) {
 	}
 }
 
-// FuzzStripe: nothing is taken but what the secret has signed, whatever stands around it.
+// FuzzStripe checks that nothing is accepted that the secret has not signed, whatever surrounds it.
 func FuzzStripe(f *testing.F) {
 	f.Add(stripeLine("secret", "b", noon), "b")
 	f.Add("t=1,v1=00,v1=,t=", "{}")

@@ -20,17 +20,17 @@ import (
 )
 
 // Alipay checks the parameter sign of a notification of Alipay with sign_type RSA2: SHA-256 with
-// RSA over all other parameters but sign_type, decoded, sorted by name and joined as k=v&k=v. The
-// key is Alipay's public key, not the merchant's. notify_time, in China's time, may be [AlipayAge]
-// ago: keep events for longer than that (Policy.Retention), so that an old notification is always a
-// repeat.
+// RSA over all other parameters except sign_type, decoded, sorted by name and joined as k=v&k=v.
+// The key is Alipay's public key, not the merchant's. notify_time, in China's time zone, may be
+// [AlipayAge] ago: keep events for longer than that (Policy.Retention), so that an old notification
+// is always a duplicate.
 //
-// The joined text does not say where a value ends. A value that reads like another parameter within
-// it, such as "gift&total_amount=1", is refused, whoever wrote it: do not put such texts into
-// subject, body or passback_params of an order.
+// The joined text does not say where a value ends. A value that contains what looks like another
+// parameter, such as "gift&total_amount=1", is refused, no matter who wrote it: do not put
+// such texts into subject, body or passback_params of an order.
 func Alipay(key *rsa.PublicKey) Verifier { return AlipayAt(time.Now, key) }
 
-// AlipayAge is how old a notification may be. Alipay sends one again for a little more than a day.
+// AlipayAge is how old a notification may be. Alipay retries for a little more than a day.
 const AlipayAge = 7 * 24 * time.Hour
 
 // AlipayAt is Alipay with a clock.
@@ -67,7 +67,7 @@ func AlipayAt(now func() time.Time, key *rsa.PublicKey) Verifier {
 // china is the time zone of Alipay's times.
 var china = time.FixedZone("UTC+8", 8*60*60)
 
-// alipayTime bounds the age of a notification.
+// alipayTime checks the age of a notification.
 func alipayTime(now time.Time, text string) error {
 	at, err := time.ParseInLocation(time.DateTime, text, china)
 	switch {
@@ -81,11 +81,11 @@ func alipayTime(now time.Time, text string) error {
 	return nil
 }
 
-// hides tells whether what was signed can be read with another parameter within a value:
-// notify_id=1 and notify_time=2 have the signature of notify_id=1&notify_time=2 as one value, which
-// would be an event with another id. So has a free text that its writer has ended with
-// &notify_id=2: who takes the real one into some other value has a notification of their own. Ids,
-// states and amounts have no ampersand at all.
+// hides reports whether the signed text can be read with another parameter inside a value.
+// notify_id=1 and notify_time=2 have the same signature as the one value notify_id=1&notify_time=2,
+// which would be an event with another id. The same is true of a free text that its writer has
+// ended with &notify_id=2: an attacker who moves the real notify_id into another value has a
+// notification with a chosen id. Ids, states and amounts never contain an ampersand.
 func hides(name, value string) bool {
 	if strings.ContainsAny(name, "=&") || parameterWithin.MatchString(value) {
 		return true
@@ -98,14 +98,14 @@ func hides(name, value string) bool {
 	return false
 }
 
-// parameterWithin finds what reads like a parameter after another one.
+// parameterWithin matches what looks like a parameter after another one.
 var parameterWithin = regexp.MustCompile(`&[^&=\s]+=`)
 
-// WeChatPay checks a notification of WeChat Pay, API v3: Wechatpay-Signature is SHA-256 with RSA
-// over Wechatpay-Timestamp, Wechatpay-Nonce and the body, each with a line feed behind it. keys are
-// the public keys of the platform by their serial number (Wechatpay-Serial); several are for the
-// time in which one takes over from another. The time may be [Tolerance] from now. The resource in
-// the body is encrypted: that is the handler's business.
+// WeChatPay checks a notification of WeChat Pay, API v3. Wechatpay-Signature is SHA-256 with RSA
+// over Wechatpay-Timestamp, Wechatpay-Nonce and the body, each followed by a line feed. keys are
+// the public keys of the platform by their serial number (Wechatpay-Serial); give several while one
+// replaces another. The time may be [Tolerance] from now. The resource in the body is encrypted;
+// the handler must decrypt it.
 func WeChatPay(keys map[string]*rsa.PublicKey) Verifier { return WeChatPayAt(time.Now, keys) }
 
 // WeChatPayAt is WeChatPay with a clock.
@@ -152,8 +152,8 @@ func verifyRSA(key *rsa.PublicKey, message []byte, signature string) error {
 	return nil
 }
 
-// ParsePublicKey reads an RSA public key as providers give it: PEM (a key or a certificate), or the
-// base64 within it alone. At least 2048 bits.
+// ParsePublicKey parses an RSA public key as providers give it: PEM (a key or a certificate), or
+// only the base64 inside it. At least 2048 bits.
 func ParsePublicKey(text string) (*rsa.PublicKey, error) {
 	block, _ := pem.Decode([]byte(text))
 	var der []byte

@@ -11,11 +11,12 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Admin is for operators, on an address of its own. Nothing of it shows a key, a path or a secret.
+// Admin returns a handler for operators, to be served on a separate address. It never shows a key,
+// a path or a secret.
 //
 //	GET /healthz   200 while the process lives
-//	GET /readyz    200 if requests can be served: the store answers, an upstream is well, and the process is not going away; else 503
-//	GET /metrics   the monitor's figures, if there is one
+//	GET /readyz    200 if requests can be served: the store answers, an upstream is healthy, and the process is not draining; else 503
+//	GET /metrics   the metrics of the monitor, if there is one
 func Admin(l *Live, e *retrysafe.Engine, m *Monitor) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
@@ -34,7 +35,7 @@ func plain(w http.ResponseWriter, status int, text string) {
 	_, _ = w.Write([]byte(text))
 }
 
-// readiness asks the store once a second at most, however often it is asked itself.
+// readiness asks the store at most once a second, however often /readyz is requested.
 type readiness struct {
 	live   *Live
 	engine *retrysafe.Engine

@@ -15,13 +15,14 @@ func events(resp *http.Response) bool {
 	return strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "text/event-stream")
 }
 
-// status tells whether the answer has one that may be passed on. 101 nobody asked for.
+// status reports whether the answer has a status that can be passed on. 101 cannot: the request did
+// not ask for it.
 func status(resp *http.Response) bool {
 	return resp.StatusCode >= http.StatusOK && resp.StatusCode <= 999
 }
 
-// conclude settles an exchange that has come to its end, or to the part of an answer that is passed
-// on as it comes.
+// conclude finishes an exchange that has ended, or that has reached the part of an answer that is
+// streamed.
 func (g *sender) conclude(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
 	if x.err != nil {
 		g.failed(w, r, a, x)
@@ -43,13 +44,13 @@ func (g *sender) conclude(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 	g.answer(w, r, a, x)
 }
 
-// answer passes the service's answer on. Nothing is given to the client before the whole of it is
-// here, unless it is too large to be kept or a stream of events: that is passed on as it comes, and
-// may take until MaxRun.
+// answer passes the service's answer on. The client gets nothing before the whole answer has
+// arrived, unless it is too large to be stored or an event stream. Such an answer is passed on as
+// it comes, and may take until MaxRun.
 func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
 	resp, h := x.resp, w.Header()
 	dropHopByHop(resp.Header)
-	h["Content-Type"] = nil // nothing is made up where the service says nothing
+	h["Content-Type"] = nil // no type is sniffed if the service sends none
 	for name, values := range resp.Header {
 		h[name] = values
 	}
@@ -61,7 +62,7 @@ func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 	if events(resp) || int64(len(x.start)) > g.limit {
 		if err := copyOn(w, resp.Body, events(resp), g.clientTime); err != nil {
 			g.unknown(r, a, &doubt{cause: "truncated", err: err})
-			// the head is gone: the client must not take this answer for whole
+			// the head has been sent: the client must not take this answer for complete
 			panic(http.ErrAbortHandler)
 		}
 	}
@@ -70,8 +71,8 @@ func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 	}
 }
 
-// copyOn returns the error of the upstream alone: that the client has gone, or reads too slowly,
-// stops nothing.
+// copyOn copies the rest of an answer. It returns errors of the upstream alone: a client that has
+// gone, or that reads too slowly, stops nothing.
 func copyOn(w http.ResponseWriter, from io.Reader, flush bool, limit time.Duration) error {
 	rc := http.NewResponseController(w)
 	buf := make([]byte, 32<<10)
@@ -83,7 +84,7 @@ func copyOn(w http.ResponseWriter, from io.Reader, flush bool, limit time.Durati
 			if flush {
 				_ = rc.Flush()
 			}
-			// the next part may take its time; over HTTP/2 a deadline that passes ends the stream
+			// the next part may take longer; over HTTP/2 an expired deadline ends the stream
 			_ = rc.SetWriteDeadline(time.Time{})
 		}
 		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {

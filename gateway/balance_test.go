@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// node is one of several services; it counts what reaches it.
+// node is one of several services; it counts the requests that reach it.
 type node struct {
 	*httptest.Server
 	got, asked atomic.Int64
@@ -44,7 +44,7 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-// nobody is an address that refuses connections.
+// Returns an address that refuses connections.
 func nobody(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,8 +53,8 @@ func nobody(t *testing.T) string {
 	return "http://" + l.Addr().String()
 }
 
-// TestSeveralUpstreams: they get requests in turn, and the repeat of a key is answered whichever
-// got the first.
+// TestSeveralUpstreams tests that upstreams get requests in turn, and that a duplicate is answered
+// whichever of them got the first request.
 func TestSeveralUpstreams(t *testing.T) {
 	t.Parallel()
 	a, b := newNode(t), newNode(t)
@@ -69,8 +69,8 @@ func TestSeveralUpstreams(t *testing.T) {
 	assert.True(t, a.got.Load() >= 8 && b.got.Load() >= 8, "they take turns: %d and %d", a.got.Load(), b.got.Load())
 }
 
-// TestAnotherUpstream: what could not be sent to one address is sent to another, in the same
-// attempt, bodies or not, guarded or not.
+// TestAnotherUpstream tests that a request that could not be sent to one address is sent to
+// another, in the same attempt, with or without a body, guarded or not.
 func TestAnotherUpstream(t *testing.T) {
 	t.Parallel()
 	a := newNode(t)
@@ -90,7 +90,8 @@ func TestAnotherUpstream(t *testing.T) {
 	assert.Equal(t, told(t, none, "POST", "", "x"), "502", "no address answers, not guarded")
 }
 
-// TestDoubtIsNotSentElsewhere: what one address got and did not answer never goes to another.
+// TestDoubtIsNotSentElsewhere tests that a request that one address received and did not answer is
+// never sent to another.
 func TestDoubtIsNotSentElsewhere(t *testing.T) {
 	t.Parallel()
 	u := newRawUpstream(t, func(net.Conn, *http.Request, int) bool { return false })
@@ -106,8 +107,8 @@ func TestDoubtIsNotSentElsewhere(t *testing.T) {
 	assert.Equal(t, u.effects.Load()+v.effects.Load(), int64(12), "effects")
 }
 
-// TestHealth: an address that is not well gets nothing until it is well again; if none is well,
-// they are tried all the same.
+// TestHealth tests that an unhealthy address gets no requests until it is healthy again, and that
+// if none is healthy, they get requests all the same.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	a, b := newNode(t), newNode(t)
@@ -137,7 +138,7 @@ func TestHealth(t *testing.T) {
 	assert.Equal(t, b.got.Load(), got, "requests to the sick one")
 	a.sick.Store(true)
 	checked(a)
-	run(6) // better than refusing them all
+	run(6) // better than refusing all requests
 	assert.True(t, b.got.Load() > got, "both are sick: both are tried")
 	a.sick.Store(false)
 	b.sick.Store(false)
@@ -148,7 +149,7 @@ func TestHealth(t *testing.T) {
 	assert.True(t, b.got.Load() > got, "it is well again")
 }
 
-// TestStatusOfAKey goes by the route of the request that is asked about.
+// TestStatusOfAKey tests that a status request uses the route of the request that it asks about.
 func TestStatusOfAKey(t *testing.T) {
 	t.Parallel()
 	a := newNode(t)
@@ -165,7 +166,7 @@ func TestStatusOfAKey(t *testing.T) {
 	reached := a.got.Load()
 	for query, want := range map[string]string{
 		"method=POST&path=/orders": `200 {"state":"completed","attempt":1,"http_status":201}`,
-		// keys of things are one space
+		// the keys of /things share one key space
 		"method=PUT&path=/things/8": `200 {"state":"completed","attempt":1,"http_status":201}`,
 		"method=POST&path=/other":   `404 {"state":"absent"}`,
 	} {

@@ -17,16 +17,16 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// open puts the gateway before an origin, each in a server of its own.
+// open starts the gateway before an origin, each in its own server.
 func open(t *testing.T, origin http.Handler, s httpidemtest.Setup) string {
 	t.Helper()
 	up := httptest.NewUnstartedServer(origin)
-	up.Config.ErrorLog = log.New(io.Discard, "", 0) // of the panics that the suite makes
+	up.Config.ErrorLog = log.New(io.Discard, "", 0) // the suite makes handlers panic
 	up.Start()
 	t.Cleanup(up.Close)
 	e := newEngine(t, s.Store, s.Policy)
 	if s.Guard.Key == httpidem.Fields || s.Guard.Rate.PerSecond > 0 {
-		// these want a tenant that is named; the suite knows its callers
+		// these require a named tenant; the suite knows its callers
 		s.Guard.Tenant, s.Guard.Binding = httpidem.Credential(e)
 	}
 	return serve(t, e, &gateway.Options{Upstreams: []string{up.URL}, Guard: s.Guard})
@@ -65,7 +65,7 @@ func serveGateway(t *testing.T, e *retrysafe.Engine, o *gateway.Options) (*gatew
 	return g, "http://" + listen(t, s.Serve)
 }
 
-// listen serves on a port of its own until the server ends.
+// listen serves on a free port until the server ends.
 func listen(t *testing.T, serve func(net.Listener) error) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestCallersWithCookies: of two users who log in by a cookie each has its own keys, tokens and
-// answers, and so has nobody.
+// TestCallersWithCookies tests that each of two users who log in by a cookie has their own keys,
+// tokens and answers, and that a caller without the cookie is refused.
 func TestCallersWithCookies(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, `
@@ -41,8 +41,8 @@ routes:
 	assert.Equal(t, s.starts.Load(), 3, "requests that reached the service")
 }
 
-// TestCookiesThatChange: who sets nothing up refuses other cookies, counts that, and tells the
-// operator once what to write.
+// TestCookiesThatChange tests that a default configuration refuses other cookies, counts the
+// refusals, and tells the operator once what to configure.
 func TestCookiesThatChange(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer

@@ -21,8 +21,8 @@ import (
 	"github.com/retrysafe/retrysafe/token"
 )
 
-// Config is the configuration file. Every field but Upstream may be left out. docs/gateway.md is
-// made from the tags.
+// Config is the configuration file. Every field except Upstream is optional. The tables of
+// docs/gateway.md are generated from the tags.
 type Config struct {
 	Listen        string        `yaml:"listen" default:"127.0.0.1:8080" doc:"address to listen on"`
 	Admin         string        `yaml:"admin" default:"none" doc:"address for operators: /healthz, /readyz, /metrics"`
@@ -31,7 +31,7 @@ type Config struct {
 	CA            string        `yaml:"upstream_ca" default:"those of the system" doc:"file with the authorities that may vouch for an https:// upstream, in PEM"`
 	Health        HealthConfig  `yaml:"health" default:"none" doc:"how upstreams are asked whether they are well"`
 	Trusted       prefixList    `yaml:"trusted" default:"none" doc:"addresses of the servers before the gateway that may set a tenant's header, such as 10.0.0.0/8"`
-	Store         string        `yaml:"store" default:"sqlite:retrysafe.db" doc:"where records are kept: memory, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST (rediss for TLS), postgres://HOST/DATABASE or mysql://HOST/DATABASE; one with a password belongs into RETRYSAFE_STORE"`
+	Store         string        `yaml:"store" default:"sqlite:retrysafe.db" doc:"where records are kept: memory, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST (rediss for TLS), postgres://HOST/DATABASE or mysql://HOST/DATABASE; one with a password belongs in RETRYSAFE_STORE"`
 	Namespace     string        `yaml:"namespace" default:"app, and required where store is a server" doc:"names this service in the store; gateways of one service have the same, and another one is a new key space, in which retries run again"`
 	Acks          acks          `yaml:"acks" default:"none" doc:"redis: how many replicas must have a win before it counts: none, all, or a number"`
 	AllowEviction bool          `yaml:"allow_eviction" default:"false" doc:"redis: take a server that may drop records for want of memory; each drop lets a key run again"`
@@ -39,8 +39,8 @@ type Config struct {
 	AccessLog     string        `yaml:"access_log" default:"off" doc:"a line of JSON for each request: off, stdout, or a file, opened again on SIGHUP"`
 	Limits        LimitsConfig  `yaml:"limits" default:"below" doc:"limits of the server"`
 	Front         onOff         `yaml:"front" default:"on" doc:"serve small guarded requests of HTTP/1.1 without TLS by a server that costs less than net/http's; off: net/http serves all"`
-	Drain         duration      `yaml:"drain" default:"the longest timeout_answer and 5s" doc:"how long what runs may take when the gateway is told to end"`
-	Delay         duration      `yaml:"drain_delay" default:"none" doc:"how long requests are still taken after /readyz says that the gateway is told to end"`
+	Drain         duration      `yaml:"drain" default:"the longest timeout_answer and 5s" doc:"grace period for requests in flight at shutdown"`
+	Delay         duration      `yaml:"drain_delay" default:"none" doc:"how long new requests are accepted after /readyz reports the shutdown"`
 	Tokens        TokensConfig  `yaml:"tokens" default:"below" doc:"the one-time tokens of routes with key: token"`
 	Upgrades      []string      `yaml:"upgrades" default:"websocket" doc:"further protocols that a connection may be switched to; what goes over it then is not looked at"`
 	KeyHeader     headerList    `yaml:"key_header" default:"Idempotency-Key" doc:"header of the key, or a list: of several the first that is present"`
@@ -80,7 +80,7 @@ type LimitsConfig struct {
 	Streams    count      `yaml:"streams" default:"250" doc:"requests that one connection of HTTP/2 may have at once"`
 }
 
-// TokensConfig is what the file says of one-time tokens; see token.Options.
+// TokensConfig configures one-time tokens; see token.Options.
 type TokensConfig struct {
 	Life        duration `yaml:"life" default:"5m" doc:"how long after its issue a token may be used first, 1s to 720h; one that was used is answered for the retention"`
 	Rate        count    `yaml:"rate" default:"60" doc:"tokens that a tenant gets in any minute from one gateway; callers without a credential are one tenant"`
@@ -94,7 +94,7 @@ type RouteConfig struct {
 	Settings `yaml:",inline"`
 }
 
-// perAddress is a rate of each address.
+// perAddress is a rate for each address.
 type perAddress struct{ rate retrysafe.Rate }
 
 func (v *perAddress) UnmarshalYAML(n ast.Node) error {
@@ -123,7 +123,7 @@ func (v *letters) UnmarshalYAML(n ast.Node) (err error) {
 	return err
 }
 
-// Settings are what a route may say. A field that is left out is inherited.
+// Settings are what a route can set. It inherits a field that is left out.
 type Settings struct {
 	Key           keyMode         `yaml:"key" default:"optional" doc:"required, optional, token (one that POST /.retrysafe/tokens gave, in the header or in the form field idempotency_key), off; or made of the request: params, {params: …} or {fields: [poll], …}, see below"`
 	FormKey       *bool           `yaml:"form_key" default:"false" doc:"take the key from the field idempotency_key of a form where no header has it"`
@@ -131,9 +131,9 @@ type Settings struct {
 	MinKey        count           `yaml:"min_key" default:"22" doc:"least length of keys of callers without a credential"`
 	Tenant        tenant          `yaml:"tenant" default:"credential" doc:"credential (from the Authorization header; callers without one are told apart by their cookies), {cookie: …}, {header_secret: …}, {certificate: true} or {binding: …}, see below; global (one key space for all callers), header:NAME (set by a server of trusted, taken away from others), or {jwt: …}, a bearer token that is verified, see below"`
 	Operation     string          `yaml:"operation" default:"method and path as sent" doc:"what keys are for; routes that share a name share keys"`
-	InProgress    patience        `yaml:"in_progress" default:"reject" doc:"what a repeat meets while the first runs: reject, or wait 5s"`
-	OnDoubt       onDoubt         `yaml:"on_doubt" default:"refuse" doc:"what becomes of a request that may have taken effect: refuse or reexecute"`
-	OnDuplicate   duplicate       `yaml:"on_duplicate" default:"replay" doc:"what a repeat of finished work is told: replay, reject, or {status: 200, body: done, content_type: text/plain}"`
+	InProgress    patience        `yaml:"in_progress" default:"reject" doc:"how a duplicate is answered while the first request runs: reject, or wait 5s"`
+	OnDoubt       onDoubt         `yaml:"on_doubt" default:"refuse" doc:"what to do if an earlier request may have taken effect: refuse or reexecute"`
+	OnDuplicate   duplicate       `yaml:"on_duplicate" default:"replay" doc:"how a duplicate of a finished request is answered: replay, reject, or {status: 200, body: done, content_type: text/plain}"`
 	After5xx      after5xx        `yaml:"after_5xx" default:"auto" doc:"auto (keep under refuse, release under reexecute), keep, or release (reexecute only)"`
 	Lease         duration        `yaml:"lease" default:"30s" doc:"how long a request is believed to run without a sign of life"`
 	MaxRun        duration        `yaml:"max_run" default:"ten leases" doc:"how long one may run at all; a route with a lease of its own gets ten of those"`
@@ -149,8 +149,8 @@ type Settings struct {
 	Limits TenantLimitsConfig `yaml:"limits" default:"none" doc:"what one tenant may have, over all routes and all gateways of the store, or none; more meets 429"`
 }
 
-// environment names the variables that stand above the file, and what they set. Secrets have no
-// other place.
+// environment has the variables that override the file, and what they set. A secret can only be set
+// here.
 var environment = []struct {
 	name string
 	set  func(*Config, string)
@@ -161,14 +161,14 @@ var environment = []struct {
 	{"RETRYSAFE_STORE", func(c *Config, v string) { c.Store = v }},
 }
 
-// ParseConfig reads a configuration file and lays the environment over it; getenv may be nil for
-// none. An error says what is wrong, at which line and column, and what would be right. What needs
-// the whole is checked by [Config.Options].
+// ParseConfig parses a configuration file and applies the environment on top of it; getenv may be
+// nil for no environment. An error says what is wrong, at which line and column, and what would be
+// right. [Config.Options] checks what depends on several fields.
 func ParseConfig(file []byte, getenv func(string) string) (*Config, error) {
 	c := &Config{name: "configuration", source: file}
 	in := yaml.NewDecoder(bytes.NewReader(file), yaml.Strict())
 	err := in.Decode(c)
-	if err != nil && !errors.Is(err, io.EOF) { // an empty file is no mistake
+	if err != nil && !errors.Is(err, io.EOF) { // an empty file is valid
 		return nil, placed("configuration", yaml.FormatError(err, false, false), err)
 	}
 	if err == nil && !errors.Is(in.Decode(new(any)), io.EOF) {
@@ -187,7 +187,7 @@ func ParseConfig(file []byte, getenv func(string) string) (*Config, error) {
 	return c, nil
 }
 
-// LoadConfig is ParseConfig of a file and this process's environment.
+// LoadConfig calls ParseConfig with the file at path and the environment of this process.
 func LoadConfig(path string) (*Config, error) {
 	file, err := os.ReadFile(path) //nolint:gosec // the operator names the file
 	if err != nil {
@@ -205,8 +205,8 @@ func LoadConfig(path string) (*Config, error) {
 	return c, nil
 }
 
-// Options makes the options of a gateway, and the policy of its engine. The error names each route
-// that makes no sense, and its line.
+// Options returns the options of a gateway, and the policy of its engine. An error names each
+// invalid route and its line.
 func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 	policy := c.Defaults.policy()
 	o := &Options{
@@ -228,8 +228,7 @@ func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 			continue
 		}
 		s := r.Settings.or(&c.Defaults)
-		// A time that is inherited gives way to a short MaxRun; one that the route names itself has
-		// to fit.
+		// An inherited time is cut down to a short MaxRun; one that the route itself sets must fit.
 		route := Route{Match: r.Match.text, ExactCase: r.Case.exact, TimeoutAnswer: r.TimeoutAnswer.d, Guard: c.guard(&s), CORS: s.CORS.is, Signature: s.Signature.options(&s, c.Limits.BodyTime.d)}
 		s.Rate.configure(&route.Guard, r.Match.text, c.Trusted)
 		tenants = append(tenants, s.Tenant.header)
@@ -251,7 +250,7 @@ func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 	return o, policy, c.explain(errors.Join(errs...), 0)
 }
 
-// files reads what other files have.
+// files reads the files that the configuration names.
 func (c *Config) files(o *Options) error {
 	var errs []error
 	if c.CA != "" {
@@ -272,14 +271,20 @@ func (c *Config) files(o *Options) error {
 	if _, err := c.ClientCAs(); err != nil {
 		errs = append(errs, err)
 	}
-	if shown := c.Defaults.Tenant.shown; c.TLS.ClientCA == "" && (shown != nil && shown.Certificate ||
-		slices.ContainsFunc(c.Routes, func(r RouteConfig) bool { return r.Tenant.shown != nil && r.Tenant.shown.Certificate })) {
+	shown := c.Defaults.Tenant.shown
+	byCertificate := shown != nil && shown.Certificate ||
+		slices.ContainsFunc(c.Routes, func(r RouteConfig) bool { return r.Tenant.shown != nil && r.Tenant.shown.Certificate })
+	switch {
+	case byCertificate && c.TLS.ClientCA == "":
 		errs = append(errs, errors.New("configuration: tenant: {certificate: true} needs the certificates of clients; write tls: {cert: …, key: …, client_ca: FILE}"))
+	case byCertificate && len(c.Trusted) > 0:
+		errs = append(errs, errors.New("configuration: tenant: {certificate: true} beside trusted would name all clients of such a server by the certificate of that server; "+
+			"let it send a header with the client's name, and write tenant: header:NAME"))
 	}
 	return errors.Join(errs...)
 }
 
-// Certificate reads the certificate of tls; nil: there is none.
+// Certificate reads the certificate of tls. It returns nil if there is none.
 func (c *Config) Certificate() (*tls.Certificate, error) {
 	if c.TLS == (TLSConfig{}) {
 		return nil, nil //nolint:nilnil // not configured
@@ -294,7 +299,8 @@ func (c *Config) Certificate() (*tls.Certificate, error) {
 	return &cert, nil
 }
 
-// ClientCAs reads the authorities of clients' certificates; nil: clients need none.
+// ClientCAs reads the authorities for client certificates. It returns nil if clients need no
+// certificate.
 func (c *Config) ClientCAs() (*x509.CertPool, error) {
 	if c.TLS.ClientCA == "" {
 		return nil, nil //nolint:nilnil // not configured
@@ -310,13 +316,13 @@ func (c *Config) ClientCAs() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// DrainTime is what drain says; zero: its default.
+// DrainTime returns the value of drain. Zero means the default.
 func (c *Config) DrainTime() time.Duration { return c.Drain.d }
 
-// DrainDelay is what drain_delay says.
+// DrainDelay returns the value of drain_delay.
 func (c *Config) DrainDelay() time.Duration { return c.Delay.d }
 
-// ServerLimits are what limits says of the server.
+// ServerLimits returns the server's part of limits.
 func (c *Config) ServerLimits() Limits {
 	l := &c.Limits
 	return Limits{Header: l.Header.n, HeaderTime: l.HeaderTime.d, IdleTime: l.IdleTime.d, Connections: int(l.Conns.n), Streams: int(l.Streams.n), NoFront: c.Front.off}
@@ -341,7 +347,7 @@ func (c *Config) guard(s *Settings) httpidem.Options {
 	case s.Tenant.shown != nil:
 		o.Credentials = s.Tenant.shown
 	case s.Tenant.jwt != nil:
-		o.Tenant, _ = s.Tenant.jwt.tenant() // it was good when it was read
+		o.Tenant, _ = s.Tenant.jwt.tenant() // it was valid when it was parsed
 	case name != "":
 		o.Tenant = func(r *http.Request) (string, error) {
 			if who := r.Header[name]; len(who) == 1 && who[0] != "" {
@@ -356,16 +362,16 @@ func (c *Config) guard(s *Settings) httpidem.Options {
 	return o
 }
 
-// or returns s with each field that was left out taken from base. Those of limits are inherited by
-// the policy that is made of them.
+// or returns s with each field that was left out taken from base. The fields of limits are
+// inherited later, by the policy made of them.
 func (s Settings) or(base *Settings) Settings {
 	if s.Retention == (duration{}) && s.Key.v == httpidem.Params && base.Key.v != httpidem.Params {
-		// such keys count for seconds, those of others for a day
+		// these keys count for seconds, all others for a day
 		s.Retention.d = httpidem.DefaultWindow
 	}
 	inherit(&s.Key, base.Key)
 	inherit(&s.MaxAge, base.MaxAge)
-	if !httpidem.Made(s.Key.v) && s.Key.v != httpidem.Off { // no form brings a key there
+	if !httpidem.Made(s.Key.v) && s.Key.v != httpidem.Off { // forms carry no keys there
 		inherit(&s.FormKey, base.FormKey)
 	}
 	inherit(&s.MinKey, base.MinKey)
@@ -375,15 +381,15 @@ func (s Settings) or(base *Settings) Settings {
 	inherit(&s.OnDoubt, base.OnDoubt)
 	inherit(&s.After5xx, base.After5xx)
 	if s.MaxRun == (duration{}) && s.Lease == (duration{}) {
-		// ten leases of one's own, not those of others
+		// ten of the route's own leases, not of the inherited one
 		s.MaxRun = base.MaxRun
 	}
 	if s.Key.v != httpidem.Params || base.Key.v == httpidem.Params {
-		// the middleware fits that of the engine to the short retention
+		// the middleware shortens the engine's lease to fit the retention
 		inherit(&s.Lease, base.Lease)
 	}
 	if base.Key.v == httpidem.Params && s.Key.v != httpidem.Params && s.Retention == (duration{}) {
-		s.Retention.d = 24 * time.Hour // seconds are for keys that are made of parameters
+		s.Retention.d = 24 * time.Hour // a retention of seconds is for keys made of parameters
 	}
 	inherit(&s.Retention, base.Retention)
 	inherit(&s.MaxBody, base.MaxBody)

@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// ConfigError is what is wrong at one place of a configuration file.
+// ConfigError is an error at one place of a configuration file.
 type ConfigError struct {
-	// File is as given to [LoadConfig]; ParseConfig says "configuration".
+	// File is the path given to [LoadConfig]; ParseConfig sets "configuration".
 	File string
-	// Line and Column begin at 1; zero: of the file as a whole.
+	// Line and Column begin at 1. Zero: the error is about the file as a whole.
 	Line, Column int
 	Message      string
 	cause        error
 }
 
-// Error is file:line:column: message, as compilers write it.
+// Error returns file:line:column: message, as compilers do.
 func (e *ConfigError) Error() string {
 	at := e.File
 	if e.Line > 0 {
@@ -29,13 +29,13 @@ func (e *ConfigError) Error() string {
 	return at + ": " + e.Message
 }
 
-// Unwrap is the error that has said so.
+// Unwrap returns the cause.
 func (e *ConfigError) Unwrap() error { return e.cause }
 
-// at is where a message of the YAML parser, or of wrong, says that it belongs.
+// at matches the place at the start of a message of the YAML parser, or of wrong.
 var at = regexp.MustCompile(`^\[(\d+):(\d+)\] `)
 
-// placed makes an error of a message that begins with its place.
+// placed returns the error for a message that starts with its place.
 func placed(file, message string, cause error) *ConfigError {
 	e := &ConfigError{File: file, Message: strings.TrimSpace(message), cause: cause}
 	if m := at.FindStringSubmatch(message); m != nil {
@@ -57,11 +57,10 @@ func placed(file, message string, cause error) *ConfigError {
 	return e
 }
 
-// wrongType is how the YAML parser tells of a value of another kind, with the names that the code
-// has.
+// wrongType matches the YAML parser's message for a value of the wrong type, which has Go names.
 var wrongType = regexp.MustCompile(`cannot unmarshal (\S+) into Go (?:struct field \S+|value) of type (\S+)`)
 
-// kindOf is a kind of value for people.
+// kindOf returns the words for a Go type.
 func kindOf(name string) string {
 	switch {
 	case strings.HasSuffix(name, "bool"):
@@ -78,7 +77,7 @@ func kindOf(name string) string {
 
 var unknownField = regexp.MustCompile(`^unknown field "([^"]*)"`)
 
-// optionNames are all options of the file.
+// optionNames has all options of the file.
 var optionNames = func() (names []string) {
 	for _, s := range sections {
 		for i := range s.of.NumField() {
@@ -90,7 +89,8 @@ var optionNames = func() (names []string) {
 	return names
 }()
 
-// nearest is a question after the name that was meant, or nothing where none is near.
+// nearest returns a suggestion to append to a message about an unknown name, or nothing if no name
+// is close.
 func nearest(text string, names []string) string {
 	if slices.Contains(names, text) {
 		return "; it belongs into another part of the file"
@@ -107,7 +107,7 @@ func nearest(text string, names []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// distance is how many bytes have to be added, dropped, changed or swapped with the next one.
+// distance counts the bytes to add, drop, change or swap with the next one.
 func distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64
@@ -133,7 +133,7 @@ func distance(a, b string) int {
 	return rows[len(a)][len(b)]
 }
 
-// words are the options of the file for the names that the code has.
+// words maps Go names to the options of the file.
 var words = map[string]string{
 	"TimeoutAnswer": "timeout_answer", "ClientTime": "client_time", "QuietTime": "quiet_time", "BodyTime": "body_time", "MaxRun": "max_run",
 	"MaxBody": "max_body", "MaxAnswer": "max_answer", "MinKey": "min_key", "KeyHeader": "key_header", "OnDoubt": "on_doubt",
@@ -145,13 +145,13 @@ var words = map[string]string{
 }
 
 var (
-	// goName finds a name of the code, after the struct that has it. What is quoted, or has a
-	// hyphen or a slash, is the user's.
+	// goName matches a Go name, with the struct that has it in front. Text that is quoted, or that
+	// has a hyphen or a slash, is the user's.
 	goName   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[\w/-]*[/-]\w*|\b(?:([A-Z][a-z]+)\.)?([A-Z][A-Za-z0-9]+)\b`)
 	ofModule = regexp.MustCompile(`\b(?:gateway|httpidem|retrysafe|httpsig|configuration|policy|options|token): `)
 )
 
-// inWords is a message of the code in the words of the file.
+// inWords replaces the Go names of a message with the names of the file.
 func inWords(text string) string {
 	text = ofModule.ReplaceAllString(text, "")
 	return goName.ReplaceAllStringFunc(text, func(name string) string {
@@ -165,13 +165,13 @@ func inWords(text string) string {
 	})
 }
 
-// explain says where in the file what err names stands, in the words of the file. from is the line
-// of the route that it is about; zero: of none.
+// explain adds to err the places in the file that it is about, and replaces Go names with the names
+// of the file. from is the line of the route that err is about; zero: of no route.
 func (c *Config) explain(err error, from int) error {
 	if err == nil {
 		return nil
 	}
-	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.Join, and nothing around it
+	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.Join, not wrapped
 		var all []error
 		for _, one := range many.Unwrap() {
 			if err := c.explain(one, from); err != nil {
@@ -187,7 +187,7 @@ func (c *Config) explain(err error, from int) error {
 	var all []error
 	lines := strings.Split(inWords(err.Error()), "\n")
 	of := ofRoute.FindString(lines[0])
-	for i, line := range lines { // of a route there may be several, one after the other
+	for i, line := range lines { // a route may have several errors, one per line
 		if line = strings.TrimSpace(line); i > 0 {
 			line = of + line
 		}
@@ -201,8 +201,8 @@ func (c *Config) explain(err error, from int) error {
 	return errors.Join(all...)
 }
 
-// once leaves out what is said twice: a policy is looked at by itself and with its guard, and a
-// route inherits what is wrong with the defaults.
+// once removes duplicates: a policy is validated alone and with its guard, and a route inherits the
+// errors of the defaults.
 func once(all []error) (left []error) {
 	var flat []error
 	for _, one := range all {
@@ -228,7 +228,7 @@ func once(all []error) (left []error) {
 	return left
 }
 
-// placeless is what an error says, without its place.
+// placeless returns the message of an error without its place.
 func placeless(err error) string {
 	if e := (*ConfigError)(nil); errors.As(err, &e) {
 		return e.Message
@@ -236,15 +236,15 @@ func placeless(err error) string {
 	return err.Error()
 }
 
-// ofRoute begins what is said of a route.
+// ofRoute matches the start of a message about a route.
 var ofRoute = regexp.MustCompile(`^route "(?:[^"\\]|\\.)*": `)
 
-// find is the place of the first option that a message names, in the route that begins at line
+// find returns the place of the first option that a message names, in the route that begins at line
 // from, or before all routes.
 func (c *Config) find(message string, from int) (line, column int) {
 	lines := strings.Split(string(c.source), "\n")
 	first, end := 0, len(lines)
-	if from > end { // its parser and we do not agree on what a line is
+	if from > end { // the YAML parser counts lines differently
 		from = 0
 	}
 	if from > 0 {

@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// connections counts those of a server. Beyond the most, the ones that have been idle longest give
-// way to a new one; where none is idle, the new one is closed.
+// connections counts the connections of a server. At the limit it closes the connections that have
+// been idle longest, to accept a new one; if none is idle, it closes the new one.
 type connections struct {
 	most int64
 	log  *slog.Logger
-	// waiting are those of the front that are idle; nil: there is no front.
+	// waiting returns the idle connections of the front; nil: there is no front.
 	waiting func() []idleConn
 
 	open, refused, ended atomic.Int64
-	told                 atomic.Int64 // when a refusal was logged last
+	told                 atomic.Int64 // when a refusal was last logged
 
 	mu   sync.Mutex
-	idle map[net.Conn]time.Time // those of net/http, and since when
+	idle map[net.Conn]time.Time // the idle connections of net/http, and since when they are idle
 }
 
 // idleConn is a connection without a request.
@@ -36,7 +36,7 @@ func newConnections(most int, log *slog.Logger) *connections {
 	return &connections{most: int64(most), log: log, idle: map[net.Conn]time.Time{}}
 }
 
-// enter counts a connection that was accepted; false: it has to be closed.
+// enter counts an accepted connection. It returns false if the caller must close it.
 func (c *connections) enter() bool {
 	if c.open.Add(1) <= c.most || c.makeRoom() {
 		return true
@@ -51,8 +51,8 @@ func (c *connections) enter() bool {
 
 func (c *connections) leave() { c.open.Add(-1) }
 
-// makeRoom ends idle connections, one in a hundred at a time, so that a flood does not have all of
-// them looked at for each that comes.
+// makeRoom closes idle connections, one in a hundred at a time, so that a flood does not search all
+// of them for each new connection.
 func (c *connections) makeRoom() bool {
 	all := c.waitingHTTP()
 	if c.waiting != nil {
@@ -72,7 +72,7 @@ func (c *connections) makeRoom() bool {
 	return ended > 0
 }
 
-// waitingHTTP are the idle ones of net/http.
+// waitingHTTP returns the idle connections of net/http.
 func (c *connections) waitingHTTP() (all []idleConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +83,7 @@ func (c *connections) waitingHTTP() (all []idleConn) {
 			delete(c.idle, conn)
 			c.mu.Unlock()
 			if still {
-				go conn.Close() //nolint:errcheck // over TLS it says goodbye, which may take a while
+				go conn.Close() //nolint:errcheck // a TLS close sends an alert, which may take a while
 			}
 			return still
 		}})
@@ -91,7 +91,7 @@ func (c *connections) waitingHTTP() (all []idleConn) {
 	return all
 }
 
-// changed is [http.Server].ConnState.
+// changed is the ConnState hook of [http.Server].
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// countedListener counts what it accepts.
+// countedListener counts the connections that it accepts.
 type countedListener struct {
 	net.Listener
 	all *connections

@@ -19,8 +19,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestConnections: more connections than there may be cost the idle ones, and never a request;
-// where each has a request, the new one is closed.
+// TestConnections tests that connections over the limit cost idle ones, and never a request. If
+// each has a request, the new connection is closed.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"front", "net/http", "TLS"} {
@@ -82,8 +82,8 @@ func TestConnections(t *testing.T) {
 				ask(c, path)
 				return c
 			}
-			// Three times as many as there may be come, ask, and rest. One may come before those
-			// that were answered are known to be idle.
+			// Three times as many connections as allowed are opened, send a request, and stay idle.
+			// One may arrive before those that were answered are known to be idle.
 			patient := func(what string, done func() bool) {
 				for end := time.Now().Add(3 * time.Minute); !done(); <-time.After(time.Millisecond) {
 					assert.True(t, time.Now().Before(end), "%s", what)
@@ -110,7 +110,7 @@ func TestConnections(t *testing.T) {
 			}
 			patient("all have a request", func() bool { return asked.Load() == most })
 			for range 5 {
-				c, err := dial() // TLS learns of it while it shakes hands
+				c, err := dial() // over TLS the handshake already fails
 				if err == nil {
 					ask(c, "/fast")
 					err = answered(c)

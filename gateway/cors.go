@@ -13,23 +13,23 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// CORS lets pages of other origins read answers of a route, those of the gateway's own too, and
-// send the headers of keys (Fetch Standard, "HTTP-requests and CORS"). The gateway answers
-// preflights, and what the service says of CORS is taken away: a kept answer would tell the origin
-// of the first request to all others. CORS stops nobody from sending: it is no guard against forged
-// requests.
+// CORS lets pages of other origins read the answers of a route, including those of the gateway
+// itself, and send the key headers (Fetch Standard, "HTTP-requests and CORS"). The gateway answers
+// preflights and removes the service's CORS headers: a stored answer would otherwise tell every
+// origin what the first one may read. CORS does not stop pages from sending requests, so it does
+// not protect against forged requests.
 type CORS struct {
 	// Origins that may read: https://shop.example, or * alone for all.
 	Origins []string
-	// Credentials lets pages send cookies and Authorization; not together with *.
+	// Credentials lets pages send cookies and Authorization. It cannot be combined with *.
 	Credentials bool
-	// Headers that pages may send besides those of keys, Accept, Content-Type and Authorization; *
-	// for any.
+	// Headers that pages may send in addition to the key headers, Accept, Content-Type and
+	// Authorization; * for any.
 	Headers []string
-	// Expose are headers of answers that pages may read besides Idempotency-Replayed,
+	// Expose names response headers that pages may read in addition to Idempotency-Replayed,
 	// Idempotency-Stored, Retry-After, Location and Link.
 	Expose []string
-	// MaxAge is how long browsers keep the answer to a preflight; default 10 minutes.
+	// MaxAge is how long browsers cache the answer to a preflight; default 10 minutes.
 	MaxAge time.Duration
 }
 
@@ -61,15 +61,15 @@ func (c *CORS) validate() error {
 	return errors.Join(errs...)
 }
 
-// isToken tells what may be the name of a header or a method (RFC 9110, section 5.6.2).
+// isToken reports whether s can be the name of a header or a method (RFC 9110, section 5.6.2).
 func isToken(s string) bool {
 	return s != "" && strings.Trim(s, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
-// cors is a CORS at work.
+// cors is a compiled CORS.
 type cors struct {
 	*CORS
-	send   []string // headers that pages may send, in small letters
+	send   []string // headers that pages may send, in lower case
 	expose string
 	maxAge string
 }
@@ -88,7 +88,7 @@ func (c *CORS) compile(keys []string) *cors {
 	return w
 }
 
-// allow says who may read an answer; false where this origin may not.
+// allow sets who may read an answer. It returns false if origin may not.
 func (c *cors) allow(h http.Header, origin string) bool {
 	for name := range h {
 		if strings.HasPrefix(name, "Access-Control-") {
@@ -115,7 +115,7 @@ func (c *cors) allow(h http.Header, origin string) bool {
 	return true
 }
 
-// preflight answers what a browser asks before it sends a request to another origin.
+// preflight answers the request that a browser sends before a request to another origin.
 func (c *cors) preflight(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	method := r.Header.Get("Access-Control-Request-Method")
@@ -137,7 +137,8 @@ func (c *cors) preflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// preflighted finds the CORS of the request that a preflight asks about; nil: the service answers it.
+// preflighted returns the CORS of the request that a preflight asks about. nil: the service answers
+// the preflight.
 func (g *Gateway) preflighted(r *http.Request) *cors {
 	method := r.Header.Get("Access-Control-Request-Method")
 	if r.Method != http.MethodOptions || method == "" || r.Header.Get("Origin") == "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// fromFile puts a gateway of a configuration before an upstream. The file has %UPSTREAM% where its
-// address stands.
+// fromFile starts a gateway with a configuration before an upstream. %UPSTREAM% in the text is
+// replaced by its address.
 func fromFile(t *testing.T, text string, upstream http.HandlerFunc) string {
 	t.Helper()
 	up := httptest.NewServer(upstream)
@@ -50,7 +50,7 @@ routes:
   - {match: "POST /own", cors: none}
   - {match: "POST /orders", key: required}
 `, func(w http.ResponseWriter, r *http.Request) {
-		// as a service would that answers for itself
+		// as a service would that handles CORS itself
 		w.Header().Set("Access-Control-Allow-Origin", "https://of-the-service.example")
 		w.Header().Set("Access-Control-Max-Age", "5")
 		w.Header().Set("Vary", "Accept-Language")
@@ -63,7 +63,8 @@ routes:
 	const shop, key = "https://shop.example", "a-key-of-more-than-22-characters"
 	readers := func(r *http.Response) string { return strings.Join(r.Header["Access-Control-Allow-Origin"], " + ") }
 
-	for i, origin := range []string{shop, "http://localhost:3000", shop} { // fresh, and two replays
+	for i, origin := range []string{shop, "http://localhost:3000", shop} {
+		// the first answer, and two replays
 		r := sendOnly(t, "POST", base+"/orders", "x", "Origin", origin, "Idempotency-Key", key)
 		assert.Equal(t, readers(r), origin, "answer %d: who may read", i)
 		assert.Equal(t, r.Header.Get("Idempotency-Replayed") == "true", i > 0, "answer %d is replayed", i)
@@ -116,8 +117,8 @@ routes:
 	assert.Equal(t, sendOnly(t, "OPTIONS", base+"/orders/7", "", "Origin", shop).Header.Get("X-Seen"), "OPTIONS", "and for what is no preflight")
 }
 
-// TestRateOfARoute: all spellings of a path are one route, and who is counted is the tenant or the
-// address.
+// TestRateOfARoute tests that all spellings of a path are one route, and that the tenant or the
+// address is counted.
 func TestRateOfARoute(t *testing.T) {
 	t.Parallel()
 	base := fromFile(t, `

@@ -14,10 +14,10 @@ type CORSConfig struct {
 	MaxAge      duration `yaml:"max_age" default:"10m" doc:"how long a browser keeps the answer to a preflight"`
 }
 
-// orNone is what a route says; none takes away what it would inherit.
+// orNone is a value that a route can set to none, so that it does not inherit one.
 type orNone[T any] struct {
 	is   *T
-	said bool // also none
+	said bool // set, possibly to none
 }
 
 type corsOrNone orNone[CORS]

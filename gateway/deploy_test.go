@@ -30,8 +30,8 @@ type family struct {
 	labels map[string]map[string]bool // values by name
 }
 
-// families are all metrics of a gateway that has done, refused and lost something, and a line of
-// its access log.
+// families returns all metrics of a gateway that has served, refused and lost requests, and a line
+// of its access log.
 func families(t *testing.T) (all map[string]*family, accessLine string) {
 	t.Helper()
 	var broken, away atomic.Bool
@@ -110,8 +110,8 @@ var (
 	legend   = regexp.MustCompile(`\{\{ *([a-z]+) *\}\}`)
 )
 
-// wrongIn are the metrics, labels and values that an expression names and /metrics does not have.
-// The scraper adds instance and job.
+// wrongIn returns the metrics, labels and values that an expression names and /metrics does not
+// have. The scraper adds instance and job.
 func wrongIn(all map[string]*family, expr string) (wrong []string) {
 	known, found := map[string]bool{"instance": true, "job": true}, false
 	for _, s := range selector.FindAllStringSubmatch(expr, -1) {
@@ -148,7 +148,7 @@ func wrongIn(all map[string]*family, expr string) (wrong []string) {
 	return wrong
 }
 
-// TestBoardAndAlert: what they name is what a gateway shows.
+// TestBoardAndAlert tests that the dashboard and the alerts name only metrics of the gateway.
 func TestBoardAndAlert(t *testing.T) {
 	t.Parallel()
 	all, _ := families(t)
@@ -224,7 +224,8 @@ func TestWrongIn(t *testing.T) {
 	}
 }
 
-// TestMetricsOfThePage: docs/gateway.md lists every metric; UPDATE=1 writes it anew.
+// TestMetricsOfThePage tests that docs/gateway.md lists every metric; UPDATE=1 writes the list
+// again.
 func TestMetricsOfThePage(t *testing.T) {
 	t.Parallel()
 	all, _ := families(t)
@@ -263,7 +264,7 @@ func TestMetricsOfThePage(t *testing.T) {
 	assert.True(t, strings.Count(table, "\n") > 12, "metrics: %s", table)
 }
 
-// TestAccessLogOfThePage: docs/gateway.md lists the fields of a line, and no others.
+// TestAccessLogOfThePage tests that docs/gateway.md lists exactly the fields of a log line.
 func TestAccessLogOfThePage(t *testing.T) {
 	t.Parallel()
 	_, line := families(t)
@@ -283,8 +284,8 @@ func TestAccessLogOfThePage(t *testing.T) {
 	assert.Equal(t, len(listed), len(got), "fields of the page, of the line: %v, %s", listed, line)
 }
 
-// TestExampleConfiguration: it works as it stands, with and without its options that are off, and
-// its unit lets it drain.
+// TestExampleConfiguration tests that the example works as it is, with and without the options that
+// are off, and that its unit leaves enough time to drain.
 func TestExampleConfiguration(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../deploy/gateway.yaml")
@@ -297,7 +298,7 @@ func TestExampleConfiguration(t *testing.T) {
 	off := regexp.MustCompile(`(?m)^( *)#(\S)`)
 	lines := off.FindAllIndex(text, -1)
 	assert.True(t, len(lines) > 5, "options that are off: %d", len(lines))
-	// there is another one
+	// the file has another upstream that is off
 	alone := regexp.MustCompile(`(?m)^upstream: http.*\n`).ReplaceAll(text, nil)
 	_, err = gateway.ParseConfig(off.ReplaceAll(alone, []byte("$1$2")), nil)
 	assert.NoError(t, err, "with all that is off")

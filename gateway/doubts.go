@@ -10,18 +10,19 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// doubtAges are the bounds of the ages that records in doubt are counted by; "older" is the rest.
+// doubtAges are the upper bounds of the age classes in which records in doubt are counted; "older"
+// is the rest.
 var doubtAges = []struct {
 	name string
 	most time.Duration
 }{{"5m", 5 * time.Minute}, {"1h", time.Hour}, {"24h", 24 * time.Hour}}
 
-// mostDoubts is how many records are counted at most: a store that is full of them is not read
-// through for every look.
+// mostDoubts is the most records that are counted, so that a collection does not read through a
+// store that is full of them.
 const mostDoubts = 10_000
 
-// openDoubts counts the records in doubt that the store has now, by age: of all processes, and also
-// those that nobody was told of because a process died.
+// openDoubts counts the records in doubt that are in the store now, by age: those of all processes,
+// also if a process died before it reported one.
 type openDoubts struct {
 	store  retrysafe.Lister
 	count  *prometheus.Desc
@@ -34,7 +35,7 @@ type openDoubts struct {
 	longest time.Duration
 }
 
-// WatchDoubts counts what is in doubt in s, where it can list its records.
+// WatchDoubts adds metrics of the records in doubt in s, if s can list its records.
 func (m *Monitor) WatchDoubts(s retrysafe.Store) {
 	lister, ok := s.(retrysafe.Lister)
 	if !ok {
@@ -56,7 +57,7 @@ func (d *openDoubts) Describe(to chan<- *prometheus.Desc) {
 	d.failed.Describe(to)
 }
 
-// Collect implements [prometheus.Collector]. The store is asked every ten seconds at most.
+// Collect implements [prometheus.Collector]. It asks the store at most every ten seconds.
 func (d *openDoubts) Collect(to chan<- prometheus.Metric) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestEarlyHead: a service that sends the head of its answer before the body, and before or after
-// it has read the request, is heard to the end: every answer to an unguarded request is whole.
+// TestEarlyHead tests a service that sends the head of its answer before the body, and before or
+// after it has read the request: every answer to an unguarded request arrives whole.
 func TestEarlyHead(t *testing.T) {
 	t.Parallel()
 	answer := strings.Repeat("whole ", 40)
@@ -26,7 +26,7 @@ func TestEarlyHead(t *testing.T) {
 		rc := http.NewResponseController(w)
 		early := r.URL.Path == "/early"
 		if early {
-			_ = rc.EnableFullDuplex() // HTTP/2 has it
+			_ = rc.EnableFullDuplex() // not needed over HTTP/2
 			w.WriteHeader(http.StatusCreated)
 			_ = rc.Flush()
 		}
@@ -64,7 +64,7 @@ func TestEarlyHead(t *testing.T) {
 							for i := range times {
 								var body io.Reader = bytes.NewReader(make([]byte, size))
 								if chunked {
-									body = struct{ io.Reader }{body} // whose length nobody knows
+									body = struct{ io.Reader }{body} // of unknown length
 								}
 								resp, err := client.Post(base+path, "text/plain", body)
 								assert.NoError(t, err, "answer %d", i)

@@ -22,8 +22,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestTLSUpstream: over TLS too, what was sent and not answered is in doubt, and what was not sent
-// is released.
+// TestTLSUpstream tests that over TLS too, a request that was sent and not answered is in doubt,
+// and one that was not sent is released.
 func TestTLSUpstream(t *testing.T) {
 	var effects atomic.Int64
 	var broken atomic.Bool
@@ -60,7 +60,7 @@ func TestTLSUpstream(t *testing.T) {
 	assert.Equal(t, told(t, wrong, "POST", "k", "x"), "503 upstream-unreachable 1", "a handshake that fails: nothing was sent")
 }
 
-// TestSlowClients: an answer that the client reads slowly is no late answer.
+// TestSlowClients tests that an answer that the client reads slowly is not a late answer.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	const size = 16 << 20
@@ -75,14 +75,15 @@ func TestSlowClients(t *testing.T) {
 	assert.NoError(t, conn.(*net.TCPConn).SetReadBuffer(64<<10), "a small buffer") //nolint:errcheck,forcetypeassert // it is TCP
 	_, err = io.WriteString(conn, "POST /orders HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer opaque\r\nIdempotency-Key: k\r\nContent-Length: 1\r\n\r\nx")
 	assert.NoError(t, err, "request")
-	time.Sleep(16 * time.Second) // the buffers between are full, and nobody reads
+	time.Sleep(16 * time.Second) // the buffers in between are full, and the client does not read
 	n, err := io.Copy(io.Discard, conn)
 	assert.NoError(t, err, "the answer")
 	assert.True(t, n > size, "the client gets it whole: %d bytes", n)
 	assert.Equal(t, told(t, base, "POST", "k", "x"), "409 answer-not-kept", "a repeat")
 }
 
-// TestCutAnswersUnderReexecute: the service may still be working; the lease has to lapse.
+// TestCutAnswersUnderReexecute tests that the lease has to expire, since the service may still be
+// working.
 func TestCutAnswersUnderReexecute(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -100,8 +101,8 @@ func TestCutAnswersUnderReexecute(t *testing.T) {
 	}
 }
 
-// TestFieldsThatAClientTakesAway: naming a field in Connection does not take what the gateway says
-// from the service.
+// TestFieldsThatAClientTakesAway tests that naming a field in Connection does not remove the
+// gateway's own fields.
 func TestFieldsThatAClientTakesAway(t *testing.T) {
 	t.Parallel()
 	seen := make(chan http.Header, 1)
@@ -127,7 +128,7 @@ func TestFieldsThatAClientTakesAway(t *testing.T) {
 	}
 }
 
-// lockedBuffer is a log that several goroutines write.
+// lockedBuffer is a log that several goroutines write to.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -145,7 +146,8 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// TestLogsShowNoSecrets: whatever the upstream says and the client sends.
+// TestLogsShowNoSecrets tests that logs contain no secrets, whatever the upstream and the client
+// send.
 func TestLogsShowNoSecrets(t *testing.T) {
 	t.Parallel()
 	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, n int) bool {
@@ -189,8 +191,8 @@ func TestTimesThatDoNotFit(t *testing.T) {
 	assert.True(t, err != nil && !strings.Contains(err.Error(), "secret"), "the error shows no password: %v", err)
 }
 
-// TestQuietStreams: events that come far apart reach their client, over both versions of HTTP; so
-// does a long answer that is not guarded.
+// TestQuietStreams tests that events with long pauses reach their client, over both versions of
+// HTTP, as does a long answer that is not guarded.
 func TestQuietStreams(t *testing.T) {
 	t.Parallel()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

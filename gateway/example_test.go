@@ -12,8 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// A gateway in a program of one's own: requests are counted, and the configuration is replaced
-// while they run.
+// A gateway in your own program: it counts requests, and replaces the configuration while they run.
 func Example() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
 	defer service.Close()
@@ -30,7 +29,7 @@ func Example() {
 	}
 	live := gateway.NewLive(first)
 	defer live.Close()
-	// front.Serve(listener) would begin to serve
+	// front.Serve(listener) would start to serve
 	front := gateway.NewServer(live, gateway.Limits{}, log)
 	defer front.Close()
 	admin := gateway.Admin(live, engine, monitor)

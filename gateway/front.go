@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// guarding is a handler that knows which requests it guards by their fields.
+// guarding is a handler that knows by the header which requests it guards.
 type guarding interface {
 	http.Handler
 	guards(http.Header) bool
 }
 
-// front serves small guarded requests of HTTP/1.1 itself, and hands the connection over to net/http
-// at the first request that is anything else. It never answers by itself, so that there is one
-// server that decides what a bad request is told.
+// front serves small guarded requests of HTTP/1.1 itself. At the first request of any other kind it
+// hands the connection over to net/http. It never refuses a request itself, so that one server
+// decides how a bad request is answered.
 //
-// net/http's server costs a goroutine, three reads and some deadlines for each request. This front
-// reads once, and one janitor looks after the times of all connections: a deadline is a number in
+// net/http's server costs a goroutine, three reads and some deadlines for each request. The front
+// reads once, and one goroutine watches the deadlines of all connections: a deadline is a number in
 // memory until it has passed.
 type front struct {
 	handler guarding
@@ -68,7 +68,7 @@ func (f *front) serve(l net.Listener) error {
 				return http.ErrServerClosed
 			}
 			var passing net.Error
-			if errors.As(err, &passing) && passing.Temporary() { //nolint:staticcheck // too many open files is one, and ends
+			if errors.As(err, &passing) && passing.Temporary() { //nolint:staticcheck // "too many open files" is temporary
 				f.log.Warn("a connection cannot be accepted", "error", err.Error(), "again_in", pause)
 				time.Sleep(pause)
 				pause = min(2*pause, time.Second)
@@ -103,14 +103,14 @@ func (f *front) take(c net.Conn) {
 	go x.serve()
 }
 
-// forget ends what the front has to do with a connection.
+// forget removes a connection from the front.
 func (f *front) forget(x *frontConn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.conns, x)
 }
 
-// idle are the connections that wait for a request.
+// idle returns the connections that wait for a request.
 func (f *front) idle() (all []idleConn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,7 +122,7 @@ func (f *front) idle() (all []idleConn) {
 	return all
 }
 
-// watch closes connections whose time has passed, until the front has ended.
+// watch closes connections whose deadline has passed, until the front has ended.
 func (f *front) watch() {
 	t := time.NewTicker(max(10*time.Millisecond, min(f.limits.HeaderTime/4, f.limits.IdleTime/4, time.Second)))
 	defer t.Stop()
@@ -137,7 +137,7 @@ func (f *front) watch() {
 	}
 }
 
-// stop takes nothing new and ends the idle connections.
+// stop accepts no new connections and closes the idle ones.
 func (f *front) stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,7 +150,7 @@ func (f *front) stop() {
 	}
 }
 
-// wait waits for the requests that run, once the front was stopped.
+// wait waits for the running requests after stop.
 func (f *front) wait(ctx context.Context) error {
 	t := time.NewTicker(10 * time.Millisecond)
 	defer t.Stop()
@@ -178,7 +178,7 @@ func (f *front) close() {
 	}
 }
 
-// handedOver is the listener of the server that gets connections from the front.
+// handedOver is the listener through which the server gets connections from the front.
 type handedOver struct {
 	conns  chan net.Conn
 	once   sync.Once
@@ -204,7 +204,7 @@ func (h *handedOver) Close() error {
 // Addr implements [net.Listener].
 func (h *handedOver) Addr() net.Addr { return &net.TCPAddr{} }
 
-// take gives a connection to the server.
+// take passes a connection to the server.
 func (h *handedOver) take(c net.Conn) {
 	select {
 	case h.conns <- c:
@@ -213,12 +213,12 @@ func (h *handedOver) take(c net.Conn) {
 	}
 }
 
-// begunConn is a connection of which some bytes were read already.
+// begunConn is a connection from which some bytes have already been read.
 type begunConn struct {
 	net.Conn
 
-	begun []byte // what comes first
-	left  func() // is called once, when it is closed
+	begun []byte // bytes to return first
+	left  func() // called once, when the connection is closed
 	once  sync.Once
 }
 
@@ -238,7 +238,7 @@ func (c *begunConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// CloseWrite is for tunnels and for net/http, which end one direction alone.
+// CloseWrite closes one direction, for tunnels and for net/http.
 func (c *begunConn) CloseWrite() error {
 	if one, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return one.CloseWrite()
@@ -246,5 +246,5 @@ func (c *begunConn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// ReadFrom implements [io.ReaderFrom], so that files go out as they would without the front.
+// ReadFrom implements [io.ReaderFrom], so that files are sent as efficiently as without the front.
 func (c *begunConn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }

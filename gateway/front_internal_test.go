@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// requests are what the front takes, and what it leaves to net/http.
+// requests has requests that the front serves, and requests that it leaves to net/http.
 var requests = []struct {
 	text string
 	ours bool
@@ -62,7 +62,7 @@ func TestWholeRequest(t *testing.T) {
 	}
 }
 
-// sameRequest fails where net/http reads b in another way.
+// sameRequest fails if net/http reads b differently.
 func sameRequest(t *testing.T, b []byte, r *http.Request, length int) {
 	t.Helper()
 	in := bufio.NewReader(bytes.NewReader(b))
@@ -79,7 +79,7 @@ func sameRequest(t *testing.T, b []byte, r *http.Request, length int) {
 	assert.Equal(t, len(b)-len(left), length, "the length of %q", b)
 }
 
-// FuzzWholeRequest: what the front takes, net/http reads in the same way.
+// FuzzWholeRequest checks that net/http reads the requests that the front serves in the same way.
 func FuzzWholeRequest(f *testing.F) {
 	for _, tt := range requests {
 		f.Add([]byte(tt.text))
@@ -91,7 +91,7 @@ func FuzzWholeRequest(f *testing.F) {
 	})
 }
 
-// answers are what is read here, and what is left to net/http.
+// answers has answers that usualAnswer parses, and answers that it leaves to net/http.
 var answers = []struct {
 	text string
 	ours bool
@@ -134,7 +134,7 @@ func sameAnswer(t *testing.T, text string, resp *http.Response) {
 	assert.Equal(t, fmt.Sprint(want.Close, len(want.TransferEncoding), len(want.Trailer)), "false 0 0", "%q", text)
 }
 
-// FuzzUsualAnswer: what is read here, net/http reads in the same way.
+// FuzzUsualAnswer checks that net/http reads the answers that usualAnswer parses in the same way.
 func FuzzUsualAnswer(f *testing.F) {
 	for _, tt := range answers {
 		f.Add(tt.text)

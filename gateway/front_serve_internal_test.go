@@ -23,7 +23,7 @@ type everything struct{ http.Handler }
 
 func (everything) guards(http.Header) bool { return true }
 
-// serveFront serves h by the front, or by net/http where direct is set.
+// serveFront serves h with the front, or with net/http if direct is set.
 func serveFront(t *testing.T, h http.Handler, l Limits, direct bool) (s *Server, addr string) {
 	t.Helper()
 	if !direct {
@@ -51,12 +51,12 @@ func dial(t *testing.T, addr string) net.Conn {
 	return c
 }
 
-// ask is a request of the kind that the front takes.
+// ask returns a request of the kind that the front serves.
 func ask(path, body string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
 }
 
-// heard reads one answer, and says all that a client sees of it.
+// heard reads one answer, and returns all that a client sees of it.
 func heard(in *bufio.Reader) string {
 	resp, err := http.ReadResponse(in, &http.Request{Method: http.MethodPost})
 	if err != nil {
@@ -176,8 +176,8 @@ var manners = map[string]http.HandlerFunc{
 	},
 }
 
-// TestFrontAnswersLikeNetHTTP: whatever a handler does, a client cannot tell the servers apart.
-// Each answer is asked for twice on one connection.
+// TestFrontAnswersLikeNetHTTP tests that a client cannot tell the servers apart, whatever a handler
+// does. Each answer is requested twice on one connection.
 func TestFrontAnswersLikeNetHTTP(t *testing.T) {
 	t.Parallel()
 	for name, h := range manners {
@@ -198,8 +198,8 @@ func TestFrontAnswersLikeNetHTTP(t *testing.T) {
 	}
 }
 
-// TestFrontReads: requests that come in one piece, in many, or several at once, and what the front
-// hands over in between.
+// TestFrontReads tests requests that arrive in one piece, in many, or several at once, and what the
+// front hands over in between.
 func TestFrontReads(t *testing.T) {
 	t.Parallel()
 	one, big := ask("/a", "body"), ask("/big", strings.Repeat("x", 60_000))
@@ -223,7 +223,7 @@ func TestFrontReads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
-			var fronts []bool // of the requests, whether the front served them
+			var fronts []bool // for each request, whether the front served it
 			_, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				n, _ := io.Copy(io.Discard, r.Body)
 				mu.Lock()
@@ -239,7 +239,7 @@ func TestFrontReads(t *testing.T) {
 				_, err := io.WriteString(c, p)
 				assert.NoError(t, err, "write")
 				if sent++; strings.HasSuffix(p, "body") && sent < len(tt.pieces) || strings.HasPrefix(p, "GET") {
-					got = append(got, short(in)) // the next piece comes when this one is answered
+					got = append(got, short(in)) // the next piece is sent when this one is answered
 				}
 			}
 			for len(got) < len(strings.Fields(tt.want)) {
@@ -253,7 +253,7 @@ func TestFrontReads(t *testing.T) {
 	}
 }
 
-// short is the body of an answer that is none of a failure, else its status.
+// short returns the body of a successful answer, and else its status.
 func short(in *bufio.Reader) string {
 	resp, err := http.ReadResponse(in, nil)
 	if err != nil {
@@ -266,7 +266,8 @@ func short(in *bufio.Reader) string {
 	return string(body)
 }
 
-// TestFrontTimes: connections that are idle, or say nothing at all, are closed in time.
+// TestFrontTimes tests that connections that are idle, or that send nothing at all, are closed in
+// time.
 func TestFrontTimes(t *testing.T) {
 	t.Parallel()
 	_, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "x") }),
@@ -283,8 +284,8 @@ func TestFrontTimes(t *testing.T) {
 	assert.True(t, time.Since(begun) >= 2900*time.Millisecond, "the idle one was closed after %v", time.Since(begun))
 }
 
-// TestFrontShutdown: idle connections end, requests that run come to their end and are told that it
-// was the last, and nothing new is taken.
+// TestFrontShutdown tests that idle connections end, that running requests finish with an answer
+// that closes the connection, and that nothing new is accepted.
 func TestFrontShutdown(t *testing.T) {
 	t.Parallel()
 	in, out := make(chan struct{}), make(chan struct{})
@@ -315,7 +316,7 @@ func TestFrontShutdown(t *testing.T) {
 	assert.True(t, err != nil, "nobody listens")
 }
 
-// TestFrontHangUp: a handler learns that its client is gone.
+// TestFrontHangUp tests that a handler learns that its client has gone.
 func TestFrontHangUp(t *testing.T) {
 	t.Parallel()
 	in, gone := make(chan struct{}), make(chan error, 1)
@@ -336,7 +337,7 @@ func TestFrontHangUp(t *testing.T) {
 	}
 }
 
-// TestFrontSlowReader: a client that does not read what it asked for is cut off.
+// TestFrontSlowReader tests that a client that does not read its answer is cut off.
 func TestFrontSlowReader(t *testing.T) {
 	t.Parallel()
 	begun, failed := make(chan struct{}), make(chan error, 1)
@@ -351,7 +352,8 @@ func TestFrontSlowReader(t *testing.T) {
 	}), Limits{}, false)
 	_, _ = io.WriteString(dial(t, addr), ask("/", ""))
 	<-begun
-	go func() { _ = s.Shutdown(t.Context()) }() // which does not end the watch over what runs
+	// Shutdown does not end the watch over running requests
+	go func() { _ = s.Shutdown(t.Context()) }()
 	select {
 	case err := <-failed:
 		assert.ErrorIs(t, err, errClientGone, "a write")

@@ -12,33 +12,34 @@ import (
 
 // The states of a connection.
 const (
-	frontIdle int32 = iota // nothing of a request was read
+	frontIdle int32 = iota // no part of a request has been read
 	frontBusy
-	frontOver // it was ended, or handed over
+	frontOver // closed or handed over
 )
 
 // frontConn is a connection that the front serves, one request after the other.
 type frontConn struct {
 	front *front
 	conn  net.Conn
-	// what its requests have in common; their context ends with the connection
+	// what its requests share; their context ends with the connection
 	bare *http.Request
-	gone context.CancelFunc // of that context
+	gone context.CancelFunc // cancels that context
 
-	state    atomic.Int32
-	since    atomic.Int64 // when it became idle, in nanoseconds of Unix
-	served   atomic.Bool  // a request before
-	deadline atomic.Int64 // when what is being written has to be gone; 0: none
+	state  atomic.Int32
+	since  atomic.Int64 // when it became idle, in Unix nanoseconds
+	served atomic.Bool  // at least one request
+	// when the current write must be done, in Unix nanoseconds; 0: no deadline
+	deadline atomic.Int64
 
 	in []byte
-	n  int // bytes of in that came and are not used yet
+	n  int // bytes of in that were read and not used yet
 
-	head, body []byte // of the answer, used again for the next
+	head, body []byte // buffers for answers, reused
 }
 
 const (
 	frontBuffer = 4 << 10
-	// bodyRest is how long the rest of a body is waited for; net/http has more patience.
+	// bodyRest is how long the front waits for the rest of a body; net/http then waits longer.
 	bodyRest = 100 * time.Millisecond
 )
 
@@ -75,8 +76,8 @@ func (x *frontConn) serve() {
 	}
 }
 
-// next reads a request. r is nil where the connection has ended; ok is false where it is to be
-// handed over.
+// next reads a request. r is nil if the connection has ended; ok is false if it must be handed
+// over.
 func (x *frontConn) next() (r *http.Request, length int, ok bool) {
 	if x.n == 0 {
 		n, err := x.conn.Read(x.in)
@@ -103,14 +104,14 @@ func (x *frontConn) next() (r *http.Request, length int, ok bool) {
 	return r, length, true
 }
 
-// more waits a little for what is missing of a request. Where it does not come, what came is
-// net/http's.
+// more waits a little for the rest of a request. If it does not arrive, net/http gets what has
+// arrived.
 func (x *frontConn) more(length int) (*http.Request, bool) {
 	if length > len(x.in) {
 		x.in = append(make([]byte, 0, length), x.in[:x.n]...)[:length]
 	}
 	_ = x.conn.SetReadDeadline(time.Now().Add(bodyRest))
-	defer x.conn.SetReadDeadline(time.Time{}) //nolint:errcheck // a connection that is gone says so when it is read
+	defer x.conn.SetReadDeadline(time.Time{}) //nolint:errcheck // an error shows at the next read
 	for x.n < length {
 		n, err := x.conn.Read(x.in[x.n:])
 		if x.n += n; err != nil {
@@ -121,17 +122,17 @@ func (x *frontConn) more(length int) (*http.Request, bool) {
 	return r, ok && r != nil
 }
 
-// rest makes the connection idle; false once the front is closing.
+// rest makes the connection idle. It returns false once the front is closing.
 func (x *frontConn) rest() bool {
 	x.since.Store(time.Now().UnixNano())
 	x.state.Store(frontIdle)
 	return !x.front.closing.Load()
 }
 
-// answer serves a request; false where the connection ends with it.
+// answer serves a request. It returns false if the connection ends with it.
 func (x *frontConn) answer(r *http.Request) (keep bool) {
 	w := newFrontWriter(x)
-	defer func() { // also where the handler ends its goroutine
+	defer func() { // also if the handler calls Goexit
 		x.deadline.Store(0)
 		w.over = true
 		if p := recover(); p != nil {
@@ -145,8 +146,8 @@ func (x *frontConn) answer(r *http.Request) (keep bool) {
 	return w.end()
 }
 
-// check closes the connection if its time has passed. It ends the context of a request whose client
-// has gone.
+// check closes the connection if its deadline has passed. It cancels the context of a request whose
+// client has gone.
 func (x *frontConn) check(now int64, l Limits) {
 	waited := time.Duration(now - x.since.Load())
 	switch x.state.Load() {

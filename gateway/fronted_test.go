@@ -19,7 +19,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// rawAsk sends text on a connection of its own.
+// rawAsk sends text on a new connection.
 func rawAsk(t *testing.T, addr, text string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(addr, "http://"))
@@ -40,8 +40,8 @@ func passing(t *testing.T, u *rawUpstream) string {
 	return serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{"http://" + u.addr}})
 }
 
-// TestCutAnswersStayCut: an answer to a request that passes through breaks off for the client as it
-// did for the gateway, whichever server had the request.
+// TestCutAnswersStayCut tests that an answer to an unguarded request breaks off for the client as
+// it did for the gateway, whichever server had the request.
 func TestCutAnswersStayCut(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{plain, strings.Replace(plain, "Idempotency-Key", "X-Other", 1)} {
@@ -58,14 +58,14 @@ func TestCutAnswersStayCut(t *testing.T) {
 	}
 }
 
-// TestPassedRequestsLeaveNothing: many of them on one connection take no memory that stays.
+// TestPassedRequestsLeaveNothing tests that many requests on one connection leave no memory in use.
 func TestPassedRequestsLeaveNothing(t *testing.T) {
 	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool { return ok(c) })
 	c, in := rawAsk(t, passing(t, u), "")
 	heap := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()
-		runtime.GC() // what the first has put into pools
+		runtime.GC() // collect what the first request has put into pools
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
@@ -83,7 +83,7 @@ func TestPassedRequestsLeaveNothing(t *testing.T) {
 	assert.True(t, heap()-begun < 2000*500, "%d bytes are left of a request", (heap()-begun)/2000)
 }
 
-// TestKeptLinesRest: a connection to the service is used again after a rest.
+// TestKeptLinesRest tests that a connection to the service is reused after a pause.
 func TestKeptLinesRest(t *testing.T) {
 	t.Parallel()
 	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool { return ok(c) })
@@ -95,7 +95,7 @@ func TestKeptLinesRest(t *testing.T) {
 	assert.Equal(t, u.conns.Load(), int64(1), "connections")
 }
 
-// TestHalfClosedTunnels: the service has said all, and goes on listening.
+// TestHalfClosedTunnels tests a service that has sent everything, and still reads.
 func TestHalfClosedTunnels(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 1)
@@ -122,8 +122,8 @@ func TestHalfClosedTunnels(t *testing.T) {
 	assert.Equal(t, <-got, "late words", "what the service hears")
 }
 
-// TestShutdownOfBothServers: while the front waits for a request, net/http's connections are told
-// to end too.
+// TestShutdownOfBothServers tests that net/http's connections also end while the front waits for a
+// request.
 func TestShutdownOfBothServers(t *testing.T) {
 	t.Parallel()
 	in, out := make(chan struct{}), make(chan struct{})

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// wholeRequest reads a request that the front serves from the beginning of b. It takes a part of
-// HTTP/1.1 in which nothing can be read in two ways; net/http reads what it takes in the same way,
-// which a fuzz target compares, and has the rest.
+// wholeRequest parses a request that the front serves from the start of b. It accepts the part of
+// HTTP/1.1 that cannot be read in two ways, and parses it as net/http does; a fuzz target compares
+// both. net/http gets all other requests.
 //
-// length is that of the request, once its head is here: where it is longer than b, r is nil and
-// more has to be read. ok is false for what is not the front's, or whose head is not here. bare is
-// a request with what does not come over the wire.
+// length is the length of the request, once its head is complete. If that exceeds b, r is nil and
+// more must be read. ok is false if the front does not serve the request, or if the head is
+// incomplete. bare is a request with everything that does not come over the wire.
 func wholeRequest(bare *http.Request, b []byte) (r *http.Request, length int, ok bool) {
 	end := bytes.Index(b, []byte("\r\n\r\n"))
 	if end < 0 {
@@ -32,7 +32,7 @@ func wholeRequest(bare *http.Request, b []byte) (r *http.Request, length int, ok
 	r.Body = http.NoBody
 	if size > 0 {
 		body := new(frontBody)
-		// who reads it may do so for longer than the front keeps b
+		// a reader of the body may outlive the front's use of b
 		body.Reset(bytes.Clone(b[end+4 : length]))
 		r.Body = body
 	}
@@ -46,7 +46,7 @@ func (*frontBody) Close() error { return nil }
 // frontBodyMost is the largest body that the front reads, in bytes.
 const frontBodyMost = 64 << 10
 
-// readHead reads a head whose lines all have their ends, but for the empty one.
+// readHead parses a head whose lines all end in CRLF, without the empty line.
 func readHead(bare *http.Request, head string) (r *http.Request, size int, ok bool) {
 	line, rest, _ := strings.Cut(head, "\r\n")
 	method, target, _ := strings.Cut(line, " ")
@@ -101,12 +101,12 @@ func readHead(bare *http.Request, head string) (r *http.Request, size int, ok bo
 
 const (
 	alphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-	// pathBytes and queryBytes are those that mean themselves.
+	// pathBytes and queryBytes are the bytes that stand for themselves.
 	pathBytes  = alphanumeric + "-._~/"
 	queryBytes = pathBytes + "=&%+,:;@!$'()*?"
 )
 
-// byteSet tells which bytes belong to a set.
+// byteSet has true for each byte that belongs to the set.
 type byteSet [256]bool
 
 func bytesOf(s string) (set byteSet) {
@@ -130,7 +130,7 @@ var (
 	ofQuery = bytesOf(queryBytes)
 	ofHost  = bytesOf(alphanumeric + ".:-[]_")
 	ofName  = bytesOf(alphanumeric + "!#$%&'*+-.^_`|~")
-	ofValue = func() (set byteSet) { // also above ASCII, as net/http takes them
+	ofValue = func() (set byteSet) { // including bytes above ASCII, as net/http does
 		for c := range set {
 			set[c] = c >= ' ' && c != 0x7f || c == '\t'
 		}
@@ -138,7 +138,8 @@ var (
 	}()
 )
 
-// readTarget returns the URL of a path and query without anything that has to be decoded in the path; nil: it has.
+// readTarget returns the URL of a path and query, or nil if something in the path has to be
+// decoded.
 func readTarget(target string) *url.URL {
 	path, query, asked := strings.Cut(target, "?")
 	if !ofPath.has(path) || !ofQuery.has(query) {
@@ -147,7 +148,7 @@ func readTarget(target string) *url.URL {
 	return &url.URL{Path: path, RawQuery: query, ForceQuery: asked && query == ""}
 }
 
-// readField reads the line at the beginning of s.
+// readField parses the line at the start of s.
 func readField(s string) (name, value, rest string, ok bool) {
 	line, rest, _ := strings.Cut(s, "\r\n")
 	name, value, ok = strings.Cut(line, ":")
@@ -158,7 +159,8 @@ func readField(s string) (name, value, rest string, ok bool) {
 	return textproto.CanonicalMIMEHeaderKey(name), value, rest, ofValue.has(value)
 }
 
-// addField adds a line to h. The first value of a name is put into values, which has room for it.
+// addField adds a field line to h. It puts the first value of a name into values, which has room
+// for it.
 func addField(h http.Header, name, value string, values []string) []string {
 	if before, is := h[name]; is {
 		h[name] = append(before, value)

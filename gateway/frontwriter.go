@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// frontWriter is the [http.ResponseWriter] of the front. An answer that is not flushed goes out in
-// one write with its length; a larger or flushed one without a length goes out in chunks, with
+// frontWriter is the [http.ResponseWriter] of the front. It sends an answer that is not flushed in
+// one write, with its length. A larger or flushed answer without a length is sent in chunks, with
 // trailers.
 type frontWriter struct {
 	x       *frontConn
 	header  http.Header
-	head    []byte // made by WriteHeader: what the handler sets later is not in it
-	held    []byte // of the body
-	status  int    // 0: none yet
-	length  int64  // as the handler said; -1: it did not
+	head    []byte // made by WriteHeader, without what the handler sets later
+	held    []byte // buffered part of the body
+	status  int    // 0: not set yet
+	length  int64  // the handler's Content-Length; -1: none
 	size    int64  // written by the handler
-	sent    bool   // the head is out
+	sent    bool   // the head has been sent
 	chunked bool
 	last    bool // the connection ends with this answer
-	failed  bool // the client is gone
+	failed  bool // the client has gone
 	over    bool // the handler has returned
 }
 
-// frontHeld is how much of an answer is held back before it goes out in parts, in bytes.
+// frontHeld is how much of an answer is buffered before it is sent in parts, in bytes.
 const frontHeld = 64 << 10
 
-// frontKept is how much memory for answers a connection keeps between requests, in bytes.
+// frontKept is how much buffer memory for answers a connection keeps between requests, in bytes.
 const frontKept = 8 << 10
 
 var errClientGone = errors.New("the client is gone")
@@ -49,7 +49,7 @@ func (w *frontWriter) WriteHeader(status int) {
 	case status < 100 || status > 999:
 		panic(fmt.Sprintf("a status of %d", status)) // as net/http does
 	case w.status != 0 || w.over || status == http.StatusSwitchingProtocols:
-		// which nobody asked for
+		// 101: the request did not ask for it
 	case status < 200:
 		w.emit(append(w.fields(statusLine(nil, status)), "\r\n"...))
 	default:
@@ -92,7 +92,7 @@ func (w *frontWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// sniff sets the content type of a body that begins with p, where nobody has.
+// sniff sets the content type of a body that begins with p, if it is not set.
 func (w *frontWriter) sniff(p []byte) {
 	if _, set := w.header["Content-Type"]; !set && len(p) > 0 && w.header.Get("Content-Encoding") == "" {
 		w.head = appendField(w.head, "Content-Type", http.DetectContentType(p))
@@ -117,7 +117,7 @@ func (w *frontWriter) FlushError() error {
 	return nil
 }
 
-// SetWriteDeadline is for [http.ResponseController]. It is kept to within a second.
+// SetWriteDeadline is for [http.ResponseController]. The deadline is accurate to a second.
 func (w *frontWriter) SetWriteDeadline(t time.Time) error {
 	switch {
 	case w.over:
@@ -129,11 +129,12 @@ func (w *frontWriter) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// SetReadDeadline is for [http.ResponseController]. The body is here already.
+// SetReadDeadline is for [http.ResponseController]. It does nothing: the body has been read
+// already.
 func (*frontWriter) SetReadDeadline(time.Time) error { return nil }
 
-// flush sends the head, if it is not out, and what is held back: in chunks, unless the handler has
-// said how much it will be.
+// flush sends the head, if it has not been sent, and the buffered body: in chunks, unless the
+// handler has set a length.
 func (w *frontWriter) flush() {
 	w.chunked = bodyAllowed(w.status) && w.length < 0
 	w.sendHead()
@@ -141,7 +142,7 @@ func (w *frontWriter) flush() {
 	w.held = w.held[:0]
 }
 
-// sendHead sends the head, and body behind it.
+// sendHead sends the head, followed by body.
 func (w *frontWriter) sendHead(body ...byte) {
 	w.sent = true
 	if w.chunked {
@@ -170,7 +171,7 @@ func (w *frontWriter) part(p []byte) {
 	}
 }
 
-// end sends what is left; false where the connection cannot be used again.
+// end sends the rest. It returns false if the connection cannot be reused.
 func (w *frontWriter) end() bool {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -198,11 +199,11 @@ func (w *frontWriter) end() bool {
 	return whole && !w.failed && !w.last
 }
 
-// framing are fields that are no trailers, whatever a handler says.
+// framing are fields that cannot be trailers, whatever a handler says.
 var framing = map[string]bool{"Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
 
-// trailer is the fields behind the body: those that were announced, and those that have the prefix
-// for it.
+// trailer returns the fields after the body: those that were announced, and those with the trailer
+// prefix.
 func (w *frontWriter) trailer() (b []byte) {
 	for _, line := range w.header["Trailer"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -233,8 +234,8 @@ func statusLine(b []byte, status int) []byte {
 	return append(append(append(b, ' '), http.StatusText(status)...), "\r\n"...)
 }
 
-// fields appends the fields of a head as they are now, but for those that are the front's, and
-// trailers.
+// fields appends the current fields of the head, without trailers and the fields that the front
+// sets itself.
 func (w *frontWriter) fields(b []byte) []byte {
 	for name, values := range w.header {
 		switch {
@@ -246,7 +247,7 @@ func (w *frontWriter) fields(b []byte) []byte {
 	return b
 }
 
-// announced tells whether a field is one of the trailers.
+// announced reports whether a field is a trailer.
 func (w *frontWriter) announced(name string) bool {
 	for _, line := range w.header["Trailer"] {
 		for t := range strings.SplitSeq(line, ",") {
@@ -258,7 +259,7 @@ func (w *frontWriter) announced(name string) bool {
 	return false
 }
 
-// appendField appends the lines of a field; what would break a line becomes a space.
+// appendField appends the lines of a field, with line breaks in values replaced by spaces.
 func appendField(b []byte, name string, values ...string) []byte {
 	if name == "" || !ofName.has(name) {
 		return b

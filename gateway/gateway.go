@@ -25,26 +25,27 @@ type Gateway struct {
 	logger    *slog.Logger
 	wire      *wire
 	routes    []*routed
-	rest      *routed // what no route matches
+	rest      *routed // for requests that no route matches
 	plain     *httputil.ReverseProxy
-	tokens    *token.Issuer // nil: no route asks for tokens
+	tokens    *token.Issuer // nil: no route requires tokens
 	keys      []string      // the fields that may have a key, in canonical form
-	cookies   sync.Once     // tells the operator of cookies that change
+	cookies   sync.Once     // warns the operator once about cookies that change
 
 	clientTime time.Duration
 	quietTime  time.Duration
 
-	monitor  *Monitor
-	access   *slog.Logger
-	strip    []string // fields that only trusted fronts may set
-	trusted  []netip.Prefix
-	bodies   *httpidem.Bodies
-	upgrades []string        // what a connection may become, besides websocket
-	counts   map[string]bool // fields by which a guard goes
+	monitor *Monitor
+	access  *slog.Logger
+	strip   []string // fields that only trusted servers may set
+	trusted []netip.Prefix
+	bodies  *httpidem.Bodies
+	// protocols that a connection may be switched to, in addition to websocket
+	upgrades []string
+	counts   map[string]bool // fields that a guard decides by
 	newKeys  *newKeys        // nil: not counted
-	// requests that are here, and answers that are waited for without a client
+	// running requests, and answers that are awaited without a client
 	busy  atomic.Int64
-	lates atomic.Int64 // the latter
+	lates atomic.Int64 // only the latter
 
 	life     context.Context // ends with Close
 	end      context.CancelFunc
@@ -54,14 +55,14 @@ type Gateway struct {
 	watching context.CancelFunc // ends the health checks
 }
 
-// StatusPath is where clients ask what became of a key; see [httpidem.Middleware.Status].
+// StatusPath is where clients ask for the outcome of a key; see [httpidem.Middleware.Status].
 const StatusPath = "/.retrysafe/status"
 
-// fromUs are fields that only this gateway may set: a client must not pretend to be it.
+// fromUs are fields that only this gateway may set: a client must not pretend to be the gateway.
 var fromUs = []string{"Idempotency-Attempt", "Idempotency-Fence", "Idempotency-Replayed", "Idempotency-Stored", "Idempotency-Outcome"}
 
-// New returns a gateway on the engine e. The caller ends first the server before it, then the
-// engine, then the gateway.
+// New returns a gateway on the engine e. At shutdown, the caller must end the server first, then
+// the engine, then the gateway.
 func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if o == nil {
 		o = new(Options)
@@ -92,7 +93,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		FlushInterval: -1,
 		ErrorHandler:  g.plainFailed,
 		ModifyResponse: func(r *http.Response) error {
-			delete(r.Header, "Idempotency-Outcome") // between service and gateway
+			delete(r.Header, "Idempotency-Outcome") // for the gateway, not for the client
 			if p, ok := r.Request.Context().Value(paceKey{}).(*pace); ok {
 				p.answered(r)
 			}
@@ -120,7 +121,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		x.matcher, x.name, x.guards, x.exactCase = m, r.Match, r.guards(), r.ExactCase
 		x.every = m.method == "*" && (r.Signature != nil || r.Guard.Rate.PerSecond > 0)
 		if m.method != "*" {
-			x.methods = []string{m.method} // also where the route guards nothing
+			x.methods = []string{m.method} // also if the route guards nothing
 		}
 		g.routes = append(g.routes, x)
 	}
@@ -128,7 +129,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	return g, nil
 }
 
-// watch begins the health checks.
+// watch starts the health checks.
 func (g *Gateway) watch(h Health) {
 	ctx, cancel := context.WithCancel(g.life)
 	g.watching = cancel
@@ -146,7 +147,7 @@ func (g *Gateway) watch(h Health) {
 	}
 }
 
-// guard makes the middleware of a route, and what stands before and behind it.
+// guard returns a route with its middleware, and with what runs outside and inside it.
 func (g *Gateway) guard(e *retrysafe.Engine, r *Route) *routed {
 	o := r.Guard
 	if o.Tenant == nil && o.Credentials == nil && r.Signature != nil {
@@ -196,7 +197,7 @@ func (g *Gateway) guard(e *retrysafe.Engine, r *Route) *routed {
 	return x
 }
 
-// guards tells whether a request with these fields has what may be a key.
+// guards reports whether a field of h may have a key.
 func (g *Gateway) guards(h http.Header) bool {
 	return slices.ContainsFunc(g.keys, func(name string) bool { return h[name] != nil })
 }
@@ -204,9 +205,9 @@ func (g *Gateway) guards(h http.Header) bool {
 // ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-		// Where there was a Content-Length too, net/http has dropped it. A server before us may
-		// have gone by that: to it, what follows is still this request. So nothing follows (RFC
-		// 9112, section 6.1).
+		// If there was a Content-Length too, net/http has dropped it. A server before the gateway
+		// may have used that length, and would take what follows for a part of this request. So
+		// close the connection (RFC 9112, section 6.1).
 		w.Header().Set("Connection", "close")
 	}
 	if refused, status := g.incoming(r); refused != "" {
@@ -236,12 +237,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.observed(w, r, x.name, x.cors, x.handler)
 }
 
-// twoWays refuses what the service might take for a request that another route guards.
+// twoWays refuses a request that the service might read as one that another route guards.
 func twoWays(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "The method or the path of this request can be read in two ways: send the path as the service documents it.", http.StatusBadRequest)
 }
 
-// fromFront tells whether the request comes from one of the servers that stand before the gateway.
+// fromFront reports whether the request comes from one of the trusted servers before the gateway.
 func (g *Gateway) fromFront(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -251,7 +252,7 @@ func (g *Gateway) fromFront(r *http.Request) bool {
 	return slices.ContainsFunc(g.trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// status answers what became of a key, by the route of the request that is asked about.
+// status answers a status request with the route of the request that it asks about.
 func (g *Gateway) status(w http.ResponseWriter, r *http.Request) {
 	visitOf(r.Context()).comes("status")
 	x := g.rest
@@ -263,7 +264,8 @@ func (g *Gateway) status(w http.ResponseWriter, r *http.Request) {
 	x.status.ServeHTTP(w, r)
 }
 
-// begin counts a guarded request that is about to be sent; false once the gateway is closed.
+// begin counts a guarded request that is about to be sent. It returns false once the gateway is
+// closed.
 func (g *Gateway) begin() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -282,9 +284,9 @@ func (g *Gateway) finish() {
 	g.running.Done()
 }
 
-// Close ends health checks, guarded requests that are with the service, and the reading of answers
-// that came too late for their clients: these keys are then in doubt. It waits until that is
-// recorded, or the store has not answered for some seconds.
+// Close ends the health checks, the guarded requests that are being sent or answered, and the
+// reading of answers that came too late for their clients. The keys of these requests are then in
+// doubt. It waits until that is recorded, or until the store has not answered for some seconds.
 func (g *Gateway) Close() {
 	g.mu.Lock()
 	g.closed = true
@@ -294,13 +296,13 @@ func (g *Gateway) Close() {
 	g.wire.CloseIdleConnections()
 }
 
-// retire lets what runs come to its end; nothing new begins.
+// retire lets running requests finish; no new ones begin.
 func (g *Gateway) retire() {
 	g.watching()
-	g.wire.CloseIdleConnections() // and each other one once it is idle
+	g.wire.CloseIdleConnections() // other connections close once they are idle
 }
 
-// plainFailed answers for an upstream that did not.
+// plainFailed answers an unguarded request that got no answer from the upstream.
 func (g *Gateway) plainFailed(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusBadGateway
 	switch why := whyEnded(r); {

@@ -37,7 +37,8 @@ func TestOptions(t *testing.T) {
 	assert.True(t, err != nil, "a negative time")
 }
 
-// TestWhatTheUpstreamSees of a guarded request and of one that is not.
+// TestWhatTheUpstreamSees tests what the upstream gets of a guarded request and of one that is not
+// guarded.
 func TestWhatTheUpstreamSees(t *testing.T) {
 	t.Parallel()
 	seen := make(chan *http.Request, 1)
@@ -76,7 +77,7 @@ func TestWhatTheUpstreamSees(t *testing.T) {
 	}
 }
 
-// TestNotGuarded: everything else passes as through any proxy.
+// TestNotGuarded tests that everything else passes as through any proxy.
 func TestNotGuarded(t *testing.T) {
 	t.Parallel()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -148,8 +149,8 @@ func TestNotGuardedWithoutUpstream(t *testing.T) {
 	assert.Equal(t, resp.StatusCode, 502, "status (%s)", body)
 }
 
-// TestTargetsThatAreNoPath: a request line that the service would read otherwise than the gateway
-// goes nowhere.
+// TestTargetsThatAreNoPath tests that a request line that the service would read differently from
+// the gateway is not passed on.
 func TestTargetsThatAreNoPath(t *testing.T) {
 	t.Parallel()
 	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool { return ok(c) })

@@ -20,8 +20,8 @@ import (
 // plainStore is a store without any of the optional interfaces.
 type plainStore struct{ retrysafe.Store }
 
-// TestHealthyRunIsSilent: two hours in which nothing fails, with each form of a store, log no
-// warning and count no failure.
+// TestHealthyRunIsSilent tests that two hours in which nothing fails, with each kind of store, log
+// no warning and count no failure.
 func TestHealthyRunIsSilent(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func() retrysafe.Store{

@@ -23,7 +23,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestLateAnswersThatPanic: a hook that panics over an answer that came without its client puts the
+// TestLateAnswersThatPanic tests that a hook that panics over an answer without a client puts the
 // key in doubt, and ends nothing else.
 func TestLateAnswersThatPanic(t *testing.T) {
 	t.Parallel()
@@ -37,13 +37,13 @@ func TestLateAnswersThatPanic(t *testing.T) {
 	close(answer)
 	assert.Equal(t, becomes(t, base, "k"), "409 outcome-unknown", "a repeat")
 	for end := time.Now().Add(3 * time.Minute); !strings.Contains(log.String(), "could not be kept"); <-time.After(time.Millisecond) {
-		// the doubt is told before
+		// the doubt is reported before
 		assert.True(t, time.Now().Before(end), "the log: %s", log)
 	}
 }
 
-// TestTimeoutsThatPanic: the answer to the client panics; the attempt goes on all the same, and
-// ends.
+// TestTimeoutsThatPanic tests that the attempt continues and ends if the answer to the client
+// panics.
 func TestTimeoutsThatPanic(t *testing.T) {
 	t.Parallel()
 	u, answer := slow(t, "", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
@@ -67,8 +67,8 @@ func TestTimeoutsThatPanic(t *testing.T) {
 	assert.NoError(t, e.Shutdown(ctx), "nothing lives on")
 }
 
-// TestClientsCannotTakeUpstreamsOut: what net/http refuses by itself says nothing of the service;
-// trailers of clients go nowhere.
+// TestClientsCannotTakeUpstreamsOut tests that requests that net/http itself refuses do not count
+// against the service, and that trailers of clients are not passed on.
 func TestClientsCannotTakeUpstreamsOut(t *testing.T) {
 	t.Parallel()
 	seen := make(chan http.Header, 10)
@@ -98,8 +98,8 @@ func TestClientsCannotTakeUpstreamsOut(t *testing.T) {
 	}
 }
 
-// TestTimeoutBeforeAnythingIsSent: a service that takes a connection and never ends the handshake
-// has got nothing: the key is free.
+// TestTimeoutBeforeAnythingIsSent tests a service that accepts a connection and never completes the
+// handshake: it has received nothing, so the key is free.
 func TestTimeoutBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -115,8 +115,8 @@ func TestTimeoutBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
-// TestStreamsBothWays: what is not guarded passes while it is being sent, over HTTP/2 on both
-// sides.
+// TestStreamsBothWays tests that an unguarded request passes while it is being sent, over HTTP/2 on
+// both sides.
 func TestStreamsBothWays(t *testing.T) {
 	t.Parallel()
 	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -160,8 +160,8 @@ func TestStreamsBothWays(t *testing.T) {
 	assert.ErrorIs(t, err, io.EOF, "the end")
 }
 
-// TestAttemptsOfOthers: behind another middleware, what the gateway does not guard is proxied, and
-// the outer attempt is not its own.
+// TestAttemptsOfOthers tests a gateway inside another middleware: it proxies what it does not
+// guard, and does not treat the outer attempt as its own.
 func TestAttemptsOfOthers(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -182,9 +182,9 @@ func TestAttemptsOfOthers(t *testing.T) {
 	assert.Equal(t, w.Code, 201, "answer")
 }
 
-// TestChunkedEndsTheConnection: after a request with Transfer-Encoding, with a Content-Length
-// beside it or not, nothing more is read from its connection, guarded or not; and its kept answer
-// does not say so to others.
+// TestChunkedEndsTheConnection tests that after a request with Transfer-Encoding, with or without a
+// Content-Length, nothing more is read from its connection, guarded or not, and that the stored
+// answer does not close the connections of others.
 func TestChunkedEndsTheConnection(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int32

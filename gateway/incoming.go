@@ -8,13 +8,14 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// incoming takes out of a request what only we or a trusted server may say, and refuses what the
-// service could read in another way than the guard; an empty text: it may go on.
+// incoming removes from a request the fields that only the gateway or a trusted server may set. It
+// refuses a request that the service could read differently from the guard. An empty text means
+// that the request may proceed.
 func (g *Gateway) incoming(r *http.Request) (refused string, status int) {
 	for _, name := range fromUs {
 		delete(r.Header, name)
 	}
-	r.Trailer = nil // what comes after a body has passed none of these rules
+	r.Trailer = nil // fields after a body have not been checked by these rules
 	front := len(g.trusted) > 0 && g.fromFront(r)
 	if !front {
 		for _, name := range g.strip {
@@ -27,7 +28,7 @@ func (g *Gateway) incoming(r *http.Request) (refused string, status int) {
 	case r.Method == http.MethodConnect || r.Method == http.MethodTrace:
 		return "This server takes no CONNECT and no TRACE.", http.StatusMethodNotAllowed
 	case strings.ContainsFunc(r.RequestURI, func(c rune) bool { return c <= ' ' || c == 0x7f }):
-		// over HTTP/2
+		// possible over HTTP/2
 		return "The path of this request has a space or a control character; encode it.", http.StatusBadRequest
 	case g.dropsWhatCounts(r.Header):
 		return "Connection names a field that does not end here; take it out of Connection.", http.StatusBadRequest
@@ -35,8 +36,8 @@ func (g *Gateway) incoming(r *http.Request) (refused string, status int) {
 	return "", 0
 }
 
-// foldUnderscores takes out fields that many services (CGI, WSGI and their like) take for one of
-// those that only we or a trusted server may set, or by which the guard goes.
+// foldUnderscores removes fields whose name many services (CGI, WSGI and similar) read as a field
+// that only the gateway or a trusted server may set, or that a guard decides by.
 func (g *Gateway) foldUnderscores(h http.Header, front bool) {
 	for name := range h {
 		if !strings.Contains(name, "_") {
@@ -49,9 +50,10 @@ func (g *Gateway) foldUnderscores(h http.Header, front bool) {
 	}
 }
 
-// onlyNamedUpgrades lets a connection become a tunnel only for websocket and what Options.Upgrades
-// names: past it no request is seen. Others are served as plain HTTP/1.1, as a server may that does
-// not know them (RFC 9110, section 7.8): some clients ask for h2c with each request.
+// onlyNamedUpgrades lets a connection become a tunnel only for websocket and the protocols of
+// Options.Upgrades, since the gateway sees no requests inside a tunnel. Requests with another
+// Upgrade are served as plain HTTP/1.1, as a server may do that does not know the protocol (RFC
+// 9110, section 7.8): some clients ask for h2c with each request.
 func (g *Gateway) onlyNamedUpgrades(h http.Header) {
 	for _, line := range h["Upgrade"] {
 		for token := range strings.SplitSeq(line, ",") {
@@ -64,8 +66,8 @@ func (g *Gateway) onlyNamedUpgrades(h http.Header) {
 	}
 }
 
-// dropsWhatCounts tells whether Connection takes away a field by which the guard goes: the service
-// would see another request.
+// dropsWhatCounts reports whether Connection removes a field that a guard decides by. The service
+// would then see another request.
 func (g *Gateway) dropsWhatCounts(h http.Header) bool {
 	connection := h["Connection"]
 	if len(connection) == 0 {
@@ -79,7 +81,7 @@ func (g *Gateway) dropsWhatCounts(h http.Header) bool {
 	return false
 }
 
-// counting adds the fields by which a guard goes.
+// counting adds the fields that a guard decides by.
 func (g *Gateway) counting(o *httpidem.Options, signed bool) {
 	names := []string{"Authorization", "Cookie", "Content-Type", "Content-Encoding"}
 	if signed {

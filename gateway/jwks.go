@@ -17,16 +17,16 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// When the keys of an address are asked for again.
+// When the keys of an address are fetched again.
 const (
-	keysGood   = 15 * time.Minute // as they are
-	keysUsable = 24 * time.Hour   // while the address does not answer
-	keysPause  = 10 * time.Second // between two questions, whatever callers send
-	keysTime   = 5 * time.Second  // for one question
+	keysGood   = 15 * time.Minute // how long keys are used without a new fetch
+	keysUsable = 24 * time.Hour   // how long while the address does not answer
+	keysPause  = 10 * time.Second // least time between two fetches, whatever callers send
+	keysTime   = 5 * time.Second  // timeout of a fetch
 	mostKeys   = 1 << 20          // bytes
 )
 
-// keySet are the public keys of an issuer (RFC 7517), out of a file or from an address. It is safe
+// keySet has the public keys of an issuer (RFC 7517), from a file or from an address. It is safe
 // for concurrent use.
 type keySet struct {
 	address string // empty: a file, read once
@@ -35,12 +35,12 @@ type keySet struct {
 
 	mu      sync.Mutex
 	keys    []jose.JSONWebKey
-	fetched time.Time // when keys came
+	fetched time.Time // when keys were fetched
 	tried   time.Time
-	asking  chan struct{} // closed when the question that is under way has ended
+	asking  chan struct{} // closed when the current fetch has ended
 }
 
-// newKeySet reads a file at once; an address is asked when the first token comes.
+// newKeySet reads a file at once. It does not fetch an address until the first token arrives.
 func newKeySet(from string) (*keySet, error) {
 	if !strings.Contains(from, "://") {
 		text, err := os.ReadFile(from) //nolint:gosec // the operator names the file
@@ -70,7 +70,7 @@ func newKeySet(from string) (*keySet, error) {
 	return known.(*keySet), nil //nolint:errcheck // it holds nothing else
 }
 
-// keySets are those of this process by their addresses: a configuration that is read again goes on
+// keySets are the key sets of this process by address: a configuration that is reloaded continues
 // with the keys that are there.
 var keySets sync.Map
 
@@ -79,7 +79,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// parseKeys takes the keys that sign; others may be in the set.
+// parseKeys returns the keys that sign; the set may have others.
 func parseKeys(text []byte) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -91,8 +91,7 @@ func parseKeys(text []byte) ([]jose.JSONWebKey, error) {
 	for _, raw := range set.Keys {
 		var k jose.JSONWebKey
 		if k.UnmarshalJSON(raw) != nil || k.Use != "" && k.Use != "sig" {
-			// of a kind that is not known here, which the standard says to pass over, or for
-			// something else
+			// ignore keys of an unknown kind, as the standard says, and keys for another use
 			continue
 		}
 		if _, symmetric := k.Key.([]byte); symmetric || !k.IsPublic() {
@@ -108,7 +107,7 @@ func parseKeys(text []byte) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-// notASet is an error's kind; its text may quote the set.
+// notASet describes an error without its text, which may quote the set.
 func notASet(err error) string {
 	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 		return fmt.Sprintf("no JSON at byte %d", syntax.Offset)
@@ -118,8 +117,8 @@ func notASet(err error) string {
 
 var errNoKeys = errors.New("the issuer's keys cannot be had")
 
-// find returns the key of an id; a token without one goes with the only key there is. Nil: there is
-// none.
+// find returns the key with an id, or nil if there is none. A token without an id uses the only key
+// there is.
 func (s *keySet) find(ctx context.Context, id string) (*jose.JSONWebKey, error) {
 	for try := 0; ; try++ {
 		s.mu.Lock()
@@ -140,7 +139,7 @@ func (s *keySet) find(ctx context.Context, id string) (*jose.JSONWebKey, error) 
 		asking := s.asking
 		s.mu.Unlock()
 		if key != nil && age < keysUsable {
-			return key, nil // still good; the next one may find newer ones
+			return key, nil // still usable; the next call may find newer keys
 		}
 		select {
 		case <-asking:
@@ -150,7 +149,7 @@ func (s *keySet) find(ctx context.Context, id string) (*jose.JSONWebKey, error) 
 	}
 }
 
-// match finds a key among those that are known. The caller holds mu.
+// match returns a key among those that are known. The caller holds mu.
 func (s *keySet) match(id string) *jose.JSONWebKey {
 	if id == "" && len(s.keys) == 1 {
 		return &s.keys[0]
@@ -163,7 +162,7 @@ func (s *keySet) match(id string) *jose.JSONWebKey {
 	return nil
 }
 
-// ask fetches the keys. Those that are known stay where the answer is of no use.
+// ask fetches the keys. If the answer is unusable, the known keys stay.
 func (s *keySet) ask(done chan struct{}) {
 	keys, err := s.fetch()
 	s.mu.Lock()

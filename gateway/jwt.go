@@ -17,8 +17,8 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// JWTConfig names callers by a bearer token (RFC 6750) that is verified here, so that neither a
-// forged token nor one that was refreshed between two tries makes another caller.
+// JWTConfig names callers by a bearer token (RFC 6750) that the gateway verifies. A forged token
+// names no caller, and a token that was refreshed between two tries still names the same one.
 type JWTConfig struct {
 	JWKS     string `yaml:"jwks" default:"required" doc:"the issuer's public keys (RFC 7517): a file, read at start and on SIGHUP, or an address with https, asked again after 15m and for keys that are not known"`
 	Issuer   string `yaml:"issuer" default:"required" doc:"what the token's iss has to be"`
@@ -30,7 +30,7 @@ type JWTConfig struct {
 	err  error
 }
 
-// same tells whether both name callers alike.
+// same reports whether both name callers in the same way.
 func (c *JWTConfig) same(o *JWTConfig) bool {
 	if c == nil || o == nil {
 		return c == o
@@ -38,18 +38,18 @@ func (c *JWTConfig) same(o *JWTConfig) bool {
 	return c.JWKS == o.JWKS && c.Issuer == o.Issuer && c.Audience == o.Audience && c.Claim == o.Claim
 }
 
-// signing are the algorithms of public keys; "none" and shared secrets are not among them.
+// signing are the algorithms with public keys; "none" and shared secrets are not among them.
 var signing = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// jwtLeeway is what clocks of issuers may be off by.
+// jwtLeeway is the tolerance for the clocks of issuers.
 const jwtLeeway = 30 * time.Second
 
 // mostToken is the longest token, in bytes.
 const mostToken = 16 << 10
 
-// tenant returns what names callers; always the same function, which keeps the keys.
+// tenant returns the function that names callers: always the same function, which keeps the keys.
 func (c *JWTConfig) tenant() (func(*http.Request) (string, error), error) {
 	c.once.Do(func() {
 		if c.JWKS == "" || c.Issuer == "" {
@@ -89,7 +89,7 @@ func (t *jwtTenant) of(r *http.Request) (string, error) {
 	return who, err
 }
 
-// verify returns the caller that a token names. Its errors have nothing of the token.
+// verify returns the caller that a token names. Its errors contain no part of the token.
 func (t *jwtTenant) verify(r *http.Request, token string) (string, error) {
 	parsed, err := jwt.ParseSigned(token, signing)
 	if err != nil || len(parsed.Headers) != 1 {
@@ -105,7 +105,7 @@ func (t *jwtTenant) verify(r *http.Request, token string) (string, error) {
 	case key.Algorithm != "" && key.Algorithm != head.Algorithm:
 		return "", errors.New("the key is for another algorithm")
 	}
-	var c struct { // sub may be a number, which is not what RFC 7519 says, but common
+	var c struct { // sub may be a number, which RFC 7519 does not allow, but which is common
 		Issuer    string           `json:"iss"`
 		Audience  jwt.Audience     `json:"aud"`
 		Expiry    *jwt.NumericDate `json:"exp"`
@@ -139,7 +139,7 @@ func (t *jwtTenant) verify(r *http.Request, token string) (string, error) {
 	return "jwt:" + hex.EncodeToString(sum[:]), nil
 }
 
-// scalarClaim is a claim that is a text or a number.
+// scalarClaim returns a claim that is a text or a number.
 func scalarClaim(raw json.RawMessage) (string, bool) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -152,8 +152,8 @@ func scalarClaim(raw json.RawMessage) (string, bool) {
 	return "n:" + number.String(), true
 }
 
-// unauthorized is the answer to a request without a good token. The reason is for nobody but its
-// cause.
+// unauthorized returns the answer to a request without a valid token. Only its cause has the
+// reason; clients do not see it.
 func unauthorized(code string, cause error) error {
 	p := httpidem.NewProblem("tenant-missing", cause).WithStatus(http.StatusUnauthorized)
 	p.Challenge = "Bearer"

@@ -30,7 +30,7 @@ import (
 
 const issuerName = "https://login.example"
 
-// issuer makes tokens and serves its keys.
+// issuer issues tokens and serves its keys.
 type issuer struct {
 	*httptest.Server
 	asked, down atomic.Int64
@@ -55,14 +55,14 @@ func newIssuer(t *testing.T) *issuer {
 	return i
 }
 
-// add makes a key known.
+// add adds a public key.
 func (i *issuer) add(id string, public any) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.set.Keys = append(i.set.Keys, jose.JSONWebKey{Key: public, KeyID: id, Use: "sig"})
 }
 
-// edKeys makes a pair.
+// edKeys generates a key pair.
 func edKeys(t *testing.T) (ed25519.PublicKey, ed25519.PrivateKey) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -83,7 +83,7 @@ func signed(t *testing.T, alg jose.SignatureAlgorithm, id string, key any, claim
 	return text
 }
 
-// claims are those of a good token, changed by pairs; nil takes one away.
+// claims returns the claims of a valid token, changed by pairs; nil removes a claim.
 func claims(pairs ...any) map[string]any {
 	c := map[string]any{"iss": issuerName, "sub": "ann", "aud": []string{"shop", "other"}, "exp": time.Now().Add(time.Hour).Unix()}
 	for i := 0; i < len(pairs); i += 2 {
@@ -101,7 +101,7 @@ func bearer(lines ...string) *http.Request {
 	return r
 }
 
-// told is what a request without a good token is told.
+// told returns the status of the answer to a request without a valid token.
 func told(err error) int {
 	if p := (*httpidem.Problem)(nil); errors.As(err, &p) {
 		return p.Status
@@ -180,8 +180,8 @@ func TestJWT(t *testing.T) {
 	}
 }
 
-// TestJWTKeys: keys come and go; an issuer that is away, and tokens with keys that nobody has, cost
-// a question now and then.
+// TestJWTKeys tests keys that are added and removed, and that an issuer that does not answer, and
+// tokens with unknown keys, cost only a few fetches.
 func TestJWTKeys(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -225,7 +225,7 @@ func TestJWTKeys(t *testing.T) {
 	i.down.Store(1)
 	now = now.Add(keysUsable - time.Minute)
 	assert.Equal(t, ask("old", private), 0, "keys are good for a day while the issuer is away")
-	for keysAsking(keys) { // it asks beside
+	for keysAsking(keys) { // it fetches in the background
 	}
 	now = now.Add(2 * time.Minute)
 	assert.Equal(t, ask("old", private), http.StatusServiceUnavailable, "and no longer")
@@ -279,7 +279,7 @@ func TestJWTConfig(t *testing.T) {
 	}
 }
 
-// FuzzJWT: nothing that was not signed names a caller.
+// FuzzJWT checks that nothing that was not signed names a caller.
 func FuzzJWT(f *testing.F) {
 	public, _, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

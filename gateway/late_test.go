@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// slow answers when it is told to, after an effect.
+// slow answers when the test lets it, after an effect.
 func slow(t *testing.T, before, after string) (u *rawUpstream, answer chan struct{}) {
 	t.Helper()
 	answer = make(chan struct{})
@@ -37,7 +37,7 @@ func slow(t *testing.T, before, after string) (u *rawUpstream, answer chan struc
 	}), answer
 }
 
-// becomes asks until a repeat is told something else than in-progress.
+// becomes sends duplicates until the answer is not in-progress.
 func becomes(t *testing.T, base, key string) string {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); {
@@ -49,8 +49,8 @@ func becomes(t *testing.T, base, key string) string {
 	return "in progress for ever"
 }
 
-// TestLateAnswers: the client is told at the time-out that nobody knows; the gateway reads on, and
-// repeats get the answer that came.
+// TestLateAnswers tests that the client gets outcome-unknown at the time-out, that the gateway
+// reads on, and that duplicates get the answer that came.
 func TestLateAnswers(t *testing.T) {
 	t.Parallel()
 	const head = "HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\n"
@@ -85,7 +85,7 @@ func TestLateAnswers(t *testing.T) {
 				}
 				assert.Equal(t, becomes(t, base, "k"), want, "a repeat, after it")
 				sent := int64(1)
-				if want == "429" { // nothing was done, said the service: the repeat was sent
+				if want == "429" { // the service said that nothing was done: the retry was sent
 					sent = 2
 				}
 				assert.Equal(t, u.effects.Load(), sent, "requests that were sent")
@@ -94,7 +94,7 @@ func TestLateAnswers(t *testing.T) {
 	}
 }
 
-// TestNoAnswerBeforeMaxRun: then the key is in doubt, and nothing is read any more.
+// TestNoAnswerBeforeMaxRun tests that the key is then in doubt, and that reading ends.
 func TestNoAnswerBeforeMaxRun(t *testing.T) {
 	t.Parallel()
 	for _, head := range []string{"", "HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\nhalf"} {
@@ -108,7 +108,7 @@ func TestNoAnswerBeforeMaxRun(t *testing.T) {
 	}
 }
 
-// TestTimeoutUnderReexecute: the attempt is left to lapse, and nothing is read on.
+// TestTimeoutUnderReexecute tests that the lease is left to expire, and that reading ends.
 func TestTimeoutUnderReexecute(t *testing.T) {
 	t.Parallel()
 	u, _ := slow(t, "", "")
@@ -118,8 +118,8 @@ func TestTimeoutUnderReexecute(t *testing.T) {
 	assert.Equal(t, u.effects.Load(), int64(2), "effects")
 }
 
-// TestCloseEndsLateReading: what is read on when the gateway closes is in doubt, and Close waits
-// for that.
+// TestCloseEndsLateReading tests that answers that are still awaited when the gateway closes are in
+// doubt, and that Close waits for that.
 func TestCloseEndsLateReading(t *testing.T) {
 	t.Parallel()
 	u, _ := slow(t, "", "")
@@ -134,8 +134,8 @@ func TestCloseEndsLateReading(t *testing.T) {
 	assert.Contains(t, log.String(), "cause=shutdown", "the log")
 }
 
-// TestSendingNeedsALease: where less than half of the lease is left when the request would be sent,
-// the lease is renewed first, or nothing is sent.
+// TestSendingNeedsALease tests that if less than half of the lease is left when the request is
+// about to be sent, the lease is renewed first, or nothing is sent.
 func TestSendingNeedsALease(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -171,10 +171,10 @@ func TestSendingNeedsALease(t *testing.T) {
 	})
 }
 
-// held is a store whose reply to Acquire comes when most of the lease has passed.
+// held is a store whose reply to Acquire arrives when most of the lease has passed.
 type held struct {
 	*storetest.Faulty
-	taken bool // meanwhile somebody has settled the record
+	taken bool // in the meantime another call has put the record in doubt
 }
 
 func (s *held) Acquire(ctx context.Context, r retrysafe.AcquireRequest) (retrysafe.Acquired, error) {

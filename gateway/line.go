@@ -17,8 +17,8 @@ import (
 )
 
 // line is a connection of HTTP/1.1 without TLS on which guarded requests are sent, one after the
-// other, each once. net/http's Transport costs two goroutines a connection, sends requests again
-// that it takes for replayable, and cannot be asked to wait a little first.
+// other, each once. net/http's Transport costs two goroutines a connection, retries requests that
+// it considers replayable, and cannot be asked to wait a little first.
 type line struct {
 	*meter
 	lines *lines
@@ -26,8 +26,8 @@ type line struct {
 	limit io.LimitedReader // of a head
 	in    *bufio.Reader
 	since time.Time // idle since
-	used  bool      // for a request before
-	until time.Time // its deadline, of reads and writes; zero: none
+	used  bool      // by an earlier request
+	until time.Time // deadline of reads and writes; zero: none
 	peek  *peeker
 
 	broken bool // a write broke off
@@ -35,24 +35,24 @@ type line struct {
 
 const (
 	maxAnswerHead = 256 << 10
-	// below the idle limits that servers usually have, so that it is this side that closes
+	// below the usual idle limits of servers, so that the gateway closes first
 	idleTime = 5 * time.Second
 	maxIdle  = 256 // connections kept for an address
 )
 
-// lines are the kept ones.
+// lines are the kept connections.
 type lines struct {
 	dialer *net.Dialer
 
 	mu     sync.Mutex
-	idle   map[string][]*line // the last one was used last
+	idle   map[string][]*line // the most recently used one is last
 	reaper *time.Timer
 	closed bool
 }
 
 func newLines(d *net.Dialer) *lines { return &lines{dialer: d, idle: map[string][]*line{}} }
 
-// kept returns a kept connection that still stands, or nil.
+// kept returns a kept connection that is still open, or nil.
 func (p *lines) kept(host string) *line {
 	for {
 		p.mu.Lock()
@@ -67,11 +67,11 @@ func (p *lines) kept(host string) *line {
 		if time.Since(l.since) < idleTime && l.peek.quiet() {
 			return l
 		}
-		_ = l.Close() // the service has closed it, or has said what nobody asked for
+		_ = l.Close() // the service has closed it, or has sent something unasked
 	}
 }
 
-// dial makes a connection; trace of ctx is told how it went.
+// dial makes a connection, and reports its progress to the trace of ctx.
 func (p *lines) dial(ctx context.Context, host string) (*line, error) {
 	addr := host
 	if _, _, err := net.SplitHostPort(host); err != nil {
@@ -87,7 +87,7 @@ func (p *lines) dial(ctx context.Context, host string) (*line, error) {
 	return l, nil
 }
 
-// keep takes a connection back.
+// keep keeps a connection for reuse.
 func (p *lines) keep(l *line) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +122,7 @@ func (p *lines) reap() {
 	}
 }
 
-// close ends the idle ones, and each other one once it is idle.
+// close closes the idle connections; each other one closes once it is idle.
 func (p *lines) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,15 +135,15 @@ func (p *lines) close() {
 	}
 }
 
-// got tells the trace of ctx that a request is about to travel on l.
+// got reports to the trace of ctx that a request is about to be sent on l.
 func (l *line) got(ctx context.Context) {
 	if trace := httptrace.ContextClientTrace(ctx); trace != nil && trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{Conn: l.meter, Reused: l.used})
 	}
 }
 
-// limitTime makes reads and writes end in a while: not before d, and before twice of it, so that
-// the limit is not set anew for each request. Zero takes it away.
+// limitTime sets a deadline for reads and writes: between d and 2d from now, so that it is not set
+// again for each request. Zero removes it.
 func (l *line) limitTime(d time.Duration) {
 	now := time.Now()
 	switch {
@@ -154,7 +154,7 @@ func (l *line) limitTime(d time.Duration) {
 	default:
 		l.until = now.Add(2 * d)
 	}
-	_ = l.SetDeadline(l.until) // a connection that is gone says so when it is used
+	_ = l.SetDeadline(l.until) // an error shows at the next use
 }
 
 // write sends the request in one piece.
@@ -168,13 +168,13 @@ func (l *line) write(m *message, body []byte) error {
 
 var lineBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
-// message is the head of a request as it goes over the wire.
+// message is the head of a request as it is sent.
 type message struct {
 	method, target, host string
 	fields               func(give func(name, value string))
 }
 
-// headOf is the head of a request of net/http.
+// headOf returns the head of a request of net/http.
 func headOf(out *http.Request) *message {
 	return &message{out.Method, out.URL.RequestURI(), out.URL.Host, func(give func(name, value string)) {
 		for name, values := range out.Header {
@@ -185,8 +185,7 @@ func headOf(out *http.Request) *message {
 	}}
 }
 
-// append appends the request. A client's fields have no line breaks; what has is left out all the
-// same.
+// append appends the request. It omits fields with line breaks; a client's fields have none.
 func (m *message) append(b, body []byte) []byte {
 	b = append(append(b, m.method...), ' ')
 	b = append(append(b, m.target...), " HTTP/1.1\r\nHost: "...)
@@ -205,7 +204,7 @@ func (m *message) append(b, body []byte) []byte {
 
 var errHeadTooLarge = errors.New("the head of the answer is larger than 256 KiB")
 
-// head reads the head of the answer; it waits for as long as the connection lets it.
+// head reads the head of the answer, and waits as long as the deadline allows.
 func (l *line) head(out *http.Request) (*http.Response, error) {
 	for {
 		l.limit.N = maxAnswerHead
@@ -224,8 +223,9 @@ func (l *line) head(out *http.Request) (*http.Response, error) {
 	}
 }
 
-// ready waits for a whole head, as long as the line lets it. False without an error: it is not here
-// yet, and nothing of what came is lost. After an error head says what is wrong.
+// ready waits for a whole head, as long as the deadline allows. False without an error means that
+// it has not arrived yet, and that nothing of what has arrived is lost. After an error, head
+// returns what is wrong.
 func (l *line) ready() (bool, error) {
 	l.limit.N = maxAnswerHead
 	for n := 1; ; {
@@ -245,8 +245,8 @@ func (l *line) ready() (bool, error) {
 
 var headEnd = []byte("\r\n\r\n")
 
-// whole reads an answer of the usual kind, as net/http would. False: it is of another kind or not
-// all here, and nothing was read.
+// whole reads an answer of the usual kind, as net/http would. False means that it is of another
+// kind or not complete, and that nothing was read.
 func (l *line) whole(x *exchange, limit int64) bool {
 	seen, _ := l.in.Peek(l.in.Buffered())
 	end := bytes.Index(seen, headEnd)
@@ -269,14 +269,14 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// lineBody gives the connection back when the answer has been read to its end.
+// lineBody keeps the connection for reuse when the answer has been read to its end.
 type lineBody struct {
 	io.ReadCloser
 	line   *line
 	last   bool // the connection ends with this answer
 	ended  bool
 	closed bool
-	stop   func() bool // of what closes the connection with the context
+	stop   func() bool // stops closing the connection with the context
 }
 
 func (b *lineBody) Read(p []byte) (int, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestLinesAreKept: guarded requests share connections, with a body or without.
+// TestLinesAreKept tests that guarded requests share connections, with or without a body.
 func TestLinesAreKept(t *testing.T) {
 	t.Parallel()
 	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool { return ok(c) })
@@ -26,11 +26,11 @@ func TestLinesAreKept(t *testing.T) {
 	assert.Equal(t, u.conns.Load(), int64(1), "connections")
 }
 
-// TestAnswersInPieces: whatever pieces an answer comes in, and however slowly, it arrives whole,
-// and the connection stays good.
+// TestAnswersInPieces tests that an answer arrives whole, in whatever pieces and however slowly it
+// comes, and that the connection can be reused.
 func TestAnswersInPieces(t *testing.T) {
 	t.Parallel()
-	const pause = 250 * time.Millisecond // longer than an answer is waited for in place
+	const pause = 250 * time.Millisecond // longer than quickTime
 	large := "X-Large: " + strings.Repeat("x", 20<<10) + "\r\n"
 	for name, pieces := range map[string][]string{
 		"at once":                  {"HTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\ndone"},
@@ -71,7 +71,8 @@ func TestAnswersInPieces(t *testing.T) {
 	}
 }
 
-// TestAnswersThatEndTheConnection are kept, and the next request travels on another one.
+// TestAnswersThatEndTheConnection tests that such answers are stored, and that the next request
+// uses another connection.
 func TestAnswersThatEndTheConnection(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{
@@ -93,8 +94,8 @@ func TestAnswersThatEndTheConnection(t *testing.T) {
 	}
 }
 
-// TestWordsNobodyAskedFor: what a service says behind an answer is not taken for the answer to the
-// next request.
+// TestWordsNobodyAskedFor tests that bytes that a service sends after an answer are not read as the
+// answer to the next request.
 func TestWordsNobodyAskedFor(t *testing.T) {
 	t.Parallel()
 	said := make(chan struct{}, 100)
@@ -111,11 +112,11 @@ func TestWordsNobodyAskedFor(t *testing.T) {
 		resp, body, err := send(t, base, "POST", key, "x")
 		assert.NoError(t, err, "request")
 		assert.Equal(t, fmt.Sprint(resp.StatusCode, " ", body), "201 "+key, "request %d", i)
-		<-said // the words have come before the next request
+		<-said // the extra bytes have arrived before the next request
 	}
 }
 
-// TestWhatTheServiceReads: the request as it goes over the wire, byte for byte.
+// TestWhatTheServiceReads tests the request as it is sent, byte for byte.
 func TestWhatTheServiceReads(t *testing.T) {
 	t.Parallel()
 	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool { return ok(c) })
@@ -132,8 +133,8 @@ func TestWhatTheServiceReads(t *testing.T) {
 	assert.True(t, !strings.Contains(head, "Transfer-Encoding") && !strings.Contains(head, "User-Agent"), "head: %q", head)
 }
 
-// TestServicesThatDoNotRead: one that answers a large request without reading it is heard; one that
-// does nothing is left in time.
+// TestServicesThatDoNotRead tests that the answer of a service that does not read a large request
+// is read, and that a service that does nothing is given up in time.
 func TestServicesThatDoNotRead(t *testing.T) {
 	t.Parallel()
 	serveRaw := func(do func(c net.Conn)) string {

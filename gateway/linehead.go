@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// usualAnswer reads the head of an answer in which nothing can be read in two ways: a final status,
-// fields, and the length of a body. Of what it takes it makes what net/http would, which a fuzz
-// target compares; nil: net/http has to read it. Fields of the connection are left out.
+// usualAnswer parses the head of an answer that cannot be read in two ways: a final status, fields,
+// and the length of a body. It returns what net/http would return; a fuzz target compares both. It
+// returns nil if net/http must parse the head. It omits fields of the connection.
 func usualAnswer(head string) *http.Response {
 	line, rest, _ := strings.Cut(head, "\r\n")
 	status, ok := usualStatus(line)
@@ -47,7 +47,7 @@ func usualAnswer(head string) *http.Response {
 	return resp
 }
 
-// usualStatus reads a status line whose status has a body.
+// usualStatus parses a status line whose status has a body.
 func usualStatus(line string) (int, bool) {
 	code, ok := strings.CutPrefix(line, "HTTP/1.1 ")
 	if !ok || len(code) < 4 || code[3] != ' ' || !ofValue.has(code) {

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Live serves by a gateway that can be replaced while requests run: what runs comes to its end on
-// the old one, what comes next is the new one's. It is safe for concurrent use.
+// Live serves requests with a gateway that can be replaced at any time: running requests finish on
+// the old gateway, and new ones go to the new gateway. It is safe for concurrent use.
 type Live struct {
 	now      atomic.Pointer[Gateway]
 	draining atomic.Bool
@@ -17,7 +17,7 @@ type Live struct {
 	retired []*Gateway
 }
 
-// NewLive serves by g.
+// NewLive returns a Live that serves with g.
 func NewLive(g *Gateway) *Live {
 	l := new(Live)
 	l.now.Store(g)
@@ -29,7 +29,7 @@ func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) { l.now.Load().
 
 func (l *Live) guards(h http.Header) bool { return l.now.Load().guards(h) }
 
-// Replace serves by g from now on. Nothing waits, and no request is lost.
+// Replace serves with g from now on. It does not wait, and no request is lost.
 func (l *Live) Replace(g *Gateway) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +38,7 @@ func (l *Live) Replace(g *Gateway) {
 	l.retired = slices.DeleteFunc(append(l.retired, old), func(g *Gateway) bool { return g.busy.Load() == 0 && g != old })
 }
 
-// Drain makes /readyz say that this process is going away.
+// Drain makes /readyz report that this process is going away.
 func (l *Live) Drain() { l.draining.Store(true) }
 
 // Close closes all its gateways; see [Gateway.Close].

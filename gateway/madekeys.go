@@ -12,15 +12,15 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// KeyRuleConfig is [fingerprint.Rule] in the file: what of a request counts where its key is made
-// here.
+// KeyRuleConfig is [fingerprint.Rule] in the file: which parts of a request count if its key is
+// derived from it.
 type KeyRuleConfig struct {
 	Ignore    []string `yaml:"ignore" default:"none" doc:"fields that may differ between a request and its repeat: by name (timestamp) or by path ($.meta.at, $.items[*].at)"`
 	Only      []string `yaml:"only" default:"all" doc:"of params: the fields that count"`
 	Times     *bool    `yaml:"ignore_times" default:"true" doc:"leave out fields whose names say that they have the time of sending: timestamp, ts, _t, sent_at and the like"`
 	Positions bool     `yaml:"ignore_positions" default:"false" doc:"leave out the position of the device: lat, latitude, lng, lon, longitude, accuracy, altitude; not where the place is what is asked for"`
 	Numbers   bool     `yaml:"numbers_as_written" default:"false" doc:"tell 10 from 10.0 in JSON"`
-	Any       bool     `yaml:"any_payload" default:"false" doc:"of fields: a repeat may differ in everything else and gets the first answer, not 422: for the events of a third party by their id"`
+	Any       bool     `yaml:"any_payload" default:"false" doc:"of fields: a duplicate may differ in everything else and gets the first answer, not 422: for the events of a third party by their id"`
 }
 
 func (c *KeyRuleConfig) rule() fingerprint.Rule {
@@ -31,13 +31,13 @@ func (c *KeyRuleConfig) rule() fingerprint.Rule {
 	if c.Positions {
 		r.Ignore = append(r.Ignore, fingerprint.Positions...)
 	}
-	if len(r.Only) > 0 { // a name that is asked for is not left out because it is on a list
+	if len(r.Only) > 0 { // a name in Only is kept even if it is on one of these lists
 		r.Ignore = slices.DeleteFunc(r.Ignore, func(name string) bool { return slices.Contains(r.Only, name) && !slices.Contains(c.Ignore, name) })
 	}
 	return r
 }
 
-// keyMode is where keys come from; made is set for those that are made here.
+// keyMode is where keys come from; made is set if the gateway derives them.
 type keyMode struct {
 	v    httpidem.KeyMode
 	made *madeKey
@@ -60,7 +60,7 @@ func (v *keyMode) UnmarshalYAML(n ast.Node) (err error) {
 	return err
 }
 
-// mapping reads {params: {ignore: […]}} and {fields: […], ignore: […]}.
+// mapping parses {params: {ignore: […]}} and {fields: […], ignore: […]}.
 func (v *keyMode) mapping(n ast.Node) error {
 	var c struct {
 		Params        *KeyRuleConfig `yaml:"params"`
@@ -83,7 +83,7 @@ func (v *keyMode) mapping(n ast.Node) error {
 	return nil
 }
 
-// configure tells the guard of a route where its keys come from.
+// configure sets the options of a guard that say where its keys come from.
 func (v *keyMode) configure(o *httpidem.Options) {
 	o.Key = v.v
 	if v.made == nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/retrysafe/retrysafe/version"
 )
 
-// Monitor counts what gateways do, in the form of Prometheus. One serves a process: it goes on
-// counting when the configuration is replaced. A nil Monitor counts nothing. It shows routes as
-// they are configured, and never a key, a path or a tenant.
+// Monitor counts what gateways do, as Prometheus metrics. One monitor serves a process, and
+// continues to count when the configuration is replaced. A nil Monitor counts nothing. It shows
+// routes as they are configured, and never a key, a path or a tenant.
 type Monitor struct {
 	registry    *prometheus.Registry
 	requests    *prometheus.CounterVec
@@ -28,18 +28,18 @@ type Monitor struct {
 	doubts      *prometheus.CounterVec
 	cookies     *prometheus.CounterVec
 	lapsed      prometheus.Counter
-	store       map[string]prometheus.Observer // by call; nobody changes it
+	store       map[string]prometheus.Observer // by call; never changed
 	storeErrors *prometheus.CounterVec
 	log         *slog.Logger
 	known       sync.Map // routeOutcome -> served; routes and outcomes are few
 
 	mu      sync.Mutex // guards the rest
 	told    time.Time
-	missing int // failures since that were not told
+	missing int // failures since then that were not logged
 }
 
-// NewMonitor returns a monitor. A store that fails is told to log, which may be nil, once in ten
-// seconds at most.
+// NewMonitor returns a monitor. It logs failures of the store to log, at most once in ten seconds;
+// log may be nil.
 func NewMonitor(log *slog.Logger) *Monitor {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -52,11 +52,11 @@ func NewMonitor(log *slog.Logger) *Monitor {
 	m := &Monitor{
 		log:      log,
 		registry: prometheus.NewRegistry(),
-		requests: counter("retrysafe_requests_total", "Requests that were answered, by route and by what became of them.", "route", "outcome"),
+		requests: counter("retrysafe_requests_total", "Requests that were answered, by route and outcome.", "route", "outcome"),
 		seconds:  seconds("retrysafe_request_seconds", "Time from a request to the end of its answer.", "route"),
 		attempts: counter("retrysafe_attempts_total", "Attempts that have ended, by route and by how; late ones too.", "route", "outcome"),
 		live: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "retrysafe_live_attempts", Help: "Guarded requests that are with the service now, also those whose client was told already.",
+			Name: "retrysafe_live_attempts", Help: "Guarded requests that are with the service now, also those whose client has an answer already.",
 		}),
 		cookies: counter("retrysafe_cookies_changed_total", "Duplicates that were refused since they came with other cookies, by route.", "route"),
 		lapsed: prometheus.NewCounter(prometheus.CounterOpts{
@@ -75,9 +75,9 @@ func NewMonitor(log *slog.Logger) *Monitor {
 	return m
 }
 
-// BuildInfo is the metric retrysafe_build_info, for programs that have metrics of their own beside
-// a [Monitor]'s: 1, with the version of retrysafe, its commit if it is known, and the version of
-// Go.
+// BuildInfo returns the metric retrysafe_build_info, for programs that register metrics themselves
+// in addition to a [Monitor]: 1, with the version of retrysafe, its commit if it is known, and the
+// version of Go.
 func BuildInfo() prometheus.Collector {
 	v := version.Read("github.com/retrysafe/retrysafe/gateway")
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -90,8 +90,8 @@ func BuildInfo() prometheus.Collector {
 // storeCalls are the names of [retrysafe.StoreInfo].
 var storeCalls = []string{"acquire", "extend", "complete", "release", "lookup", "issue", "charge", "sweep"}
 
-// Trace is for the options of the engine, so that the monitor and the access log learn what it
-// does.
+// Trace returns a trace for the options of the engine, which reports to the monitor and the access
+// log.
 func (m *Monitor) Trace() *retrysafe.Trace {
 	return &retrysafe.Trace{
 		Call: func(ctx context.Context, info retrysafe.CallInfo) (context.Context, func(retrysafe.CallDone)) {
@@ -137,7 +137,7 @@ func (m *Monitor) cookiesChanged(route string) {
 	}
 }
 
-// storeFails tells of a store that fails. The texts of stores name hosts and files, never keys.
+// storeFails logs a failure of the store. Error texts of stores name hosts and files, never keys.
 func (m *Monitor) storeFails(op string, err error) {
 	if m.log == nil || errors.Is(err, context.Canceled) {
 		return
@@ -155,8 +155,8 @@ func (m *Monitor) storeFails(op string, err error) {
 // ended are the outcomes of calls that had an attempt of their own.
 var ended = map[string]bool{"executed": true, "failed": true, "released": true, "doubt": true, "lease-lost": true, "unconfirmed": true}
 
-// served is what the monitor has for the requests of a route with one outcome, so that their labels
-// need not be looked up each time.
+// served caches the metrics of a route and an outcome, so that their labels are not looked up for
+// each request.
 type served struct {
 	requests prometheus.Counter
 	seconds  prometheus.Observer
@@ -184,8 +184,8 @@ func (m *Monitor) attempt(change float64) {
 	}
 }
 
-// WatchServer shows how many connections s has. Call it once, with the server whose clients are
-// strangers.
+// WatchServer adds metrics of the connections of s. Call it once, with the server that faces
+// clients.
 func (m *Monitor) WatchServer(s *Server) {
 	gauge := prometheus.GaugeOpts{Name: "retrysafe_connections", Help: "Connections that are open."}
 	refused := prometheus.CounterOpts{Name: "retrysafe_connections_refused_total", Help: "Connections that were closed at once, since all that there may be had a request."}
@@ -197,7 +197,7 @@ func (m *Monitor) WatchServer(s *Server) {
 	)
 }
 
-// Handler answers the metrics.
+// Handler returns a handler that serves the metrics.
 func (m *Monitor) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }

@@ -10,20 +10,20 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// mostAddresses is how many addresses are counted apart; each takes some 100 bytes.
+// mostAddresses is how many addresses are counted separately; each takes about 100 bytes.
 const mostAddresses = 100_000
 
-// newKeys bounds how many attempts begin for an address. It is counted in memory, by each gateway:
-// what is counted in the store would fill it.
+// newKeys limits how many attempts begin for an address. Each gateway counts in memory: counts in
+// the store would fill it.
 type newKeys struct {
-	every time.Duration // between two, on average
-	burst time.Duration // what may come at once, in time
+	every time.Duration // between two attempts, on average
+	burst time.Duration // how much may come at once, as time at the rate
 	now   func() time.Time
 
 	mu    sync.Mutex
 	swept time.Time
-	// until is when all that an address has begun is through at the rate. One that is past says
-	// nothing.
+	// until is when the rate has made up for all attempts that an address has begun. A time in the
+	// past counts for nothing.
 	until map[string]time.Time
 }
 
@@ -39,14 +39,14 @@ func newNewKeys(r retrysafe.Rate) *newKeys {
 	return &newKeys{every: every, burst: every * time.Duration(burst), now: time.Now, until: map[string]time.Time{}}
 }
 
-// take counts one, or says when to come again. Where too many addresses are known, all others are
-// one.
+// take counts one attempt, or returns how long to wait. If too many addresses are known, all others
+// share one count.
 func (k *newKeys) take(address string) (counted string, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.now()
 	if _, known := k.until[address]; !known && len(k.until) >= mostAddresses {
-		if now.Sub(k.swept) >= time.Second { // no oftener: it looks at all
+		if now.Sub(k.swept) >= time.Second { // at most once a second: it scans all addresses
 			k.swept = now
 			maps.DeleteFunc(k.until, func(_ string, until time.Time) bool { return until.Before(now) })
 		}
@@ -65,14 +65,14 @@ func (k *newKeys) take(address string) (counted string, wait time.Duration) {
 	return address, 0
 }
 
-// giveBack takes one back that began nothing.
+// giveBack takes back the count of a request that began no attempt.
 func (k *newKeys) giveBack(counted string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.until[counted] = k.until[counted].Add(-k.every)
 }
 
-// admit is for the middleware: a key that is known is not counted.
+// admit is the Admit hook of the middleware. A key that is known is not counted.
 func (g *Gateway) admit(r *http.Request) (begun func(bool), refused *httpidem.Problem) {
 	counted, wait := g.newKeys.take(g.clientAddress(r))
 	if wait > 0 {

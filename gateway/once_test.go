@@ -25,8 +25,8 @@ func before(t *testing.T, u *rawUpstream, p retrysafe.Policy, timeout time.Durat
 	})
 }
 
-// TestSentAtMostOnce is the heart of H15: the upstream acts and then closes the connection, a fresh
-// or a reused one. net/http's Transport would send the request again and call that success.
+// TestSentAtMostOnce is the main test of H15: the upstream acts and then closes the connection, a
+// new or a reused one. net/http's Transport would send the request again and report success.
 func TestSentAtMostOnce(t *testing.T) {
 	t.Parallel()
 	for _, method := range allMethods {
@@ -58,8 +58,8 @@ func TestSentAtMostOnce(t *testing.T) {
 	}
 }
 
-// TestReuse: requests with a body travel on kept connections, or the tests above would prove
-// little.
+// TestReuse tests that requests with a body use kept connections; otherwise the tests above would
+// prove little.
 func TestReuse(t *testing.T) {
 	t.Parallel()
 	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool { return ok(c) })
@@ -70,7 +70,8 @@ func TestReuse(t *testing.T) {
 	assert.Equal(t, u.conns.Load(), int64(1), "connections")
 }
 
-// TestEmptyBodiesHaveALength: old servers reject an empty body that comes in chunks.
+// TestEmptyBodiesHaveALength tests the Content-Length, since old servers reject an empty body in
+// chunks.
 func TestEmptyBodiesHaveALength(t *testing.T) {
 	t.Parallel()
 	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool { return ok(c) })
@@ -84,7 +85,8 @@ func TestEmptyBodiesHaveALength(t *testing.T) {
 	}
 }
 
-// TestStrangeUpstreams: each with the exact answer, and one effect whatever the client does then.
+// TestStrangeUpstreams tests the exact answer for each upstream, and that there is one effect
+// whatever the client does next.
 func TestStrangeUpstreams(t *testing.T) {
 	t.Parallel()
 	const head = "HTTP/1.1 201 Created\r\nContent-Length: 100\r\n\r\n"
@@ -136,7 +138,7 @@ func TestStrangeUpstreams(t *testing.T) {
 	}
 }
 
-// TestNotSent: what was not sent is released, and the retry runs.
+// TestNotSent tests that a request that was not sent is released, and that the retry runs.
 func TestNotSent(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -160,8 +162,8 @@ func TestNotSent(t *testing.T) {
 	}
 }
 
-// TestStaleConnections: the upstream has closed a kept connection; where the gateway can tell that
-// nothing was sent it sends on another.
+// TestStaleConnections tests an upstream that has closed a kept connection: if the gateway can tell
+// that nothing was sent, it sends on another.
 func TestStaleConnections(t *testing.T) {
 	t.Parallel()
 	closed := make(chan struct{}, 100)
@@ -176,14 +178,14 @@ func TestStaleConnections(t *testing.T) {
 		answer := told(t, base, "POST", fmt.Sprint("k", i), "x")
 		assert.True(t, answer == "201" || answer == "504 outcome-unknown" || answer == "503 upstream-unreachable 1", "answer: %s", answer)
 		if answer == "201" {
-			<-closed // the end of the connection is there to be noticed
+			<-closed // the end of the connection can be noticed now
 		}
 	}
 	assert.True(t, u.effects.Load() >= 9, "effects: %d", u.effects.Load())
 }
 
-// TestReexecuteIsLeftToLapse: the service may still be working, so that no second run may start
-// before the lease has passed.
+// TestReexecuteIsLeftToLapse tests that no second run starts before the lease has expired, since
+// the service may still be working.
 func TestReexecuteIsLeftToLapse(t *testing.T) {
 	t.Parallel()
 	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, n int) bool { return false })

@@ -31,7 +31,7 @@ func ask(t *testing.T, h http.Handler, path string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// metric is the value of one line of /metrics, or -1.
+// metric returns the value of one line of /metrics, or -1.
 func metric(t *testing.T, h http.Handler, line string) float64 {
 	t.Helper()
 	_, text := ask(t, h, "/metrics")
@@ -46,8 +46,8 @@ func metric(t *testing.T, h http.Handler, line string) float64 {
 	return -1
 }
 
-// TestMonitor: each request is counted once, by its route and by what became of it, and nothing
-// tells of keys or paths.
+// TestMonitor tests that each request is counted once, by its route and its outcome, and that no
+// metric contains keys or paths.
 func TestMonitor(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
@@ -112,8 +112,8 @@ func TestMonitor(t *testing.T) {
 	assert.Equal(t, lines[0]["key_hash"], lines[1]["key_hash"], "the hash of one key")
 }
 
-// TestMonitorOfLateAnswers: the request is counted as late, its attempt as it ended, and it is live
-// in between.
+// TestMonitorOfLateAnswers tests that the request is counted as late and its attempt by its
+// outcome, and that the attempt is live in between.
 func TestMonitorOfLateAnswers(t *testing.T) {
 	t.Parallel()
 	u, answer := slow(t, "", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
@@ -130,7 +130,7 @@ func TestMonitorOfLateAnswers(t *testing.T) {
 	assert.Equal(t, metric(t, admin, "retrysafe_live_attempts"), 0.0, "live")
 }
 
-// TestAdmin: alive is not ready.
+// TestAdmin tests that a process can be alive and not ready.
 func TestAdmin(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool
@@ -172,8 +172,8 @@ func TestAdmin(t *testing.T) {
 	assert.True(t, status == 503 && strings.Contains(said, "0 of 1 are well"), "no upstream: %d %s", status, said)
 }
 
-// TestUpstreamsAreShown: which upstreams get requests, of the gateway that serves now, by host
-// alone.
+// TestUpstreamsAreShown tests that the metrics show which upstreams of the current gateway get
+// requests, by host only.
 func TestUpstreamsAreShown(t *testing.T) {
 	t.Parallel()
 	good, gone := newNode(t), nobody(t)
@@ -201,8 +201,8 @@ func TestUpstreamsAreShown(t *testing.T) {
 	assert.Equal(t, metric(t, admin, host(gone)), -1.0, "one that is not configured any more")
 }
 
-// TestReplace: the new gateway serves what comes next, and what runs on the old one comes to its
-// end, also without its client.
+// TestReplace tests that the new gateway serves new requests, and that requests on the old one
+// finish, also without their client.
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	u, answer := slow(t, "", "HTTP/1.1 201 Created\r\nContent-Length: 3\r\n\r\nold")
@@ -229,15 +229,15 @@ func TestReplace(t *testing.T) {
 	assert.Equal(t, told(t, front.URL, "POST", "new", "x"), "201", "on the new one")
 	assert.Equal(t, other.got.Load(), int64(1), "requests to the new service")
 	close(answer)
-	said := <-first // whichever was sooner, its time or the answer
+	said := <-first // whichever came first, the time-out or the answer
 	assert.True(t, said == "201" || said == "504 outcome-unknown", "the request that ran: %s", said)
 	assert.Equal(t, becomes(t, front.URL, "old"), "201", "the late answer")
 	assert.Equal(t, becomes(t, front.URL, "old-2"), "201", "the one that ran")
 	assert.Equal(t, u.effects.Load()+other.got.Load(), int64(3), "effects")
 }
 
-// TestTenantOfAFront: the field counts where it comes from a front that is trusted, and is taken
-// away from anybody else.
+// TestTenantOfAFront tests that the field counts if it comes from a trusted server, and is removed
+// from all other requests.
 func TestTenantOfAFront(t *testing.T) {
 	t.Parallel()
 	seen := make(chan string, 10)
@@ -272,8 +272,8 @@ func TestTenantOfAFront(t *testing.T) {
 	assert.True(t, err != nil && strings.Contains(err.Error(), "Trusted"), "fronts without addresses: %v", err)
 }
 
-// TestSlowRequests: heads and bodies that drip in, and heads that are too large, end in time, and
-// nothing runs.
+// TestSlowRequests tests that heads and bodies that arrive slowly, and heads that are too large,
+// end in time, and that nothing runs.
 func TestSlowRequests(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -325,7 +325,7 @@ func TestSlowRequests(t *testing.T) {
 	t.Cleanup(func() { assert.Equal(t, n.got.Load(), int64(0), "requests that reached the service") })
 }
 
-// TestFrontsOfHTTP2: with TLS and by prior knowledge.
+// TestFrontsOfHTTP2 tests HTTP/2 with TLS and by prior knowledge.
 func TestFrontsOfHTTP2(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -350,7 +350,7 @@ func TestFrontsOfHTTP2(t *testing.T) {
 	assert.Equal(t, n.got.Load(), int64(1), "effects")
 }
 
-// TestFailingStoresAreTold to the log, not each time.
+// TestFailingStoresAreTold tests that failures of a store are logged, but not each one.
 func TestFailingStoresAreTold(t *testing.T) {
 	t.Parallel()
 	n, log := newNode(t), new(lockedBuffer)

@@ -20,71 +20,73 @@ import (
 // Options configure a [Gateway].
 type Options struct {
 	// Upstreams are the addresses of the service: http:// or https://, host, and optionally a path
-	// that is put before every request's. They get requests in turn; records are in the store, so
-	// that any of them may get the repeat of a key. At least one is required.
+	// that is put before the path of every request. They get requests in turn. Any of them may get
+	// the duplicate of a key, since records are in the store. At least one is required.
 	Upstreams []string
-	// Health says how they are asked whether they are well.
+	// Health configures the health checks of the upstreams.
 	Health Health
-	// Trust are the authorities that may vouch for an https:// upstream; default those of the
+	// Trust has the authorities that may vouch for an https:// upstream; default: those of the
 	// system.
 	Trust *x509.CertPool
-	// Guard says what is guarded and how. Without Tenant and Credentials callers are told by the
-	// zero [httpidem.Credentials]. Its Layer is "gw" unless set.
+	// Guard says what is guarded and how. Without Tenant and Credentials, the zero
+	// [httpidem.Credentials] tell callers apart. Its Layer is "gw" unless set.
 	Guard httpidem.Options
-	// CORS says which pages of other origins may read what no route matches, statuses and tokens;
-	// nil: the service answers for itself.
+	// CORS says which pages of other origins may read answers that no route matches, status answers
+	// and tokens. nil: the service sets its own CORS headers.
 	CORS *CORS
-	// Signature says how requests that no route matches have to be signed, and those for statuses
-	// and tokens; nil: they need no signature. Its Nonces are kept on the engine's store unless
-	// set. Where Guard has no Tenant it is the signer.
+	// Signature says how requests must be signed that no route matches, and requests for the status
+	// and for tokens. nil: they need no signature. Its Nonces are on the engine's store unless set.
+	// If Guard has no Tenant, the signer is the tenant.
 	Signature *httpsig.Options
-	// Routes are what differs; the first that matches counts, and what none matches goes by Guard.
+	// Routes are the exceptions. The first route that matches counts; Guard applies to requests
+	// that no route matches.
 	Routes []Route
-	// Upgrades are the protocols that a connection may be switched to, besides websocket; others
-	// are served as plain HTTP/1.1. What goes over such a connection is not looked at.
+	// Upgrades are the protocols that a connection may be switched to, in addition to websocket.
+	// Requests for other protocols are served as plain HTTP/1.1. The gateway does not look at what
+	// is sent after the switch.
 	Upgrades []string
-	// Bodies is how many bytes the bodies of guarded requests may take in memory; default 64 MiB,
-	// or a quarter of GOMEMLIMIT where that is less. See [httpidem.Bodies].
+	// Bodies is how many bytes of memory the bodies of guarded requests may take; default 64 MiB,
+	// or a quarter of GOMEMLIMIT if that is less. See [httpidem.Bodies].
 	Bodies int64
-	// NewByAddress bounds how many guarded requests of one address may begin; the zero Rate: no
-	// bound. Repeats do not count. Each gateway counts in memory. It is for gateways that see the
-	// addresses of their clients, by the connection or by Trusted.
+	// NewByAddress limits how many guarded requests of one address may begin; the zero Rate means
+	// no limit. Duplicates do not count. Each gateway counts in memory. It is for gateways that see
+	// the addresses of their clients, by the connection or by Trusted.
 	NewByAddress retrysafe.Rate
 	// Tokens says how tokens are issued, at POST [TokensPath], if Guard or a route has the key
-	// httpidem.Token. Its Tenant is that of Guard unless set: it has to be that of the routes that
-	// redeem tokens. Limits begin anew with each gateway.
+	// httpidem.Token. Its Tenant is that of Guard unless set; it must be the tenant of the routes
+	// that redeem tokens. Its limits start again with each gateway.
 	Tokens token.Options
-	// TimeoutAnswer is how long a client waits for the whole answer to a guarded request (for the
-	// beginning of one that is passed on as it comes); default 60 s, or MaxRun if that is shorter.
-	// After it the client is told that the outcome is unknown; under Refuse an answer that comes
-	// before MaxRun is kept for its repeats.
+	// TimeoutAnswer is how long a client waits for the whole answer to a guarded request, or for
+	// the start of an answer that is passed on as it comes. Default 60 s, or MaxRun if that is
+	// shorter. After it the client gets outcome-unknown. Under Refuse, an answer that comes before
+	// MaxRun is stored for duplicates.
 	TimeoutAnswer time.Duration
-	// ClientTime is how long a client may take to read a guarded answer, or one part of one that is
-	// passed on as it comes; default 60 s. A client that is too slow for it loses the connection,
-	// and the answer is kept all the same.
+	// ClientTime is how long a client may take to read a guarded answer, or one part of an answer
+	// that is passed on as it comes; default 60 s. A slower client loses the connection; the answer
+	// is stored all the same.
 	ClientTime time.Duration
-	// QuietTime is how long an exchange that is not guarded may go without a byte, of the request
-	// or of the answer; default 5 min. After it the client is told 504. A body whose length is
-	// known has to come at 1 KiB a second at least, on the average of Guard.BodyTime (408). Answers
-	// without a length, events and connections that have switched protocols are streams, and may
-	// rest.
+	// QuietTime is how long an exchange that is not guarded may go without a byte of the request or
+	// of the answer; default 5 min. After it the client gets 504. A body of known length must
+	// arrive at 1 KiB a second at least, on the average of Guard.BodyTime (408). Answers without a
+	// length, events and connections that have switched protocols are streams, and may pause.
 	QuietTime time.Duration
-	// Trusted are the addresses of servers that stand before the gateway, and FromFronts the fields
-	// that only they may set (a tenant's name, for example): from anybody else these are taken
-	// away.
+	// Trusted are the addresses of servers before the gateway. FromFronts are the fields that only
+	// those may set (a tenant's name, for example): the gateway removes them from all other
+	// requests.
 	Trusted    []netip.Prefix
 	FromFronts []string
-	// Monitor counts; its Trace has to be among the options of the engine. Default none.
+	// Monitor counts; its Trace must be among the options of the engine. Default: none.
 	Monitor *Monitor
-	// AccessLog gets a line for each request: no keys, no bodies, no queries. Default none.
-	// Outcomes are known to it by the Monitor's Trace.
+	// AccessLog gets a line for each request: no keys, no bodies, no queries. Default: none. It
+	// learns outcomes from the Monitor's Trace.
 	AccessLog *slog.Logger
 	// Logger gets what operators should see: no keys, no bodies, no queries. Default
 	// slog.Default().
 	Logger *slog.Logger
 }
 
-// Validate says what is wrong with o for an engine with the policy base.
+// Validate reports what is wrong with o for an engine with the policy base. It returns nil if o is
+// valid.
 func (o *Options) Validate(base retrysafe.Policy) error {
 	var errs []error
 	if len(o.Upstreams) == 0 {
@@ -130,7 +132,7 @@ func validateGuard(o httpidem.Options, timeout time.Duration, signed bool, base 
 	return errors.Join(late, chosen, o.Validate(base))
 }
 
-// room is Bodies, and at least what one body takes.
+// room returns the memory for bodies: Bodies if set, and else enough for several of the largest.
 func (o *Options) room() int64 {
 	if o.Bodies > 0 {
 		return o.Bodies
@@ -138,7 +140,7 @@ func (o *Options) room() int64 {
 	return max(httpidem.NewBodies(0).Size(), 4*o.largestBody())
 }
 
-// largestBody is the size of the largest body that is guarded.
+// largestBody returns the size of the largest body that is guarded.
 func (o *Options) largestBody() int64 {
 	most := cmp.Or(o.Guard.MaxBody, 1<<20)
 	for _, r := range o.Routes {
@@ -147,14 +149,14 @@ func (o *Options) largestBody() int64 {
 	return most
 }
 
-// hasSecret tells whether a secret as a whole names callers; those who show another credential are
-// refused where a key is made of fields, and are counted by what they show.
+// hasSecret reports whether callers are named by a whole secret. Callers that show another
+// credential are refused if a key is made of fields, and are counted by what they show.
 func hasSecret(c *httpidem.Credentials) bool {
 	return c != nil && (c.Cookie != "" || c.HeaderSecret != "" || c.Certificate)
 }
 
-// namedByHimself refuses what a caller could go around by making up a credential for each request:
-// nobody verifies it here.
+// namedByHimself refuses options that a caller could bypass with an invented credential for each
+// request, since no code here verifies it.
 func namedByHimself(o *httpidem.Options) error {
 	const who = "and the tenant is the credential, which is not verified: whoever makes up another one is another caller; name callers by jwt, " +
 		"by a signature, by a header of a trusted server, or say global"

@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// doubt is why an outcome is unknown, in a word for the record.
+// doubt is why an outcome is unknown; cause is one word for the record.
 type doubt struct {
 	cause string
 	err   error
@@ -24,7 +24,7 @@ func (d *doubt) Error() string      { return d.cause + ": " + d.err.Error() }
 func (d *doubt) Unwrap() error      { return d.err }
 func (d *doubt) DoubtCause() string { return d.cause }
 
-// failed settles a request that got no answer, and tells the client.
+// failed finishes a request that got no answer, and answers the client.
 func (g *sender) failed(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
 	if !x.sent {
 		g.notSent(w, r, a, x)
@@ -48,11 +48,11 @@ func (g *sender) failed(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 	g.middleware.Problem(w, r, httpidem.NewProblem("outcome-unknown", why).WithStatus(status))
 }
 
-// notSent gives the key back.
+// notSent releases the key.
 func (g *sender) notSent(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
 	why := errors.Join(x.trip.stopped, x.err)
-	if errors.Is(why, retrysafe.ErrLeaseLost) { // the key is somebody else's
-		// or this process could not renew its lease
+	if errors.Is(why, retrysafe.ErrLeaseLost) {
+		// Another caller owns the key, or this process could not renew its lease.
 		_ = a.Release(r.Context(), retrysafe.NothingDone(why))
 		g.middleware.Problem(w, r, httpidem.NewProblem("lease-lost", why).RetryAfter(time.Second))
 		return
@@ -66,7 +66,7 @@ func (g *sender) notSent(w http.ResponseWriter, r *http.Request, a *retrysafe.At
 	g.middleware.Problem(w, r, httpidem.NewProblem(code, why).RetryAfter(time.Second))
 }
 
-// unknown settles an attempt that may have taken effect.
+// unknown finishes an attempt that may have taken effect.
 func (g *Gateway) unknown(r *http.Request, a *retrysafe.Attempt, why *doubt) {
 	g.logger.Warn("outcome unknown", "method", r.Method, "path", r.URL.EscapedPath(), "cause", why.cause, "attempt", a.N(), "error", class(why.err))
 	if a.Policy().OnDoubt == retrysafe.Reexecute {
@@ -76,7 +76,8 @@ func (g *Gateway) unknown(r *http.Request, a *retrysafe.Attempt, why *doubt) {
 	_ = a.Doubt(r.Context(), why)
 }
 
-// class is what a log may say of an error: the text of some has parts of what the upstream said.
+// class describes an error for the log: the text of some errors contains parts of the upstream's
+// answer.
 func class(err error) string {
 	var op *net.OpError
 	var status unwell
@@ -113,7 +114,7 @@ func class(err error) string {
 	return fmt.Sprintf("%T", err)
 }
 
-// broken tells a connection that broke from an answer that made no sense.
+// broken reports whether a connection broke, in contrast to an invalid answer.
 func broken(err error) bool {
 	var netErr net.Error
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||

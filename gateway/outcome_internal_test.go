@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestClassOfErrors: what a log says of an error is its cause in plain words, or its type, however
-// it is wrapped; never its text.
+// TestClassOfErrors tests that a log shows the cause of an error in plain words, or its type,
+// however it is wrapped, and never its text.
 func TestClassOfErrors(t *testing.T) {
 	t.Parallel()
 	secret := errors.New("the key 4711")

@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// outgoing is a guarded request as the service gets it, but for its address, its body and its
+// outgoing returns a guarded request as the service gets it, without its address, its body and its
 // context.
 func (g *sender) outgoing(r *http.Request, a *retrysafe.Attempt) *http.Request {
 	out := new(http.Request)
@@ -29,11 +29,10 @@ func (g *sender) outgoing(r *http.Request, a *retrysafe.Attempt) *http.Request {
 	return out
 }
 
-// fields gives the fields that a guarded request has for the service, line by line.
+// fields calls give for each field line that the service gets with a guarded request.
 func (g *sender) fields(r *http.Request, a *retrysafe.Attempt, give func(name, value string)) {
 	for name, values := range r.Header {
-		// What a client names in Connection ends here, but for the key: nobody takes it from the
-		// service.
+		// Fields that Connection names are not passed on, except the key: no client may remove it.
 		if notSentOn[name] || named(r.Header["Connection"], name) && !slices.Contains(g.keys, name) {
 			continue
 		}
@@ -48,7 +47,7 @@ func (g *sender) fields(r *http.Request, a *retrysafe.Attempt, give func(name, v
 	give("Via", via(r.ProtoMajor, r.ProtoMinor))
 }
 
-// named tells whether Connection names a field.
+// named reports whether Connection names a field.
 func named(connection []string, name string) bool {
 	for _, line := range connection {
 		for s := range strings.SplitSeq(line, ",") {
@@ -61,7 +60,7 @@ func named(connection []string, name string) bool {
 }
 
 // to returns a copy of out for one try.
-func to(u *upstream, ctx context.Context, out *http.Request, body []byte) *http.Request { //nolint:revive // the address first: it reads as a sentence
+func to(u *upstream, ctx context.Context, out *http.Request, body []byte) *http.Request { //nolint:revive // the upstream first reads better
 	try := out.WithContext(ctx)
 	address := *out.URL
 	try.URL = &address
@@ -72,9 +71,9 @@ func to(u *upstream, ctx context.Context, out *http.Request, body []byte) *http.
 	return try
 }
 
-// forwarded makes a request that is not guarded one to the service.
+// forwarded prepares an unguarded request for the service.
 func (g *Gateway) forwarded(p *httputil.ProxyRequest) {
-	p.Out.URL.RawQuery = p.In.URL.RawQuery // as it came: ReverseProxy has written it again
+	p.Out.URL.RawQuery = p.In.URL.RawQuery // as received: ReverseProxy has changed it
 	for _, name := range forwardedFields {
 		delete(p.Out.Header, name)
 	}
@@ -82,7 +81,7 @@ func (g *Gateway) forwarded(p *httputil.ProxyRequest) {
 	p.Out.Header["Via"] = append(p.Out.Header["Via"], via(p.In.ProtoMajor, p.In.ProtoMinor))
 }
 
-// via says that a request came by us (RFC 9110, section 7.6.3).
+// via returns the Via entry of the gateway (RFC 9110, section 7.6.3).
 func via(major, minor int) string {
 	switch {
 	case major >= 2:
@@ -93,14 +92,14 @@ func via(major, minor int) string {
 	return "1.1 retrysafe"
 }
 
-// forwardedFields say how a request came; only we say.
+// forwardedFields say how a request reached the gateway. Only the gateway may set them.
 var forwardedFields = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", clientCert, "Client-Cert-Chain"}
 
-// clientCert has the certificate that a client has shown (RFC 9440).
+// clientCert is the field with the client's certificate (RFC 9440).
 const clientCert = "Client-Cert"
 
-// sayHow says how the request came, in the fields that proxies use for it. A trusted server before
-// us knows better how.
+// sayHow calls give for the fields in which proxies say how a request arrived. It takes over what a
+// trusted server before the gateway says.
 func (g *Gateway) sayHow(r *http.Request, give func(name, value string)) {
 	if from, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		if prior := r.Header["X-Forwarded-For"]; len(prior) > 0 {
@@ -113,10 +112,12 @@ func (g *Gateway) sayHow(r *http.Request, give func(name, value string)) {
 		proto = "https"
 	}
 	switch told := r.Header[clientCert]; {
+	case front: // the certificate of the connection is its own
+		if len(told) == 1 {
+			give(clientCert, told[0])
+		}
 	case r.TLS != nil && len(r.TLS.PeerCertificates) > 0:
 		give(clientCert, ":"+base64.StdEncoding.EncodeToString(r.TLS.PeerCertificates[0].Raw)+":")
-	case front && len(told) == 1:
-		give(clientCert, told[0])
 	}
 	if front {
 		if told := r.Header["X-Forwarded-Proto"]; len(told) == 1 && (told[0] == "http" || told[0] == "https") {
@@ -134,8 +135,8 @@ var hopByHop = []string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// notSentOn are fields of a request that end here: those of one connection; Expect, since the body
-// is here and there is nothing to wait for; its length, which goes with the body; and
+// notSentOn are fields of a request that are not passed on: those of one connection; Expect, since
+// the body is here and there is nothing to wait for; the length, which is sent with the body; and
 // forwardedFields.
 var notSentOn = func() map[string]bool {
 	set := map[string]bool{"Expect": true, "Content-Length": true}

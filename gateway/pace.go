@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// leastRate is how many bytes of a body whose length is known have to come in a second, once the
-// time for a body is used up.
+// leastRate is how many bytes of a body of known length must arrive in a second once the time for a
+// body has been used up.
 const leastRate = 1 << 10
 
 var (
@@ -19,24 +19,24 @@ var (
 	errSlow  = errors.New("the request came too slowly")
 )
 
-// pace bounds how long an unguarded exchange may go without a byte, so that slow clients and
-// services that hang do not use up connections. Streams, which may rest, are left alone from their
-// first answer on.
+// pace limits how long an unguarded exchange may go without a byte, so that slow clients and
+// services that hang do not use up connections. A stream may pause, so it is not watched from the
+// start of its answer.
 type pace struct {
 	quiet time.Duration
 	end   context.CancelFunc
 	rc    *http.ResponseController
 
 	mu    sync.Mutex
-	timer *time.Timer // nil: it is over, or a stream
-	over  bool        // the connection is not this request's any more
-	why   error       // it was ended; the server may have cancelled the context before
+	timer *time.Timer // nil: it has ended, or is a stream
+	over  bool        // the connection belongs to another request
+	why   error       // why it was ended; the server may have cancelled the context before
 	body  *pacedBody  // nil: there is none
 }
 
 type paceKey struct{}
 
-// paced begins the pace of a request.
+// paced starts the pace of a request.
 func paced(w http.ResponseWriter, r *http.Request, quiet, bodyTime time.Duration) (*http.Request, *pace) {
 	ctx, end := context.WithCancel(r.Context())
 	p := &pace{quiet: quiet, end: end, rc: http.NewResponseController(w)}
@@ -61,7 +61,7 @@ func (p *pace) stalled() {
 	p.why = errQuiet
 	p.end()
 	if p.body != nil {
-		_ = p.rc.SetReadDeadline(time.Now()) // what is still to come of it is not waited for
+		_ = p.rc.SetReadDeadline(time.Now()) // do not wait for the rest of the body
 	}
 }
 
@@ -73,7 +73,7 @@ func (p *pace) tooSlow() {
 	p.end()
 }
 
-// whyEnded is why the exchange of r was ended; nil: it was not.
+// whyEnded returns why the exchange of r was ended, or nil if it was not.
 func whyEnded(r *http.Request) error {
 	p, ok := r.Context().Value(paceKey{}).(*pace)
 	if !ok {
@@ -84,7 +84,7 @@ func whyEnded(r *http.Request) error {
 	return p.why
 }
 
-// moved says that there was a byte.
+// moved records that a byte has arrived.
 func (p *pace) moved() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +93,8 @@ func (p *pace) moved() {
 	}
 }
 
-// finish ends the watch with the exchange. The service's side may still read the body for a moment.
+// finish stops watching when the exchange ends. The service's side may still read the body for a
+// moment.
 func (p *pace) finish() {
 	p.stop()
 	p.mu.Lock()
@@ -102,7 +103,7 @@ func (p *pace) finish() {
 	p.end()
 }
 
-// readBy sets the time until which the client's next byte is waited for; zero: for ever.
+// readBy sets the deadline for the client's next byte; zero: none.
 func (p *pace) readBy(t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +112,7 @@ func (p *pace) readBy(t time.Time) {
 	}
 }
 
-// stop leaves the exchange alone.
+// stop stops watching the exchange.
 func (p *pace) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,8 +122,8 @@ func (p *pace) stop() {
 	}
 }
 
-// answered watches the body of an answer whose length is known, and leaves every other one alone:
-// it may be a stream.
+// answered watches the body of an answer of known length, and stops watching any other: it may be a
+// stream.
 func (p *pace) answered(resp *http.Response) {
 	if resp.ContentLength < 0 || resp.StatusCode == http.StatusSwitchingProtocols || events(resp) {
 		p.stop()
@@ -143,14 +144,14 @@ func (b *pacedAnswer) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// pacedBody is a client's body. Only the time that somebody waits for it counts: a service that
+// pacedBody is a client's body. Only the time that a reader waits for it counts: a service that
 // reads slowly is not the client's fault.
 type pacedBody struct {
 	io.ReadCloser
 	pace     *pace
-	left     int64         // bytes to come; -1: nobody knows, and it may be a stream
-	most     time.Duration // of patience
-	patience time.Duration // how long it may still be waited for
+	left     int64         // bytes to come; -1: unknown, and it may be a stream
+	most     time.Duration // limit of patience
+	patience time.Duration // how long reads may still wait for it
 }
 
 func (b *pacedBody) Read(to []byte) (int, error) {
@@ -167,7 +168,8 @@ func (b *pacedBody) Read(to []byte) (int, error) {
 		b.pace.tooSlow()
 		return n, err
 	}
-	b.pace.readBy(time.Time{}) // over HTTP/2 one that passes ends the body, also while nobody reads
+	// over HTTP/2 an expired deadline ends the body, also while it is not read
+	b.pace.readBy(time.Time{})
 	b.left -= int64(n)
 	b.patience = min(b.most, b.patience-time.Since(begun)+time.Duration(n)*time.Second/leastRate)
 	return n, err

@@ -19,7 +19,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// resting serves paths that answer at once, never, in part, or as a stream that rests.
+// resting serves paths that answer at once, never, in part, or as a stream that pauses.
 func resting(t *testing.T, rest time.Duration) string {
 	t.Helper()
 	u := newRawUpstream(t, func(c net.Conn, r *http.Request, _ int) bool {
@@ -52,8 +52,8 @@ func resting(t *testing.T, rest time.Duration) string {
 	return "http://" + u.addr
 }
 
-// TestQuietExchanges: what is not guarded and never goes on is ended; a stream rests as long as it
-// likes.
+// TestQuietExchanges tests that an unguarded exchange that makes no progress is ended, and that a
+// stream may pause for any time.
 func TestQuietExchanges(t *testing.T) {
 	t.Parallel()
 	const quiet = 500 * time.Millisecond
@@ -85,8 +85,8 @@ func TestQuietExchanges(t *testing.T) {
 	}
 }
 
-// TestSlowBodies: a body that drips is refused, whoever sends it and whether it is guarded or not,
-// and one that comes is waited for.
+// TestSlowBodies tests that a slow body is refused, guarded or not, and that one that arrives fast
+// enough is awaited.
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	const bodyTime = 500 * time.Millisecond
@@ -127,7 +127,7 @@ func TestSlowBodies(t *testing.T) {
 	}()
 	assert.Equal(t, answer(drip), "408 The request came too slowly. It may have reached the service in part.\n", "a drip")
 
-	c := dial("Transfer-Encoding: chunked") // whose length nobody knows: it may be a stream
+	c := dial("Transfer-Encoding: chunked") // of unknown length: it may be a stream
 	_, _ = io.WriteString(c, "1\r\na\r\n")
 	<-time.After(3 * bodyTime)
 	_, _ = io.WriteString(c, "1\r\na\r\n0\r\n\r\n")
@@ -138,8 +138,8 @@ func TestSlowBodies(t *testing.T) {
 	assert.Equal(t, answer(whole), "200 600000 <nil>", "a body that comes")
 }
 
-// TestClientsThatDoNotRead: a client that asks for much and reads none of it is cut off, also where
-// nothing is guarded; one that reads gets all.
+// TestClientsThatDoNotRead tests that a client that requests much and reads nothing is cut off,
+// also without a guard, and that one that reads gets everything.
 func TestClientsThatDoNotRead(t *testing.T) {
 	t.Parallel()
 	const size = 64 << 20

@@ -8,17 +8,18 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// quickTime is how long an answer is waited for on the goroutine of the request. One that takes
-// longer has its costs elsewhere.
+// quickTime is how long the goroutine of the request itself waits for the answer. An answer that
+// takes longer needs another goroutine.
 const quickTime = 100 * time.Millisecond
 
-// quickBody is the largest request that is written there, in bytes: a service that does not read
-// must not hold it up.
+// quickBody is the largest request that is written on that goroutine, in bytes: a service that does
+// not read must not block it.
 const quickBody = 16 << 10
 
-// quick does the whole exchange if a connection is kept and the service answers soon, as it mostly
-// is: it needs no other goroutine, and nothing that ends it before its time. False: it did not come
-// to an end, and exchange goes on where it stands; nothing was lost.
+// quick does the whole exchange if there is a kept connection and the service answers soon, which
+// is the usual case. It then needs no other goroutine, and nothing that cancels it early. It
+// returns false if the exchange is not complete; exchange then continues where quick has stopped,
+// and nothing is lost.
 func (g *sender) quick(x *exchange, r *http.Request, a *retrysafe.Attempt, body []byte) bool {
 	u := g.upstreams.pick(nil)
 	x.turn = u
@@ -43,14 +44,14 @@ func (g *sender) quick(x *exchange, r *http.Request, a *retrysafe.Attempt, body 
 	head := &message{r.Method, r.URL.RequestURI(), u.url.Host, func(give func(name, value string)) { g.fields(r, a, give) }}
 	if err := x.put(l, head, body); err != nil {
 		x.connected.Store(false)
-		return false // the service had closed it; another connection may do
+		return false // the service had closed it; another connection may work
 	}
 	switch ready, err := l.ready(); {
 	case err != nil:
 		x.fail(ctx, x.receive(r))
 		return true
 	case !ready || !l.whole(x, g.limit):
-		// it is not here, or is of another kind, which may take its time
+		// the answer has not arrived, or is of another kind, which may take longer
 		return false
 	}
 	x.line = nil
@@ -79,8 +80,8 @@ func (x *exchange) overLine(ctx context.Context, lines *lines, try *http.Request
 	return err
 }
 
-// watch is for what quick has not brought to its end: the line is closed with ctx, and has no other
-// limit.
+// watch prepares an exchange that quick has not completed: the connection is closed with ctx, and
+// has no other deadline.
 func (x *exchange) watch(ctx context.Context) {
 	l := x.line
 	if l == nil {
@@ -95,9 +96,9 @@ func (x *exchange) watch(ctx context.Context) {
 	}
 }
 
-// put writes the request. An error says that nothing of it was sent. Where it broke off in the
-// middle the service may have answered already, before it had read all, and may have closed its
-// side since: that answer is read.
+// put writes the request. An error means that nothing of it was sent. If the write broke off in the
+// middle, the service may have answered before it had read all, and may have closed its side since:
+// that answer is read.
 func (x *exchange) put(l *line, head *message, body []byte) error {
 	if err := l.write(head, body); err != nil {
 		if x.trip.notSent(err) {

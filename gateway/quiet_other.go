@@ -8,8 +8,8 @@ type peeker struct{}
 
 func newPeeker(net.Conn) *peeker { return nil }
 
-// quiet cannot look without reading here; what is closed shows when it is used.
+// quiet cannot look without reading on this platform; a closed connection shows when it is used.
 func (*peeker) quiet() bool { return true }
 
-// hungUp is not known here.
+// hungUp always returns false: this platform cannot tell.
 func hungUp(net.Conn) bool { return false }

@@ -28,19 +28,19 @@ func newPeeker(c net.Conn) *peeker {
 	return p
 }
 
-// quiet tells whether a connection that should be idle is: neither closed by the other side nor
-// with bytes that nobody asked for. It is not for concurrent use.
+// quiet reports whether a connection that should be idle is idle: not closed by the other side, and
+// without unexpected bytes. It is not safe for concurrent use.
 func (p *peeker) quiet() bool {
 	if p.raw == nil {
 		return true
 	}
 	p.still = false
-	// not Read, which a deadline that has passed would keep from looking
+	// not Read, which fails after an expired deadline
 	err := p.raw.Control(p.look)
 	return err == nil && p.still
 }
 
-// hungUp tells whether the other side has closed a connection that nobody reads from just now.
+// hungUp reports whether the other side has closed a connection that is not being read.
 func hungUp(c net.Conn) bool {
 	s, ok := c.(syscall.Conn)
 	if !ok {
@@ -52,7 +52,7 @@ func hungUp(c net.Conn) bool {
 	}
 	gone := false
 	_ = raw.Control(func(fd uintptr) {
-		// not Read, which would wait for a read that has begun meanwhile
+		// not Read, which would wait for a read that has begun in the meantime
 		var one [1]byte
 		n, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		gone = n == 0 && err == nil || errors.Is(err, syscall.ECONNRESET)

@@ -17,7 +17,7 @@ import (
 type RateConfig struct {
 	PerS  float64 `yaml:"per_s" default:"required" doc:"requests a second on average, 0.0001 to 100000; 0.1 is six in a minute"`
 	Burst count   `yaml:"burst" default:"per_s, rounded up" doc:"requests that may come at once, 1 to 100000"`
-	By    rateBy  `yaml:"by" default:"tenant" doc:"who is counted as one: tenant, or address (that of the client; behind servers of trusted the last one that they have not sent themselves)"`
+	By    rateBy  `yaml:"by" default:"tenant" doc:"who is counted as one: tenant, or address (that of the client; if servers of trusted stand before the gateway, the last address outside of trusted)"`
 }
 
 type rateBy struct{ address bool }
@@ -47,8 +47,8 @@ func (c *RateConfig) rate() retrysafe.Rate {
 	return retrysafe.Rate{PerSecond: c.PerS, Burst: c.Burst.n}
 }
 
-// configure gives a guard its rate. All requests of a route are counted as one thing, however their
-// paths are written.
+// configure sets the rate of a guard. All requests of a route share one count, however their paths
+// are written.
 func (v rateOrNone) configure(o *httpidem.Options, route string, trusted []netip.Prefix) {
 	if v.is == nil {
 		return
@@ -60,11 +60,12 @@ func (v rateOrNone) configure(o *httpidem.Options, route string, trusted []netip
 	}
 }
 
-// clientAddress is the client's, for limits.
+// clientAddress returns the address of the client, for limits.
 func (g *Gateway) clientAddress(r *http.Request) string { return clientAddress(r, g.trusted) }
 
-// clientAddress is the address that a request came from, or, behind servers that are trusted, the
-// last one in X-Forwarded-For that is not theirs: what stands before it anybody may have written.
+// clientAddress returns the address that a request came from. If that is a trusted server, it is
+// the last address in X-Forwarded-For that is not trusted: anyone may have written what stands
+// before it.
 func clientAddress(r *http.Request, trusted []netip.Prefix) string {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -86,7 +87,7 @@ func clientAddress(r *http.Request, trusted []netip.Prefix) string {
 		}
 		addr = next.Unmap().WithZone("")
 	}
-	if addr.Is6() { // whoever has one address has the network
+	if addr.Is6() { // a caller with one address has the whole network
 		if p, err := addr.Prefix(64); err == nil {
 			return p.String()
 		}

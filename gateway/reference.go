@@ -25,8 +25,8 @@ var sections = []section{
 	{"`limits` of a tenant, in `defaults` and in each route", reflect.TypeFor[TenantLimitsConfig]()},
 }
 
-// Reference is the table of all options of the configuration file, in Markdown. It is made from the
-// code, so that it leaves none out.
+// Reference returns the table of all options of the configuration file, in Markdown. It is
+// generated from the code, so that it is complete.
 func Reference() string {
 	var b strings.Builder
 	for _, s := range sections {

@@ -6,8 +6,8 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// refused writes a problem of the middleware. Cookies that change between two tries are a matter of
-// configuration, so that the first such refusal is told to the operator.
+// refused writes a problem of the middleware. Cookies that change between two tries need a change
+// of the configuration, so it warns the operator at the first such refusal.
 func (g *Gateway) refused(w http.ResponseWriter, r *http.Request, err error) {
 	p, ok := err.(*httpidem.Problem) //nolint:errorlint // that is what Answer gets
 	if !ok {

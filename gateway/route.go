@@ -15,26 +15,26 @@ import (
 	"github.com/retrysafe/retrysafe/httpsig"
 )
 
-// Route is what differs for the requests that it matches; of several the first counts.
+// Route says what is different for the requests that it matches. Of several, the first counts.
 type Route struct {
-	// Match is a method and a path, "POST /orders/**": * is one segment, ** at the end any rest,
-	// also none. The method * is every guarded one, and every one at all on a route with a
-	// Signature or a Rate. Paths are compared decoded and cleaned, so that percent-encoding,
-	// doubled slashes and dot segments do not go around a route; a path that can be read in two
-	// ways (%2F, \) is refused where that makes a difference. So is one that only services which
-	// are not exact take for that of a guarded route: /Votes, /votes;a=1, /votes. and the like,
-	// unless a route without * names it.
+	// Match is a method and a path, "POST /orders/**": * is one segment, ** at the end is any rest,
+	// including none. The method * stands for every guarded method, and for every method at all on
+	// a route with a Signature or a Rate. Paths are compared decoded and cleaned, so that
+	// percent-encoding, doubled slashes and dot segments cannot bypass a route. A path that can be
+	// read in two ways (%2F, \) is refused if that makes a difference. A path that only a lenient
+	// service reads as that of a guarded route is refused too (/Votes, /votes;a=1, /votes. and
+	// similar), unless a route without * names it.
 	Match string
-	// Guard is as in [Options]. Where Match names a method, that one is guarded.
+	// Guard is as in [Options]. If Match names a method, that method is guarded.
 	Guard httpidem.Options
-	// ExactCase says that the service tells /Votes from /votes, so that a path in other case is not
-	// refused.
+	// ExactCase says that the service distinguishes /Votes from /votes, so that a path in other
+	// case is not refused.
 	ExactCase bool
 	// TimeoutAnswer is as in [Options]; zero inherits.
 	TimeoutAnswer time.Duration
-	// CORS is as in [Options]; nil: the service answers for itself.
+	// CORS is as in [Options]; nil: the service sets its own CORS headers.
 	CORS *CORS
-	// Signature is as in [Options]; nil: requests need none.
+	// Signature is as in [Options]; nil: requests need no signature.
 	Signature *httpsig.Options
 }
 
@@ -50,7 +50,7 @@ func (r *Route) validate(base retrysafe.Policy) error {
 	return nil
 }
 
-// guardOf has the method of the pattern.
+// guardOf returns o with the method of the pattern.
 func guardOf(o httpidem.Options, p *matcher) *httpidem.Options {
 	if o.RateMethods = []string{p.method}; o.Rate.PerSecond <= 0 {
 		o.RateMethods = nil
@@ -61,7 +61,7 @@ func guardOf(o httpidem.Options, p *matcher) *httpidem.Options {
 	return &o
 }
 
-// matcher is a pattern, read.
+// matcher is a parsed pattern.
 type matcher struct {
 	method   string
 	segments []string
@@ -86,7 +86,7 @@ func parsePattern(text string) (*matcher, error) {
 	return m, nil
 }
 
-// split cuts a path into segments. A slash at the end counts for nothing.
+// split cuts a path into segments. It ignores a slash at the end.
 func split(p string) []string {
 	p = strings.Trim(path.Clean("/"+p), "/")
 	if p == "" {
@@ -111,26 +111,26 @@ func (m *matcher) matchesBy(segments []string, same func(a, b string) bool) bool
 	return true
 }
 
-// routed is a route at work.
+// routed is a compiled route.
 type routed struct {
 	*matcher
 	name            string
 	methods         []string
-	every           bool // methods do not count
-	guards          bool // something is asked of its requests
+	every           bool // methods do not matter
+	guards          bool // it requires something of its requests
 	exactCase       bool
 	handler, status http.Handler
 	cors            *cors
 	signed          *httpsig.Verifier // nil: requests need no signature
 }
 
-// find returns what serves r; nil where the service may read the path as another route's.
+// find returns what serves r, or nil if the service may read the path as that of another route.
 func (g *Gateway) find(r *http.Request) *routed {
 	if len(g.routes) == 0 {
 		return g.rest
 	}
 	if strings.Contains(r.URL.Path, `\`) {
-		return nil // some services take it for a slash
+		return nil // some services read it as a slash
 	}
 	segments := split(r.URL.Path)
 	decoded := g.route(r.Method, segments)
@@ -153,12 +153,12 @@ func (g *Gateway) find(r *http.Request) *routed {
 	return decoded
 }
 
-// route is the first route that matches, or the rest.
+// route returns the first route that matches, or the rest.
 func (g *Gateway) route(method string, segments []string) *routed {
 	return g.first(method, func(r *routed) bool { return r.matches(segments) })
 }
 
-// first is the first route for a method of which matches is true, or the rest.
+// first returns the first route for a method for which matches returns true, or the rest.
 func (g *Gateway) first(method string, matches func(*routed) bool) *routed {
 	for _, r := range g.routes {
 		if (r.every || slices.Contains(r.methods, method)) && matches(r) {

@@ -14,18 +14,18 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// sender is what stands behind the guard of a route.
+// sender is the handler inside the guard of a route.
 type sender struct {
 	*Gateway
 	middleware *httpidem.Middleware
 	keys       []string // the headers that may have the key, in canonical form
 	timeout    time.Duration
-	limit      int64 // of an answer that is kept
+	limit      int64 // of an answer that is stored, in bytes
 	bodyTime   time.Duration
 	layer      string
 }
 
-// ServeHTTP sends what carries an attempt at most once, and proxies all else as usual.
+// ServeHTTP sends a request that has an attempt at most once, and proxies any other as usual.
 func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a, ok := retrysafe.AttemptFrom(r.Context()); ok && a.Layer() == g.layer {
 		g.sendOnce(w, r, a)
@@ -33,40 +33,40 @@ func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	visitOf(r.Context()).comes(unguarded)
 	r, p := paced(w, r, g.quietTime, g.bodyTime)
-	defer p.finish() // the front's contexts end with their connections alone
+	defer p.finish() // the contexts of the front end only with their connections
 	if r.ProtoMajor == 1 && p.body != nil {
-		// The service may answer before it has read all. Without this our server would then read
-		// the rest of the body itself.
-		// a writer that cannot has read the body already
+		// The service may answer before it has read all. Without full duplex the gateway's server
+		// would then read the rest of the body itself. A ResponseWriter that does not support it
+		// has read the body already.
 		_ = http.NewResponseController(w).EnableFullDuplex()
 	}
-	w.Header()["Content-Type"] = nil // nothing is made up where the service says nothing
+	w.Header()["Content-Type"] = nil // no type is sniffed if the service sends none
 	g.plain.ServeHTTP(w, r)
 }
 
 // exchange is one guarded request to the service.
 type exchange struct {
-	turn  *upstream // whose turn it is
+	turn  *upstream // the upstream to use next
 	trip  *trip
-	first trip // of quick
+	first trip // used by quick
 	resp  *http.Response
-	// the answer's body as far as it is kept, and one byte more of a longer one; nothing of a
-	// stream of events
+	// the answer's body as far as it is stored, and one byte more of a longer one; empty for an
+	// event stream
 	start []byte
-	err   error // there is no answer
-	sent  bool  // of a request without an answer: some of it may have reached the service
-	cut   error // the answer broke off
+	err   error // why there is no answer
+	sent  bool  // if there is no answer: the service may have received some of the request
+	cut   error // why the answer broke off
 
-	connected atomic.Bool // from here on it may be sent
-	line      *line       // it was sent, and the answer is not here yet
-	stop      func() bool // ends what closes the line with the context
+	connected atomic.Bool // from here on the request may be sent
+	line      *line       // the request was sent on it, and the answer has not arrived
+	stop      func() bool // stops closing the connection with the context
 }
 
-// sendOnce sends a guarded request upstream at most once, and settles its attempt where there is no
-// whole answer. What was not sent is released. Everything else may have happened: under Reexecute
-// the lease is left to lapse, for the service may still be working; under Refuse it is in doubt,
-// but not before MaxRun if the connection holds: the client is told in time, and an answer that
-// comes later is kept for its repeats.
+// sendOnce sends a guarded request upstream at most once, and finishes its attempt if there is no
+// whole answer. A request that was not sent is released. Any other request may have taken effect.
+// Under Reexecute its lease is left to expire, since the service may still be working. Under Refuse
+// it is in doubt, but not before MaxRun if the connection holds: the client gets an answer in time,
+// and an answer that comes later is stored for duplicates.
 func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt) {
 	body, err := inMemory(r.Body)
 	if err != nil {
@@ -123,7 +123,7 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 	g.conclude(w, r, a, x)
 }
 
-// inMemory reads a body that the guard has read already.
+// inMemory reads a body that the guard has already read into memory.
 func inMemory(body io.Reader) ([]byte, error) {
 	known, ok := body.(interface{ Len() int })
 	if !ok {
@@ -134,12 +134,12 @@ func inMemory(body io.Reader) ([]byte, error) {
 	return b, err
 }
 
-// mostLate is how many answers are waited for at once without their clients: a service that hangs
-// must not fill the memory.
+// mostLate is how many answers without clients are awaited at once: a service that hangs must not
+// fill the memory.
 const mostLate = 1000
 
-// detach makes ready to read on without the client; not where the request was not sent yet, which
-// can be said for sure.
+// detach prepares to continue without the client. It returns false if the request has not been sent
+// yet, since that outcome is certain.
 func (g *sender) detach(w http.ResponseWriter, a *retrysafe.Attempt, x *exchange) (func(http.Handler), bool) {
 	if a.Policy().OnDoubt == retrysafe.Reexecute || !x.connected.Load() {
 		return nil, false
@@ -155,8 +155,9 @@ func (g *sender) detach(w http.ResponseWriter, a *retrysafe.Attempt, x *exchange
 	return finish, ok
 }
 
-// late settles an attempt by what came without its client. A panic there, of a hook for example,
-// has put it in doubt already, and must not end the process, as it does not where a client waits.
+// late finishes an attempt with an answer that came without its client. A panic there, of a hook
+// for example, has already put the attempt in doubt. It must not end the process, as a panic
+// does not while a client waits.
 func (g *sender) late(finish func(http.Handler), r *http.Request, a *retrysafe.Attempt, x *exchange) {
 	defer g.lates.Add(-1)
 	defer func() {
@@ -167,11 +168,12 @@ func (g *sender) late(finish func(http.Handler), r *http.Request, a *retrysafe.A
 	finish(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.conclude(w, r, a, x) }))
 }
 
-// exchange fills x: it sends, and reads as much of the answer as decides what is told.
+// exchange fills x: it sends the request, and reads as much of the answer as the outcome depends
+// on.
 func (g *sender) exchange(ctx context.Context, x *exchange, out *http.Request, a *retrysafe.Attempt, body []byte) {
 	var err error
 	switch {
-	case x.resp != nil: // what is left of its body
+	case x.resp != nil: // read the rest of its body
 	case x.line != nil:
 		err = x.receive(out)
 	default:
@@ -190,7 +192,7 @@ func (g *sender) exchange(ctx context.Context, x *exchange, out *http.Request, a
 
 func (x *exchange) fail(ctx context.Context, err error) { x.err = errors.Join(context.Cause(ctx), err) }
 
-// send tries again only where certainly nothing was sent: on a kept connection that the service had
+// send retries only if certainly nothing was sent: on a kept connection that the service had
 // closed, or to another address.
 func (g *sender) send(ctx context.Context, x *exchange, out *http.Request, a *retrysafe.Attempt, body []byte) (err error) {
 	var tried []*upstream
@@ -217,12 +219,12 @@ func (g *sender) send(ctx context.Context, x *exchange, out *http.Request, a *re
 			fresh++
 		}
 		if reused || gone && fresh <= 2 {
-			continue // the address was well a moment ago, and this connection is gone now
+			continue // the address was well a moment ago, and only this connection is gone
 		}
 		if x.trip.noConnection(err) {
 			u.rest()
 		} else if !gone {
-			return err // refused, or nothing that another address would take
+			return err // refused, or an error that another address would not change
 		}
 		tried, fresh = append(tried, u), 0
 		if u = g.upstreams.pick(tried); u == nil {
@@ -231,8 +233,8 @@ func (g *sender) send(ctx context.Context, x *exchange, out *http.Request, a *re
 	}
 }
 
-// sure makes sure, just before a request is sent, that there is time for it: a process that was
-// held up may have lost its lease.
+// sure makes sure, just before a request is sent, that enough of the lease is left: a process that
+// was paused may have lost it.
 func sure(ctx context.Context, a *retrysafe.Attempt) error {
 	if a.LeaseLeft() >= a.Policy().Lease/2 {
 		return nil
@@ -240,8 +242,8 @@ func sure(ctx context.Context, a *retrysafe.Attempt) error {
 	return a.Extend(ctx)
 }
 
-// balancer sends requests that are not guarded. Where no connection can be made, nothing of the
-// body was read, and another address is tried.
+// balancer sends requests that are not guarded. If no connection can be made, nothing of the body
+// has been read, and it tries another address.
 type balancer struct{ *Gateway }
 
 func (b balancer) RoundTrip(r *http.Request) (*http.Response, error) {

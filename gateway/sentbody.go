@@ -10,17 +10,17 @@ import (
 
 // sentBody is the body of an unguarded request while it is sent to the service.
 //
-// A service may answer before it has read the whole request. Our own server closes the client's
-// body when the exchange ends, and net/http's Transport, which reads once more after the last byte
-// to see that none follows, then takes the failed read for a failed request and closes the
-// connection on which the answer is still coming. So this body ends by itself after its last byte,
-// and a read that fails since the client's body is closed waits until the answer has been passed
-// on.
+// A service may answer before it has read the whole request. The gateway's server closes the
+// client's body when the exchange ends. net/http's Transport reads once more after the last byte,
+// to see that none follows. It then takes the failed read for a failed request, and closes the
+// connection on which the answer is still arriving. So this body ends by itself after its last
+// byte, and a read that fails because the client's body is closed waits until the answer has been
+// passed on.
 type sentBody struct {
 	body     io.Reader
-	left     int64 // bytes to come; -1: until the end of body; 0 once that was seen
+	left     int64 // bytes to come; -1: until the end of body; 0 once the end was seen
 	ctx      context.Context
-	answered <-chan struct{} // closed when the answer was read to its end, or there is none
+	answered <-chan struct{} // closed when the answer has been read to its end, or there is none
 }
 
 func (b *sentBody) Read(p []byte) (int, error) {
@@ -37,7 +37,7 @@ func (b *sentBody) Read(p []byte) (int, error) {
 	switch {
 	case b.left == 0:
 		err = io.EOF
-	case err == io.EOF: //nolint:errorlint // a wrapped one is another error
+	case err == io.EOF: //nolint:errorlint // a wrapped io.EOF is another error
 		b.left = 0
 	case errors.Is(err, http.ErrBodyReadAfterClose):
 		select {
@@ -48,11 +48,11 @@ func (b *sentBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close leaves the client's body open: it is our server's, and with a stream both ways it is read
-// after ReverseProxy has returned.
+// Close leaves the client's body open: the gateway's server owns it, and with a stream in both
+// directions it is read after ReverseProxy has returned.
 func (b *sentBody) Close() error { return nil }
 
-// answerBody is the body of the service's answer, which says when it is closed.
+// answerBody is the body of the service's answer. It signals when it is closed.
 type answerBody struct {
 	io.ReadCloser
 	once   sync.Once

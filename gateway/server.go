@@ -10,41 +10,41 @@ import (
 	"time"
 )
 
-// Limits are those of the server before a gateway. A zero field is its default.
+// Limits are the limits of the server before a gateway. A zero field means its default.
 type Limits struct {
-	// Header is the largest head of a request in bytes; default 64 KiB. A larger one: 431.
+	// Header is the largest head of a request in bytes; default 64 KiB. Larger: 431.
 	Header int64
 	// HeaderTime is how long a head may take to arrive; default 10 s.
 	HeaderTime time.Duration
-	// IdleTime is how long a connection is kept without a request; default 2 min.
+	// IdleTime is how long a connection without a request is kept; default 2 min.
 	IdleTime time.Duration
-	// Connections is how many connections there may be at once; default 20,000. Beyond that the
-	// ones that have been idle longest are closed for a new one, and where each has a request the
-	// new one is.
+	// Connections is how many connections may be open at once; default 20,000. At the limit, the
+	// server closes those that have been idle longest to accept a new one. If each has a request,
+	// it closes the new one.
 	Connections int
 	// Streams is how many requests one connection of HTTP/2 may have at once; default 250.
 	Streams int
-	// NoFront leaves all requests to net/http's server. By default small guarded ones over HTTP/1.1
-	// without TLS are served by one that costs less; see [Server].
+	// NoFront leaves all requests to net/http's server. By default a cheaper server serves small
+	// guarded requests over HTTP/1.1 without TLS; see [Server].
 	NoFront bool
 }
 
-// Server serves a gateway, or another handler. Its methods are those of [http.Server], and may be
-// called concurrently.
+// Server serves a gateway, or another handler. Its methods are like those of [http.Server], and may
+// be called concurrently.
 //
-// Small guarded requests over HTTP/1.1 without TLS, which are most of the traffic behind a load
-// balancer, are served by a front that costs less than net/http's server does. At the first request
-// of a connection that is anything else, and before a byte of it is used, the connection is
-// net/http's for good (and from its beginning with Limits.NoFront): large and chunked bodies,
-// streams, upgrades, HTTP/2, TLS, what is malformed, and what no guard waits for.
+// Small guarded requests over HTTP/1.1 without TLS are most of the traffic behind a load balancer.
+// A front serves them, at a lower cost than net/http's server. At the first request of a connection
+// of any other kind, and before a byte of that request is used, net/http takes the connection over
+// for good (with Limits.NoFront: from the start). Such requests are: large and chunked bodies,
+// streams, upgrades, HTTP/2, TLS, malformed requests, and requests without a key header.
 type Server struct {
 	http  *http.Server
 	all   *connections
-	front *front // nil where the handler does not say what it guards, or nobody wants one
+	front *front // nil if the handler does not say what it guards, or with Limits.NoFront
 }
 
-// NewServer returns a server for h, a [Gateway] or a [Live] as a rule, that speaks HTTP/1.1 and
-// HTTP/2, over TLS and without it (by prior knowledge).
+// NewServer returns a server for h, usually a [Gateway] or a [Live]. It speaks HTTP/1.1 and HTTP/2,
+// over TLS and without it (by prior knowledge).
 func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 	inherit(&l.Header, 64<<10)
 	inherit(&l.HeaderTime, 10*time.Second)
@@ -73,7 +73,7 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 	return s
 }
 
-// Serve accepts connections without TLS until Shutdown or Close; then the error is
+// Serve accepts connections without TLS until Shutdown or Close; then it returns
 // [http.ErrServerClosed].
 func (s *Server) Serve(l net.Listener) error {
 	if s.front == nil {
@@ -82,25 +82,25 @@ func (s *Server) Serve(l net.Listener) error {
 	return s.front.serve(l)
 }
 
-// ServeTLS is Serve over TLS. The configuration has the certificate.
+// ServeTLS is like Serve, over TLS. c must have the certificate.
 func (s *Server) ServeTLS(l net.Listener, c *tls.Config) error {
 	s.http.TLSConfig = c
 	return s.http.ServeTLS(countedListener{l, s.all}, "", "")
 }
 
-// Shutdown takes no new connections, ends the idle ones, and waits for requests that run until ctx
-// ends.
+// Shutdown accepts no new connections, closes the idle ones, and waits for running requests until
+// ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if s.front == nil {
 		return s.http.Shutdown(ctx)
 	}
 	s.front.stop()
-	// its connections end with their requests, while the front may still hand over some
+	// its connections end with their requests, while the front may still hand some over
 	s.http.SetKeepAlivesEnabled(false)
 	return errors.Join(s.front.wait(ctx), s.http.Shutdown(ctx))
 }
 
-// Close ends all connections at once.
+// Close closes all connections at once.
 func (s *Server) Close() error {
 	if s.front != nil {
 		s.front.close()

@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpsig"
 )
 
-// validateSignature says what is wrong with o, whose nonces may come later.
+// validateSignature reports what is wrong with o. Its nonces may be set later.
 func validateSignature(o *httpsig.Options) error {
 	if o == nil {
 		return nil
@@ -22,11 +22,11 @@ func validateSignature(o *httpsig.Options) error {
 	return full.Validate()
 }
 
-// engineNonces stands for those of the engine, which comes later.
+// engineNonces is a placeholder for the nonces of the engine, which are set later.
 type engineNonces struct{ httpsig.Nonces }
 
-// verifier makes what verifies the requests of a route; nil: nothing does. What may have the key
-// has to be signed.
+// verifier returns the verifier for the requests of a route, or nil if they need no signature.
+// Headers that may have the key must be signed.
 func (g *Gateway) verifier(e *retrysafe.Engine, r *Route, keys []string) *httpsig.Verifier {
 	if r.Signature == nil {
 		return nil
@@ -50,13 +50,13 @@ func (g *Gateway) verifier(e *retrysafe.Engine, r *Route, keys []string) *httpsi
 	return httpsig.New(&o)
 }
 
-// verified passes on to next what is signed as the route asks for.
+// verified passes requests to next that are signed as the route requires.
 func (x *routed) verified(next http.Handler) http.Handler {
 	if x.signed == nil {
 		return next
 	}
 	return x.signed.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// What it names would be taken from the request on its way to the service, though it was
+		// The fields that it names would be removed on the way to the service, though they were
 		// signed.
 		delete(r.Header, "Connection")
 		next.ServeHTTP(w, r)

@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
-// kept remembers the last request as it was sent.
+// kept holds the last request as it was sent.
 type kept struct{ last *http.Request }
 
 func (k *kept) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -39,8 +39,8 @@ func (k *kept) RoundTrip(r *http.Request) (*http.Response, error) {
 	return testclient.HTTP.Transport.RoundTrip(again())
 }
 
-// TestSignedRoutes: what is signed runs once and its retry is replayed; a copy, and what was
-// changed or not signed, reaches nothing.
+// TestSignedRoutes tests that a signed request runs once and its retry is replayed, and that a
+// copy, a changed request and an unsigned one do not reach the service.
 func TestSignedRoutes(t *testing.T) {
 	t.Parallel()
 	secret := []byte("a secret of thirty-two bytes, no less")
@@ -69,7 +69,7 @@ routes:
 		assert.NoError(t, err, "request")
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("X-Account", "7")
-		r.Header.Set("Connection", "x-account") // would take it away
+		r.Header.Set("Connection", "x-account") // would remove it
 		if id != "" {
 			r.Header.Set("Idempotency-Key", id)
 		}
@@ -97,7 +97,7 @@ routes:
 	assert.Equal(t, runs.Load(), int64(1), "runs")
 
 	resign := func(change func(*http.Request)) string {
-		// what somebody on the way does to a request that has not arrived yet
+		// an attacker in between changes a request that has not arrived yet
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/payments", strings.NewReader(`{"amount":7}`))
 		assert.NoError(t, err, "request")
 		r.Header.Set("Idempotency-Key", "other")

@@ -71,7 +71,7 @@ func (c *SignatureConfig) read() (httpsig.Keyring, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() //nolint:errcheck // it was read
+	defer file.Close() //nolint:errcheck // only read
 	ring, err := httpsig.ReadKeyring(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Keys, err)
@@ -79,8 +79,8 @@ func (c *SignatureConfig) read() (httpsig.Keyring, error) {
 	return ring, nil
 }
 
-// options is what a route with these settings asks of signatures; its bodies are as large as those
-// that it guards.
+// options returns what a route with these settings requires of signatures. Its limit for bodies is
+// that of guarded requests.
 func (v signatureOrNone) options(s *Settings, bodyTime time.Duration) *httpsig.Options {
 	if v.is == nil {
 		return nil

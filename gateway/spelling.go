@@ -9,11 +9,11 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// other tells whether some services take the path of a request for that of a guarded route which
-// stands before found, the route that it has by its letters: they differ in case, in what follows a
-// semicolon, in dots and spaces at an end, in control characters, or in slashes that are encoded.
-// Whoever sends such a path goes around the guard. A route that names the path to the letter has
-// the last word.
+// other reports whether some services read the path of a request as that of a guarded route other
+// than found. found is the route that the path matches literally, and comes after the guarded one.
+// The readings differ in case, in what follows a semicolon, in dots and spaces at the end of a
+// segment, in control characters, or in encoded slashes. A client could bypass the guard with such
+// a path. A route that names the path literally takes precedence.
 func (g *Gateway) other(method, p string, segments []string, found *routed) bool {
 	if found.matcher != nil && found.literal() {
 		return false
@@ -37,7 +37,7 @@ func (g *Gateway) other(method, p string, segments []string, found *routed) bool
 	return false
 }
 
-// sameLetters compares segments as a service may that is not exact.
+// sameLetters compares segments as a lenient service may.
 func (x *routed) sameLetters(a, b string) bool {
 	if x.exactCase {
 		return a == b
@@ -47,9 +47,9 @@ func (x *routed) sameLetters(a, b string) bool {
 
 func (m *matcher) literal() bool { return !m.rest && !slices.Contains(m.segments, "*") }
 
-// readings are the segments of a path as a service may read them that is not exact.
+// readings returns the segments of a path as a lenient service may read them.
 func readings(p string) []string {
-	p = encoded.ReplaceAllStringFunc(p, func(s string) string { // what was encoded twice
+	p = encoded.ReplaceAllStringFunc(p, func(s string) string { // decode what was encoded twice
 		plain, _ := url.PathUnescape(s) // these always decode
 		return plain
 	})
@@ -59,7 +59,7 @@ func readings(p string) []string {
 		if at := strings.IndexFunc(s, control); at >= 0 {
 			s = s[:at]
 		}
-		if strings.Trim(s, ".") != "" { // . and .. are for Clean
+		if strings.Trim(s, ".") != "" { // path.Clean handles . and ..
 			s = strings.TrimRight(s, ". ")
 		}
 		parts[i] = s
@@ -71,7 +71,7 @@ var encoded = regexp.MustCompile("%[0-9A-Fa-f]{2}")
 
 func control(r rune) bool { return r < ' ' || r == 0x7f }
 
-// guards tells whether a route asks anything of the requests that it matches.
+// guards reports whether a route requires anything of the requests that it matches.
 func (r *Route) guards() bool {
 	return r.Guard.Key != httpidem.Off || r.Signature != nil || r.Guard.Rate.PerSecond > 0 || r.Guard.Age != nil
 }

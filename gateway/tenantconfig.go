@@ -17,14 +17,14 @@ type CredentialConfig struct {
 	Stable       bool     `yaml:"stable" default:"false" doc:"that the value of the cookie stays the same while its user is logged in; a session that is kept in the cookie (Rails, Flask) does not, and belongs in binding"`
 	HeaderSecret string   `yaml:"header_secret" default:"none" doc:"a header with a secret that names callers, such as X-Api-Key"`
 	Certificate  bool     `yaml:"certificate" default:"false" doc:"the subject of the client's certificate names callers; needs client_ca of tls"`
-	Binding      []string `yaml:"binding" default:"all cookies" doc:"what tells callers without a credential apart: cookie:NAME or header:NAME; a repeat with another one meets 409"`
+	Binding      []string `yaml:"binding" default:"all cookies" doc:"what tells callers without a credential apart: cookie:NAME or header:NAME; a duplicate with another one gets 409"`
 }
 
 type tenant struct {
 	credential, global bool
 	header             string
 	jwt                *JWTConfig
-	shown              *httpidem.Credentials // what requests carry, other than by default
+	shown              *httpidem.Credentials // what requests carry, other than the default
 }
 
 func (v *tenant) UnmarshalYAML(n ast.Node) (err error) {
@@ -42,12 +42,12 @@ func (v *tenant) UnmarshalYAML(n ast.Node) (err error) {
 	return err
 }
 
-// same tells whether both name callers in the same way; the default is the credential.
+// same reports whether both name callers in the same way; the default is the credential.
 func (v tenant) same(o tenant) bool {
 	return v.global == o.global && v.header == o.header && v.jwt.same(o.jwt) && reflect.DeepEqual(v.shown, o.shown)
 }
 
-// mapping reads a tenant that is verified, or what requests carry.
+// mapping parses a tenant that is verified, or that is made of what requests carry.
 func (v *tenant) mapping(n ast.Node) error {
 	var c struct {
 		JWT              *JWTConfig `yaml:"jwt"`

@@ -8,7 +8,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// TenantLimitsConfig is [retrysafe.Limits] in the file. What is left out is inherited.
+// TenantLimitsConfig is [retrysafe.Limits] in the file. A route inherits what is left out.
 type TenantLimitsConfig struct {
 	Live    liveLimit  `yaml:"live" default:"none" doc:"keys of a tenant that may be within their retention, counted from when they began, or none for no limit"`
 	PerS    rateLimit  `yaml:"new_per_s" default:"none" doc:"new keys of a tenant in a second on average, 0.0001 to 100000, or none for no limit; routes that say the same share one rate"`
@@ -16,7 +16,7 @@ type TenantLimitsConfig struct {
 	Storage sizeLimit  `yaml:"bytes" default:"none" doc:"room for the kept answers of a tenant, for example 64MiB, or none for no limit; where it is full new keys are refused"`
 }
 
-// UnmarshalYAML reads none, which is no limit at all, or the fields.
+// UnmarshalYAML accepts none, which means no limit at all, or the fields.
 func (l *TenantLimitsConfig) UnmarshalYAML(decode func(any) error) error {
 	var at place
 	if err := decode(&at); err != nil || at.Node == nil {
@@ -34,7 +34,7 @@ func (l *TenantLimitsConfig) UnmarshalYAML(decode func(any) error) error {
 	return nil
 }
 
-// place is where a value stands.
+// place is the node of a value.
 type place struct{ ast.Node }
 
 func (p *place) UnmarshalYAML(n ast.Node) error {
@@ -97,7 +97,7 @@ func (v *rateLimit) UnmarshalYAML(n ast.Node) error {
 		return err
 	}
 	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(x >= 0.0001 && x <= 100_000) { // also what is not a number
+	if err != nil || !(x >= 0.0001 && x <= 100_000) { // also NaN
 		return wrong(n, "%q is no rate; write %s", text, want)
 	}
 	v.v = x

@@ -56,8 +56,8 @@ routes:
 	}
 }
 
-// TestConfigWithoutTenantLimits: limits may be none as a whole, and what else is written there is
-// told with its place.
+// TestConfigWithoutTenantLimits tests that limits may be none as a whole, and that an error in
+// anything else has its place.
 func TestConfigWithoutTenantLimits(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]retrysafe.Limits{
@@ -88,8 +88,8 @@ func TestConfigWithoutTenantLimits(t *testing.T) {
 	}
 }
 
-// TestTenantLimits: two gateways on one store share the limits of a tenant, and so do their routes,
-// each with a limit of its own.
+// TestTenantLimits tests that two gateways on one store share the limits of a tenant, as do their
+// routes, each of which has its own limit.
 func TestTenantLimits(t *testing.T) {
 	t.Parallel()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))

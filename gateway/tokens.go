@@ -9,11 +9,11 @@ import (
 	"github.com/retrysafe/retrysafe/token"
 )
 
-// TokensPath is where clients ask for a token, with POST; see [token.Issuer.ServeHTTP]. It is the
-// service's where no route asks for tokens.
+// TokensPath is where clients ask for a token, with POST; see [token.Issuer.ServeHTTP]. If no route
+// requires tokens, requests for it go to the service.
 const TokensPath = "/.retrysafe/tokens" //nolint:gosec // a path
 
-// issuer makes the issuer of the gateway's tokens; nil where nothing asks for them.
+// issuer returns the issuer of the gateway's tokens, or nil if no route requires them.
 func (o *Options) issuer(e *retrysafe.Engine) *token.Issuer {
 	if o.Guard.Key != httpidem.Token && !slices.ContainsFunc(o.Routes, func(r Route) bool { return r.Guard.Key == httpidem.Token }) {
 		return nil
@@ -33,7 +33,7 @@ func (o *Options) issuer(e *retrysafe.Engine) *token.Issuer {
 	return token.NewIssuer(e, &t)
 }
 
-// issue answers who asks for a token.
+// issue answers a request for a token.
 func (g *Gateway) issue(w http.ResponseWriter, r *http.Request) {
 	if g.newKeys != nil && r.Method == http.MethodPost {
 		begun, refused := g.admit(r)
@@ -41,7 +41,8 @@ func (g *Gateway) issue(w http.ResponseWriter, r *http.Request) {
 			g.refused(w, r, refused)
 			return
 		}
-		begun(true) // also what is refused later: whoever makes up credentials makes up accounts
+		// also if it is refused later: a caller that invents credentials invents accounts
+		begun(true)
 	}
 	g.tokens.ServeHTTP(w, r)
 	if aw, ok := w.(*answerWriter); ok && aw.status == http.StatusCreated {

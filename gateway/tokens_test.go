@@ -20,12 +20,12 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// shop is a gateway by a configuration file, and the service behind it.
+// shop is a gateway with a configuration file, and its service.
 type shop struct {
 	base   string
 	starts atomic.Int64
-	ahead  atomic.Int64 // what the store's clock is ahead, a time.Duration
-	got    atomic.Value // the last body that the service was sent
+	ahead  atomic.Int64 // how far the store's clock is ahead, a time.Duration
+	got    atomic.Value // the last body that the service received
 }
 
 func newShop(t *testing.T, file string, change func(*gateway.Options)) *shop {
@@ -88,7 +88,8 @@ func (s *shop) token(t *testing.T, user string) string {
 
 const form = "application/x-www-form-urlencoded"
 
-// TestTokens: the gateway issues tokens by itself, and a form with one takes effect once.
+// TestTokens tests that the gateway itself issues tokens, and that a form with one takes effect
+// once.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, "tokens: {life: 10m, rate: 3}\nroutes: [{match: POST /orders, key: token}]", nil)
@@ -122,11 +123,11 @@ func TestTokens(t *testing.T) {
 	assert.Equal(t, status, 429, "the fourth in a minute")
 	assert.Contains(t, answer, "too-many-keys", "the fourth in a minute")
 	assert.True(t, h.Get("Retry-After") != "", "it says when to come again")
-	s.token(t, "bob") // has a limit of his own
+	s.token(t, "bob") // has his own limit
 	assert.Equal(t, s.starts.Load(), int64(2), "what reached the service")
 }
 
-// TestTokensOfOthers: paths that are not the gateway's are the service's.
+// TestTokensOfOthers tests that paths that are not the gateway's go to the service.
 func TestTokensOfOthers(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, "", nil)
@@ -140,8 +141,8 @@ func TestTokensOfOthers(t *testing.T) {
 	s.token(t, "")
 }
 
-// TestTokenOfABusyService: what the service did not do can be done for the token's life, however
-// short the retention is.
+// TestTokenOfABusyService tests that work that the service did not do can be done during the
+// token's life, however short the retention is.
 func TestTokenOfABusyService(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, "tokens: {life: 20m}\ndefaults: {key: token, retention: 30s}", nil)
@@ -154,7 +155,8 @@ func TestTokenOfABusyService(t *testing.T) {
 	assert.Equal(t, s.starts.Load(), int64(2), "what reached the service")
 }
 
-// TestTokensAreNotLogged: the access log tells that one was issued, and neither log has it.
+// TestTokensAreNotLogged tests that the access log says that a token was issued, and that neither
+// log contains it.
 func TestTokensAreNotLogged(t *testing.T) {
 	t.Parallel()
 	log := new(lockedBuffer)
@@ -171,7 +173,7 @@ func TestTokensAreNotLogged(t *testing.T) {
 	assert.True(t, !strings.Contains(lines, token), "no line has the token")
 }
 
-// TestTokensSurviveAReload: a token of the old configuration is good in the new one.
+// TestTokensSurviveAReload tests that a token of the old configuration is valid in the new one.
 func TestTokensSurviveAReload(t *testing.T) {
 	t.Parallel()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// meter is a connection that knows whether anything was given to the kernel, and can be told to
-// give nothing more.
+// meter is a connection that knows whether any bytes were given to the kernel. It can be sealed, so
+// that it gives no more.
 type meter struct {
 	net.Conn
 
@@ -23,7 +23,7 @@ type meter struct {
 
 var errSealed = errors.New("the gateway has given this request up before it was sent")
 
-// Write counts before it writes: what may have left counts as sent.
+// Write counts before it writes: bytes that may have left count as sent.
 func (m *meter) Write(p []byte) (int, error) {
 	m.mu.Lock()
 	if m.sealed {
@@ -33,7 +33,7 @@ func (m *meter) Write(p []byte) (int, error) {
 	m.writes++
 	m.mu.Unlock()
 	n, err := m.Conn.Write(p)
-	if n == 0 && err != nil { // the kernel took nothing of it
+	if n == 0 && err != nil { // the kernel accepted nothing of it
 		m.mu.Lock()
 		m.writes--
 		m.mu.Unlock()
@@ -57,22 +57,22 @@ func (m *meter) seal() {
 
 // trip follows one request to its connection.
 type trip struct {
-	// check is asked once there is a connection, just before the request is written; its error
+	// check is called once there is a connection, just before the request is written. Its error
 	// stops the request.
 	check func() error
 
 	mu      sync.Mutex
 	got     bool // there is a connection
-	away    bool // none could be made
+	away    bool // no connection could be made
 	conn    *meter
-	writes  int // of the connection before this request
+	writes  int // on the connection before this request
 	reads   int
 	reused  bool
-	shared  bool  // HTTP/2: other requests travel on the connection
-	stopped error // of check: nothing was written
+	shared  bool  // HTTP/2: other requests share the connection
+	stopped error // error of check: nothing was written
 }
 
-// unreachable is the failure to make a connection.
+// unreachable is the error of a connection that could not be made.
 type unreachable struct{ err error }
 
 func (e *unreachable) Error() string { return e.err.Error() }
@@ -92,7 +92,7 @@ func (t *trip) follow(ctx context.Context) context.Context {
 			}
 			if err := t.check(); err != nil {
 				t.stop(err)
-				cancel(err) // net/http asks for it before it writes the head of a request of HTTP/2
+				cancel(err) // net/http checks it before it writes the head of a request of HTTP/2
 			}
 		},
 	})
@@ -116,14 +116,14 @@ func (t *trip) has(info httptrace.GotConnInfo) {
 	t.on(m, info.Reused)
 }
 
-// take is has for a connection that is known.
+// take is like has, for a connection that is known.
 func (t *trip) take(l *line) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.on(l.meter, l.used)
 }
 
-// on begins the count on a connection; m is nil where it is not one of ours. The caller holds t.mu.
+// on starts counting on a connection; m is nil if it is not a meter. The caller holds t.mu.
 func (t *trip) on(m *meter, reused bool) {
 	t.got, t.reused, t.conn = true, reused, m
 	if m == nil {
@@ -143,8 +143,9 @@ func (t *trip) stop(err error) {
 	}
 }
 
-// notSent tells of a request that failed with err whether no byte of it was given to the kernel, or
-// the service said that it did not take it; and it makes sure that no byte is given later.
+// notSent reports, for a request that failed with err, whether no byte of it was given to the
+// kernel, or the service said that it did not accept it. It also makes sure that no byte is sent
+// later.
 func (t *trip) notSent(err error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -154,7 +155,7 @@ func (t *trip) notSent(err error) bool {
 	case t.shared:
 		return refused(err) || goneAway(err)
 	case t.conn == nil:
-		return false // a connection of a kind that nobody counts
+		return false // a connection that does not count
 	}
 	t.conn.seal()
 	t.conn.mu.Lock()
@@ -162,8 +163,9 @@ func (t *trip) notSent(err error) bool {
 	return t.conn.writes == t.writes
 }
 
-// noConnection tells of a request that was not sent that no connection could be made, so that the
-// address may rest. net/http also refuses requests by itself, which says nothing of the address.
+// noConnection reports, for a request that was not sent, whether no connection could be made, so
+// that the address may be left out for a while. net/http also refuses requests itself, which says
+// nothing about the address.
 func (t *trip) noConnection(err error) bool {
 	var u *unreachable
 	t.mu.Lock()
@@ -171,15 +173,15 @@ func (t *trip) noConnection(err error) bool {
 	return !t.got && (t.away || errors.As(err, &u))
 }
 
-// lost tells of a request that was not sent that its connection was gone, so that another one may
-// do.
+// lost reports, for a request that was not sent, whether its connection was gone, so that another
+// connection may work.
 func (t *trip) lost(err error) (reused, gone bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.got && t.reused && !refused(err), t.got && goneAway(err)
 }
 
-// answered tells whether anything came back.
+// answered reports whether any bytes came back.
 func (t *trip) answered() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -191,10 +193,10 @@ func (t *trip) answered() bool {
 	return t.conn.reads > t.reads
 }
 
-// net/http has no error value for a stream that the service has certainly not taken (RFC 9113,
-// section 8.7). It says in this text why it would have sent a request again if its body allowed
-// that. One of the reasons, PROTOCOL_ERROR, is no such promise. Only the text of its own error
-// counts, from the beginning: services choose a part of others.
+// cannotRetry is the start of the text in which net/http says why it would have retried a request
+// if its body allowed that. There is no error value for a stream that the service has certainly not
+// accepted (RFC 9113, section 8.7). One of the reasons, PROTOCOL_ERROR, is no such promise. Only
+// net/http's own text counts, from the start: services choose a part of other errors.
 const cannotRetry = "http2: Transport: cannot retry err ["
 
 func refused(err error) bool {
@@ -202,7 +204,7 @@ func refused(err error) bool {
 	return ok && strings.HasPrefix(why, "stream error: stream ID ") && strings.Contains(why, "; REFUSED_STREAM; received from peer]")
 }
 
-// goneAway is a GOAWAY that says that our stream was not taken.
+// goneAway reports whether err is a GOAWAY that says that the stream was not accepted.
 func goneAway(err error) bool {
 	why, ok := strings.CutPrefix(err.Error(), cannotRetry)
 	return ok && strings.HasPrefix(why, "http2: Transport received Server's graceful shutdown GOAWAY]")

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Health says how services are asked whether they are well. The zero value asks nothing: then only
-// a service that cannot be connected to is left out, for a moment.
+// Health configures the health checks of the upstreams. The zero value checks nothing: then only an
+// upstream that cannot be connected to is left out, for a moment.
 type Health struct {
-	// Path is asked for with GET; an answer of 200 to 399 is good. Empty: nothing is asked.
+	// Path is requested with GET; an answer of 200 to 399 is good. Empty: no health checks.
 	Path string
-	// Every is the time between two questions; default 5 s.
+	// Every is the time between two checks; default 5 s.
 	Every time.Duration
 	// Timeout is how long an answer may take; default 2 s.
 	Timeout time.Duration
@@ -25,12 +25,12 @@ type Health struct {
 // upstream is one address of the service.
 type upstream struct {
 	url   *url.URL
-	bare  bool         // http, and no path of its own: a request's target is the same there
-	down  atomic.Bool  // says the last check
-	after atomic.Int64 // could not be connected to: left out until then, Unix nanoseconds
+	bare  bool         // http, and without a path: the target of a request is the same there
+	down  atomic.Bool  // by the last check
+	after atomic.Int64 // left out until then after a failed connection, in Unix nanoseconds
 }
 
-// restTime is how long an address is left out that could not be connected to.
+// restTime is how long an address is left out after a failed connection.
 const restTime = 2 * time.Second
 
 func (u *upstream) well(now time.Time) bool {
@@ -39,22 +39,22 @@ func (u *upstream) well(now time.Time) bool {
 
 func (u *upstream) rest() { u.after.Store(time.Now().Add(restTime).UnixNano()) }
 
-// address makes the request one to u, and to its host: keys do not have the client's, so that the
-// service should not go by it.
+// address directs the request to u, and sets u's host. Keys do not contain the client's host, so
+// the service should not depend on it.
 func (u *upstream) address(out *http.Request) {
 	p := httputil.ProxyRequest{Out: out}
 	p.SetURL(u.url)
 }
 
-// upstreams are all addresses of the service. Records are in the store, so that any of them may get
-// any request of a key.
+// upstreams are all addresses of the service. Any of them may get any request of a key, since
+// records are in the store.
 type upstreams struct {
 	all  []*upstream
 	next atomic.Uint64
 }
 
-// pick returns the next address in turn that is well and not among tried; if none is well, one that
-// is not. nil: all were tried.
+// pick returns the next healthy address in turn that is not among tried; if none is healthy, one
+// that is not. It returns nil if all were tried.
 func (p *upstreams) pick(tried []*upstream) *upstream {
 	now, start := time.Now(), p.next.Add(1)
 	var last *upstream
@@ -71,7 +71,7 @@ func (p *upstreams) pick(tried []*upstream) *upstream {
 	return last
 }
 
-// well counts the addresses that are.
+// well counts the healthy addresses.
 func (p *upstreams) well() (n int) {
 	for _, u := range p.all {
 		if u.well(time.Now()) {
@@ -81,8 +81,8 @@ func (p *upstreams) well() (n int) {
 	return n
 }
 
-// watch asks u again and again until ctx ends. Two bad answers in a row take it out, one good takes
-// it back.
+// watch checks u repeatedly until ctx ends. Two bad answers in a row take it out, one good answer
+// takes it back.
 func (u *upstream) watch(ctx context.Context, h Health, rt http.RoundTripper, log *slog.Logger) {
 	tick := time.NewTicker(h.Every)
 	defer tick.Stop()
@@ -109,7 +109,7 @@ func (u *upstream) watch(ctx context.Context, h Health, rt http.RoundTripper, lo
 	}
 }
 
-// unwell is an answer to a check that is no good one.
+// unwell is the status of a bad answer to a check.
 type unwell int
 
 func (e unwell) Error() string { return http.StatusText(int(e)) }

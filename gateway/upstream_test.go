@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// rawUpstream is a service that does with its connections what no real one should.
+// rawUpstream is a service that does things to its connections that no real service should do.
 type rawUpstream struct {
 	addr    string
 	effects atomic.Int64
@@ -26,8 +26,8 @@ type rawUpstream struct {
 	head []string // the first lines of each request
 }
 
-// exchange has read a request, which had its effect; n counts the requests of this connection
-// from 1. false ends the connection.
+// exchange is called after a request has been read and has had its effect. n counts the requests of
+// this connection from 1. It returns false to end the connection.
 type exchange func(c net.Conn, r *http.Request, n int) bool
 
 func newRawUpstream(t *testing.T, do exchange) *rawUpstream {
@@ -89,7 +89,7 @@ func (u *rawUpstream) serve(c net.Conn, do exchange) {
 	}
 }
 
-// warms tells a request that only makes a connection.
+// warms reports whether a request only opens a connection.
 func warms(r *http.Request) bool { return r.Header.Get("Idempotency-Key") == "warm-up" }
 
 // warmUp makes the gateway keep a connection to u.
@@ -104,7 +104,7 @@ func ok(c net.Conn) bool {
 	return err == nil
 }
 
-// reset ends a connection with RST in place of FIN.
+// reset ends a connection with RST instead of FIN.
 func reset(c net.Conn) bool {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -112,7 +112,7 @@ func reset(c net.Conn) bool {
 	return false
 }
 
-// send makes one request to the gateway and repeats nothing.
+// send sends one request to the gateway and retries nothing.
 func send(t *testing.T, base, method, key, body string, header ...string) (*http.Response, string, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, base+"/orders", strings.NewReader(body))
@@ -138,7 +138,7 @@ func send(t *testing.T, base, method, key, body string, header ...string) (*http
 	return resp, string(b), err
 }
 
-// told is status and problem code of an answer.
+// told returns the status and the problem code of an answer.
 func told(t *testing.T, base, method, key, body string) string {
 	t.Helper()
 	resp, b, err := send(t, base, method, key, body)

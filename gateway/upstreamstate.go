@@ -6,16 +6,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// upstreamState shows which upstreams get requests now: those of the gateway that serves, also
-// after it was replaced.
+// upstreamState shows which upstreams of the current gateway get requests now, also after it was
+// replaced.
 type upstreamState struct {
 	live *Live
 	up   *prometheus.Desc
 	room *prometheus.Desc
 }
 
-// WatchUpstreams shows the state of l's upstreams, and what memory the bodies of guarded requests
-// take. Call it once.
+// WatchUpstreams adds metrics of the state of l's upstreams, and of the memory for the bodies of
+// guarded requests. Call it once.
 func (m *Monitor) WatchUpstreams(l *Live) {
 	m.registry.MustRegister(&upstreamState{
 		live: l,
@@ -27,7 +27,7 @@ func (m *Monitor) WatchUpstreams(l *Live) {
 // Describe implements [prometheus.Collector].
 func (s *upstreamState) Describe(to chan<- *prometheus.Desc) { to <- s.up; to <- s.room }
 
-// Collect implements [prometheus.Collector]. Upstreams that differ in their path alone share a
+// Collect implements [prometheus.Collector]. Upstreams that differ only in their path share a
 // figure: the worse one.
 func (s *upstreamState) Collect(to chan<- prometheus.Metric) {
 	g := s.live.now.Load()

@@ -16,16 +16,16 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// The values of the configuration file. Each reads itself from its node, so that an error can say
-// where it stands.
+// The values of the configuration file. Each parses its own node, so that an error can say where it
+// is.
 
-// wrong is an error at a node.
+// wrong returns an error at a node.
 func wrong(n ast.Node, format string, args ...any) error {
 	at := n.GetToken().Position
 	return fmt.Errorf("[%d:%d] %s", at.Line, at.Column, fmt.Sprintf(format, args...))
 }
 
-// scalar is the text of a node that is one value.
+// scalar returns the text of a node that is one value.
 func scalar(n ast.Node, want string) (string, error) {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -38,7 +38,7 @@ func scalar(n ast.Node, want string) (string, error) {
 	return "", wrong(n, "write %s", want)
 }
 
-// choose reads one word out of some.
+// choose parses one of several words.
 func choose[T any](n ast.Node, words string, values ...T) (v T, err error) {
 	names := strings.Split(words, " ")
 	want := strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
@@ -111,10 +111,10 @@ func (v *count) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// copies is memory; off: -1.
+// copies is the memory for copies; off: -1.
 type copies struct{ n int64 }
 
-// Bytes is the memory that copies may take; zero: there are none.
+// Bytes returns the memory that copies may take; zero: there are none.
 func (v copies) Bytes() int64 {
 	switch {
 	case v.n < 0:
@@ -125,7 +125,7 @@ func (v copies) Bytes() int64 {
 	return v.n
 }
 
-// DefaultCopies is the memory for copies of answers where nothing is said of it, in bytes.
+// DefaultCopies is the default memory for copies of answers, in bytes.
 const DefaultCopies = 16 << 20
 
 func (v *copies) UnmarshalYAML(n ast.Node) error {
@@ -152,7 +152,7 @@ func (v *onOff) UnmarshalYAML(n ast.Node) (err error) {
 // acks is a number of replicas; -1: all.
 type acks struct{ n int }
 
-// Replicas is the number; -1: all.
+// Replicas returns the number; -1: all.
 func (v acks) Replicas() int { return v.n }
 
 func (v *acks) UnmarshalYAML(n ast.Node) error {
@@ -184,7 +184,7 @@ func (v *addressList) UnmarshalYAML(n ast.Node) (err error) {
 	return err
 }
 
-// list reads one value, or several.
+// list parses one value, or several.
 func list(n ast.Node, want string) ([]string, error) {
 	several, ok := n.(*ast.SequenceNode)
 	if !ok {
@@ -237,8 +237,8 @@ func (v *patience) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// ParsePatience reads what a repeat meets while the first request runs: reject (a negative wait),
-// or wait and a time.
+// ParsePatience parses how a duplicate is answered while the first request runs: reject (a negative
+// wait), or wait and a time.
 func ParsePatience(text string) (wait time.Duration, err error) {
 	if text == "reject" {
 		return -1, nil

@@ -14,9 +14,9 @@ import (
 type visit struct {
 	route  string
 	begun  time.Time
-	logged bool // somebody wants the hash of its key
+	logged bool // the hash of its key is needed
 
-	mu      sync.Mutex // an attempt that goes on without its client ends on another goroutine
+	mu      sync.Mutex // an attempt that continues without its client ends on another goroutine
 	outcome string
 	attempt int
 	hash    string
@@ -24,7 +24,7 @@ type visit struct {
 
 type visitKey struct{}
 
-// unguarded is the outcome of a request that passed.
+// unguarded is the outcome of a request that no guard applied to.
 const unguarded = "unguarded"
 
 func visitOf(ctx context.Context) *visit {
@@ -32,7 +32,7 @@ func visitOf(ctx context.Context) *visit {
 	return v
 }
 
-// comes takes what became of the request; the first word counts.
+// comes records the outcome of the request; later calls are ignored.
 func (v *visit) comes(outcome string) {
 	if v == nil {
 		return
@@ -57,13 +57,13 @@ func (v *visit) done(hash string, d retrysafe.CallDone) {
 	v.attempt, v.hash = d.Attempt, hash
 }
 
-// answerWriter sees status and length of an answer, and gives clients that do not read what they
-// asked for a limited time.
+// answerWriter records the status and the length of an answer, and limits the time of clients that
+// do not read their answers.
 type answerWriter struct {
 	http.ResponseWriter
 	visit  visit
 	limit  time.Duration
-	cors   *cors // nil: whoever may read the answer is told by the service
+	cors   *cors // nil: the service says who may read the answer
 	origin string
 	status int
 	bytes  int64
@@ -80,7 +80,7 @@ func (w *answerWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// share says which pages may read the answer.
+// share sets the headers that say which pages may read the answer.
 func (w *answerWriter) share() {
 	if w.cors == nil {
 		return
@@ -103,21 +103,21 @@ func (w *answerWriter) Write(p []byte) (int, error) {
 		w.WriteHeader(http.StatusOK)
 	}
 	if w.visit.unguarded() {
-		w.deadline(time.Now().Add(w.limit)) // of this part alone: FlushError takes it back
+		w.deadline(time.Now().Add(w.limit)) // for this part alone: FlushError removes it
 	}
 	n, err := w.ResponseWriter.Write(p)
 	w.bytes += int64(n)
 	return n, err
 }
 
-// FlushError is for [http.ResponseController]. What is flushed has gone, and the next part may take
-// its time.
+// FlushError is for [http.ResponseController]. It removes the write deadline of an unguarded
+// answer, since the flushed part has been sent and the next part may take longer.
 func (w *answerWriter) FlushError() error {
 	if err := http.NewResponseController(w.ResponseWriter).Flush(); err != nil {
 		return err
 	}
 	if w.visit.unguarded() {
-		w.deadline(time.Time{}) // over HTTP/2 one that passes ends the stream
+		w.deadline(time.Time{}) // over HTTP/2 an expired deadline ends the stream
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (w *answerWriter) FlushError() error {
 // Unwrap is for [http.ResponseController].
 func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// observed serves by h, and tells the monitor and the access log.
+// observed serves with h, and reports to the monitor and the access log.
 func (g *Gateway) observed(w http.ResponseWriter, r *http.Request, route string, c *cors, h http.Handler) {
 	aw := &answerWriter{ResponseWriter: w, visit: visit{route: route, begun: time.Now(), logged: g.access != nil}, limit: g.clientTime, cors: c}
 	if c != nil {
@@ -134,8 +134,8 @@ func (g *Gateway) observed(w http.ResponseWriter, r *http.Request, route string,
 	v := &aw.visit
 	g.busy.Add(1)
 	defer g.busy.Add(-1)
-	defer func() { // also where a panic cuts the connection
-		v.comes("refused") // before there was a call of the engine
+	defer func() { // also if a panic cuts the connection
+		v.comes("refused") // before any call of the engine
 		v.mu.Lock()
 		outcome, attempt, hash := v.outcome, v.attempt, v.hash
 		v.mu.Unlock()
@@ -150,6 +150,6 @@ func (g *Gateway) observed(w http.ResponseWriter, r *http.Request, route string,
 	}()
 	h.ServeHTTP(aw, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
 	if aw.status == 0 {
-		aw.share() // an answer without a word
+		aw.share() // an answer without a header or body written
 	}
 }

@@ -15,11 +15,11 @@ import (
 // wire sends requests upstream, and never the same one twice.
 //
 // net/http's Transport sends a request again on another connection when a reused one breaks and it
-// takes the request for replayable: one with an Idempotency-Key and no body, or a body that it can
-// rewind. Ours have a body that it cannot rewind. Over HTTP/1.1 a request without a body would go
-// out chunked that way, which old servers reject, so it travels with Content-Length 0 on a
-// connection of its own, and a fresh connection is never retried. Over HTTP/2 there are no chunks,
-// and an empty body does no harm.
+// considers the request replayable: one with an Idempotency-Key and no body, or with a body that it
+// can rewind. The requests of wire have a body that it cannot rewind. Over HTTP/1.1 a request
+// without a body would be sent chunked that way, which old servers reject. So it is sent with
+// Content-Length 0 on a new connection; Transport never retries on a new one. Over HTTP/2 there are
+// no chunks, and an empty body does no harm.
 type wire struct {
 	dialer        *net.Dialer
 	pooled, fresh *http.Transport
@@ -32,7 +32,7 @@ func newWire(trust *x509.CertPool) *wire {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
 	x := &wire{
 		dialer: dialer,
-		// no Clone, which would settle the protocols
+		// no Clone, which would fix the protocols
 		pooled: newTransport(dialer, trust), fresh: newTransport(dialer, trust),
 		lines: newLines(dialer), trust: trust,
 	}
@@ -63,7 +63,7 @@ func newTransport(dialer *net.Dialer, trust *x509.CertPool) *http.Transport {
 		MaxResponseHeaderBytes: maxAnswerHead,
 		IdleConnTimeout:        idleTime,
 		DisableCompression:     true, // answers are passed on as they are
-		// A connection that is silent in HTTP/2 is asked whether it lives.
+		// Ping a silent HTTP/2 connection.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
 	}
 }
@@ -94,7 +94,8 @@ func (x *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return x.pooled.RoundTrip(r)
 }
 
-// speaksHTTP2 finds out by a handshake, once for each address, what the service would rather speak.
+// speaksHTTP2 reports whether the service prefers HTTP/2. It finds out with a handshake, once for
+// each address.
 func (x *wire) speaksHTTP2(ctx context.Context, u *url.URL) (bool, error) {
 	if u.Scheme != "https" {
 		return false, nil
@@ -125,7 +126,7 @@ type emptyBody struct{}
 
 func (*emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 
-// CloseIdleConnections ends what is not in use.
+// CloseIdleConnections closes what is not in use.
 func (x *wire) CloseIdleConnections() {
 	x.pooled.CloseIdleConnections()
 	x.fresh.CloseIdleConnections()

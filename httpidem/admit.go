@@ -6,13 +6,14 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// known tells whether the key runs or is finished: a repeat is told so whatever the bounds are.
+// known reports whether the key is in progress or finished. A duplicate of such a key is answered
+// whatever the limits are.
 func (m *Middleware) known(r *http.Request, key retrysafe.Key) bool {
 	rec, err := m.engine.Lookup(r.Context(), key)
 	return err == nil && (rec.State == retrysafe.StateInProgress || rec.State.Finished())
 }
 
-// begin claims the key, if the request is let in.
+// begin claims the key if the request is admitted.
 func (m *Middleware) begin(r *http.Request, key retrysafe.Key, x *claim) (a *retrysafe.Attempt, refused *Problem, err error) {
 	if m.o.Admit == nil {
 		a, err = m.engine.BeginTo(r.Context(), key, &x.found, x.opts[:]...)
@@ -25,7 +26,7 @@ func (m *Middleware) begin(r *http.Request, key retrysafe.Key, x *claim) (a *ret
 	if begun == nil {
 		begun = func(bool) {}
 	}
-	defer func() { begun(a != nil) }() // also where it panics
+	defer func() { begun(a != nil) }() // also if BeginTo panics
 	a, err = m.engine.BeginTo(r.Context(), key, &x.found, x.opts[:]...)
 	return a, nil, err
 }

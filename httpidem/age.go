@@ -11,29 +11,29 @@ import (
 	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
 
-// Age refuses requests of guarded methods by the time that they carry themselves: 400 time-refused,
-// before anything is looked up or run, repeats of finished work too. It keeps what was recorded on
-// the way from being sent again later by somebody who cannot change it: the time has to be
-// protected, by a signature or at least by TLS. Clients that retry must give each try its time, and
-// leave it out of what makes a key.
+// Age refuses requests of guarded methods by the time that they carry: 400 time-refused, before
+// anything is looked up or run, also for duplicates of finished work. It stops an attacker from
+// replaying a recorded request later, as long as the attacker cannot change it: a signature, or at
+// least TLS, has to protect the time. Clients that retry must give each try a new time, and must
+// not let it be part of a key.
 type Age struct {
-	// Field says where the time is: "header:Date", "query:ts", "timestamp" or "$.meta.sentAt" in a
-	// JSON body or (one name) a form. Only a header does where clients send keys, since a key is
-	// bound to query and body; under Params and Fields leave the field out by the Rule. The time is
-	// written as RFC 3339, as a date of HTTP, or in whole seconds, milliseconds, microseconds or
-	// nanoseconds since 1970: 10, 13, 16 or 19 digits.
+	// Field says where the time is: "header:Date", "query:ts", or "timestamp" or "$.meta.sentAt" in
+	// a JSON body or (a single name) a form. If clients send the keys, it must be a header, since a
+	// key is bound to query and body. Under Params and Fields, exclude the field with the Rule. The
+	// time is RFC 3339, an HTTP date, or whole seconds, milliseconds, microseconds or nanoseconds
+	// since 1970: 10, 13, 16 or 19 digits.
 	Field string
-	// Max is how old a request may be, and how far ahead its clock. Required; 5 s or more, since
-	// clocks differ.
+	// Max is how old a request may be, and how far ahead its clock may be. Required; at least 5 s,
+	// since clocks differ.
 	Max time.Duration
-	// Now is the time to compare with; default [time.Now].
+	// Now returns the time to compare with; default [time.Now].
 	Now func() time.Time
 }
 
-// leastAge is what clocks that are kept by NTP and a slow line may differ by.
+// leastAge allows for clocks that are kept by NTP and for a slow line.
 const leastAge = 5 * time.Second
 
-// inHead tells whether the time is in a header.
+// inHead reports whether the time is in a header.
 func (a *Age) inHead() bool {
 	f, err := reqfield.Parse(a.Field)
 	return err == nil && f.InHeader()
@@ -47,7 +47,7 @@ func (a *Age) validate() error {
 	return nil
 }
 
-// ager is an Age at work.
+// ager is a compiled Age.
 type ager struct {
 	field reqfield.Field
 	max   time.Duration
@@ -60,7 +60,7 @@ func (a *Age) compile() *ager {
 	}
 	field, err := reqfield.Parse(a.Field)
 	if err != nil {
-		panic(err) // validated
+		panic(err) // validated before
 	}
 	c := &ager{field: field, max: a.Max, now: a.Now}
 	if c.now == nil {
@@ -97,7 +97,7 @@ func untimely(cause error, detail string) *Problem {
 	return p
 }
 
-// parseTime reads a time as clients write it.
+// parseTime parses a time in the forms that clients use.
 func parseTime(s string) (time.Time, bool) {
 	if strings.Trim(s, "0123456789") == "" {
 		n, err := strconv.ParseInt(s, 10, 64)

@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem/httpidemtest"
 )
 
-// open puts the middleware before an origin, in a server of net/http.
+// open starts the middleware before an origin, in a server of net/http.
 func open(t *testing.T, origin http.Handler, s httpidemtest.Setup) string {
 	t.Helper()
 	e := retrysafe.New(s.Store, &retrysafe.Options{Policy: s.Policy, Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
@@ -24,7 +24,7 @@ func open(t *testing.T, origin http.Handler, s httpidemtest.Setup) string {
 		o.Credentials = new(httpidem.Credentials)
 	}
 	server := httptest.NewUnstartedServer(httpidem.New(e, &o).Handler(origin))
-	server.Config.ErrorLog = stdlog.New(io.Discard, "", 0) // of the panics that the suite makes
+	server.Config.ErrorLog = stdlog.New(io.Discard, "", 0) // the suite makes handlers panic
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP1(true)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)

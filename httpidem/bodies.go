@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// Bodies is room for the bodies of guarded requests that several middlewares share, for [Options].
-// Room is taken as bytes arrive. Where there is no more, the slowest of those that arrive gives
-// way; where none is slow, a request waits for a moment and then meets 503 no-room. Bodies of up to
-// 4 KiB need none. It is safe for concurrent use.
+// Bodies limits the memory that several middlewares together use for the bodies of guarded
+// requests; see [Options]. Memory is reserved as bytes arrive. If there is no room, the slowest
+// arriving body is evicted if it is slow. Otherwise a request waits for a moment and then gets 503
+// no-room. Bodies of up to 4 KiB need no room. It is safe for concurrent use.
 type Bodies struct {
 	most int64
 
 	mu       sync.Mutex
 	used     int64
 	arriving map[*arrival]struct{}
-	freed    chan struct{} // closed, and made again, when there may be room
+	freed    chan struct{} // closed and replaced when there may be room
 }
 
 const (
-	freeBody   = 4 << 10         // what needs no room
-	leastRate  = 16 << 10        // bytes a second, below which a body gives way
-	rateWindow = time.Second     // over which that is measured
-	roomWait   = 3 * time.Second // for room
+	freeBody   = 4 << 10         // needs no room
+	leastRate  = 16 << 10        // bytes a second; a slower body may be evicted
+	rateWindow = time.Second     // over which the rate is measured
+	roomWait   = 3 * time.Second // the longest wait for room
 	roomLook   = 100 * time.Millisecond
 	usualRoom  = 64 << 20
 )
 
-// NewBodies returns room for so many bytes; zero or less: 64 MiB, or a quarter of GOMEMLIMIT where
-// that is less.
+// NewBodies returns a Bodies of most bytes. If most is zero or less: 64 MiB, or a quarter of
+// GOMEMLIMIT if that is less.
 func NewBodies(most int64) *Bodies {
 	if most <= 0 {
 		most = usualRoom
@@ -41,29 +41,30 @@ func NewBodies(most int64) *Bodies {
 	return &Bodies{most: most, arriving: map[*arrival]struct{}{}, freed: make(chan struct{})}
 }
 
-// Size is how many bytes there is room for.
+// Size returns the room in bytes.
 func (b *Bodies) Size() int64 { return b.most }
 
-// Used is how many bytes are taken at present.
+// Used returns how many bytes are in use at present.
 func (b *Bodies) Used() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.used
 }
 
-// arrival is a body that takes room; nil takes none. The lock of Bodies guards its fields.
+// arrival is a body that takes room; a nil arrival takes none. The lock of Bodies guards its
+// fields.
 type arrival struct {
 	room   *Bodies
 	taken  int64
 	stop   func() // ends its reading
-	gone   bool   // it has to give way
-	waits  bool   // for room: it is not read meanwhile
+	gone   bool   // evicted
+	waits  bool   // for room, and is not being read
 	window time.Time
 	got    int64   // since window
 	rate   float64 // in the window before
 }
 
-// arrive begins to count a body; stop ends a read of it that waits.
+// arrive begins to count a body. stop must end a blocked read of it.
 func (b *Bodies) arrive(stop func()) *arrival {
 	if b == nil {
 		return nil
@@ -71,7 +72,7 @@ func (b *Bodies) arrive(stop func()) *arrival {
 	return &arrival{room: b, stop: stop, window: time.Now(), rate: math.Inf(1)}
 }
 
-// came notes n bytes that have arrived; false: the body has to give way.
+// came counts n bytes that have arrived. It returns false if the body has been evicted.
 func (a *arrival) came(n int) bool {
 	if a == nil {
 		return true
@@ -83,14 +84,14 @@ func (a *arrival) came(n int) bool {
 	return !a.gone
 }
 
-// roll begins another window where this one is over.
+// roll begins another window if this one is over.
 func (a *arrival) roll(now time.Time) {
 	if since := now.Sub(a.window); since >= rateWindow {
 		a.rate, a.window, a.got = float64(a.got)/since.Seconds(), now, 0
 	}
 }
 
-// grow takes room up to size; false: there is none.
+// grow takes room up to size. It returns false if there is none.
 func (a *arrival) grow(size int64) bool {
 	if a == nil || size <= freeBody || size <= a.taken {
 		return true
@@ -105,13 +106,13 @@ func (a *arrival) grow(size int64) bool {
 		t := time.NewTimer(roomLook)
 		select {
 		case <-freed:
-		case <-t.C: // one of them may be slow by now
+		case <-t.C: // another body may be slow by now
 		}
 		t.Stop()
 	}
 }
 
-// reads begins to measure again after a wait for room.
+// reads restarts the measurement after a wait for room.
 func (a *arrival) reads() {
 	a.room.mu.Lock()
 	defer a.room.mu.Unlock()
@@ -120,7 +121,8 @@ func (a *arrival) reads() {
 	}
 }
 
-// take takes room, or tells what to wait for; nil: nothing.
+// take takes room for size bytes in all. If there is no room, it returns what to wait for, or nil
+// if waiting does not help.
 func (b *Bodies) take(a *arrival, size int64) (ok bool, freed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -138,7 +140,7 @@ func (b *Bodies) take(a *arrival, size int64) (ok bool, freed <-chan struct{}) {
 	return true, nil
 }
 
-// evict has the slowest body give way, if it is slow.
+// evict evicts the slowest body, if it is slow.
 func (b *Bodies) evict(asks *arrival) {
 	var slowest *arrival
 	least := float64(leastRate)
@@ -155,7 +157,7 @@ func (b *Bodies) evict(asks *arrival) {
 	}
 }
 
-// arrived: the body is whole, and does not give way any more. Its room stays taken.
+// arrived marks the body as whole: it is not evicted any more. Its room stays taken.
 func (a *arrival) arrived() {
 	if a == nil {
 		return

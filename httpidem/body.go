@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// buffer is memory that is used again for the next request. Nobody may keep its bytes after free:
-// handlers never get it.
+// buffer is memory that is reused for later requests. No code may keep its bytes after free;
+// handlers never get them.
 type buffer struct {
 	b    []byte
-	room *arrival // of a body
+	room *arrival // of a request body
 }
 
 var buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, 0, 4<<10)} }}
 
-// keepSize is the most that a buffer may have grown to and still be kept.
+// keepSize is the largest capacity of a buffer that is kept for reuse.
 const keepSize = 256 << 10
 
 func newBuffer() *buffer {
@@ -37,8 +37,8 @@ func (b *buffer) free() {
 	buffers.Put(b)
 }
 
-// readBodyIn is readBody within a time, with room of the middleware's. A deadline that is left
-// behind would end the request later.
+// readBodyIn is readBody with a time limit, and with room from Options.Bodies. It clears the read
+// deadline afterwards; otherwise that would end the request later.
 func (m *Middleware) readBodyIn(w http.ResponseWriter, r *http.Request) (*buffer, *Problem) {
 	limit, size := m.o.BodyTime, m.o.MaxBody
 	if limit <= 0 && m.o.Bodies == nil || r.Body == nil || r.Body == http.NoBody {
@@ -50,7 +50,7 @@ func (m *Middleware) readBodyIn(w http.ResponseWriter, r *http.Request) (*buffer
 	rc := http.NewResponseController(w)
 	room := m.o.Bodies.arrive(func() { _ = rc.SetReadDeadline(time.Unix(1, 0)) })
 	if limit > 0 {
-		// a writer that cannot has no connection that could be slow
+		// a ResponseWriter without read deadlines has no connection that could be slow
 		_ = rc.SetReadDeadline(time.Now().Add(limit))
 	}
 	body, p := readBody(r, size, room)
@@ -61,14 +61,14 @@ func (m *Middleware) readBodyIn(w http.ResponseWriter, r *http.Request) (*buffer
 	return body, p
 }
 
-// readBody reads the whole body, which must be known before anything is decided: it is part of the
-// fingerprint, and a body that breaks off must not run.
+// readBody reads the whole body. It must be known before anything is decided: it is part of the
+// fingerprint, and a request whose body breaks off must not run.
 func readBody(r *http.Request, limit int64, room *arrival) (*buffer, *Problem) {
 	if r.ContentLength > limit {
 		return nil, NewProblem("body-too-large", nil)
 	}
 	if r.PostForm != nil || r.MultipartForm != nil {
-		// What is gone cannot be told from another request's.
+		// A body that has been read cannot be compared with another request's.
 		return nil, NewProblem("body-incomplete", errBodyRead)
 	}
 	buf := newBuffer()
@@ -77,7 +77,7 @@ func readBody(r *http.Request, limit int64, room *arrival) (*buffer, *Problem) {
 		return buf, nil
 	}
 	if room != nil && cap(buf.b) > freeBody {
-		// one that was used before, and is larger than this body may need
+		// a reused buffer, which may be larger than this body needs
 		buf.room = nil
 		buf.free()
 		buf = &buffer{b: make([]byte, 0, freeBody), room: room}
@@ -101,7 +101,7 @@ func (b *buffer) read(r *http.Request, limit int64) *Problem {
 		switch {
 		case int64(len(b.b)) > limit:
 			return NewProblem("body-too-large", nil)
-		case err == io.EOF: // itself: a Reader that wraps it broke off
+		case err == io.EOF: // compared without errors.Is: a Reader that wraps io.EOF broke off
 			if r.ContentLength > 0 && int64(len(b.b)) != r.ContentLength {
 				return NewProblem("body-incomplete", errBodyRead)
 			}
@@ -114,8 +114,8 @@ func (b *buffer) read(r *http.Request, limit int64) *Problem {
 	}
 }
 
-// more makes the buffer twice as large, but no larger than a length that is announced, and a byte
-// in which its end is seen; false: there is no room for that.
+// more doubles the buffer, but not beyond the announced length and one byte to see the end. It
+// returns false if there is no room for that.
 func (b *buffer) more(announced, limit int64) bool {
 	size := max(min(2*int64(cap(b.b)), limit+1), int64(cap(b.b))+512)
 	if announced > 0 && announced+1 < size {
@@ -135,15 +135,15 @@ func noRoom() *Problem { return NewProblem("no-room", errNoRoom).RetryAfter(time
 var errBodyRead = errors.New("the body was read before it came to the middleware; Tenant, Operation and outer handlers must leave it alone")
 
 func bodyProblem(err error) *Problem {
-	var tooLarge *http.MaxBytesError // an outer handler has a limit of its own
+	var tooLarge *http.MaxBytesError // an outer handler has its own limit
 	if errors.As(err, &tooLarge) {
 		return NewProblem("body-too-large", err)
 	}
 	return NewProblem("body-incomplete", err)
 }
 
-// body returns a copy of the bytes as a request's body. What a handler leaves behind may read it
-// for as long as it likes.
+// body returns a copy of the bytes as a request body. A goroutine that outlives the handler may
+// read it at any time.
 func (b *buffer) body() io.ReadCloser {
 	if len(b.b) == 0 {
 		return http.NoBody

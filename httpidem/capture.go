@@ -14,43 +14,43 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// capture takes the handler's answer. Up to the limit it is held back until the record has it; an
-// answer that was flushed or passes the limit goes out as it comes, all but its last byte. Errors
-// of the client's connection do not reach the handler: its work goes on.
+// capture is the ResponseWriter of a guarded handler. It holds the answer back until it is stored.
+// An answer that was flushed, or that exceeds the limit, is sent as it comes, except for its last
+// byte. Errors of the client's connection do not reach the handler, whose work goes on.
 //
-// It has no Unwrap: http.ResponseController works by its methods, so that nothing goes around the
-// capture.
+// It has no Unwrap, so that a handler cannot bypass it: http.ResponseController uses its methods.
 type capture struct {
 	m *Middleware
 	w http.ResponseWriter
 	r *http.Request
 
 	attempt  *retrysafe.Attempt
-	inner    *http.Request // as the handler got it
-	detached bool          // somebody else settles the attempt
+	inner    *http.Request // the request that the handler got
+	detached bool          // other code finishes the attempt
 
-	mu sync.Mutex // guards the rest against what a handler leaves behind; free once closed
+	// guards the rest against goroutines that outlive the handler; not needed once closed
+	mu sync.Mutex
 
 	before    http.Header // what outer handlers had set
 	header    http.Header // the handler's
 	status    int
-	outcome   string // what the handler says in Idempotency-Outcome
+	outcome   string // the handler's Idempotency-Outcome
 	wrote     bool
 	closed    bool  // the handler has returned
 	declared  int64 // Content-Length of the handler; -1: none
 	body      *buffer
 	size      int64
-	over      hash.Hash // of a body over the limit, whose beginning is dropped
+	over      hash.Hash // of a body over the limit, whose beginning has been dropped
 	streaming bool
 	hijacked  bool
 	held      []byte // the last byte, while streaming
 	heldByte  [1]byte
-	head      *buffer // what is stored, once made
+	head      *buffer // the stored head, once made
 	cut       bool    // the head was too large
 }
 
-// newCapture makes a capture for one request. It is not used again for another: a handler may leave
-// a goroutine behind that writes.
+// newCapture returns a capture for one request. It is not reused: a goroutine of
+// the handler may outlive it and still write.
 func newCapture(m *Middleware, w http.ResponseWriter, r *http.Request) *capture {
 	c := &capture{m: m, w: w, r: r, declared: -1, body: newBuffer()}
 	if outer := w.Header(); len(outer) > 0 {
@@ -68,8 +68,9 @@ func (c *capture) free() {
 	}
 }
 
-// crash is close for a handler that did not return, and nothing after close: what is left of the
-// handler writes nowhere, and an outer one that answers in its place finds the fields as they were.
+// crash does the work of close for a handler that did not return; after close it does nothing.
+// Goroutines of the handler can no longer write, and an outer handler that answers in its place
+// finds the fields as they were.
 func (c *capture) crash() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +86,7 @@ func (c *capture) crash() {
 // Header returns the handler's fields. As with net/http, changes after WriteHeader have no effect.
 func (c *capture) Header() http.Header { return c.header }
 
-// WriteHeader takes the status and the fields as they are now. 1xx go out at once.
+// WriteHeader records the status and the current fields. It sends 1xx at once.
 func (c *capture) WriteHeader(status int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +130,7 @@ func (c *capture) writeHeader(status int) {
 	}
 }
 
-// today is the value of the last Date field; it changes once a second.
+// today is the last Date value; it changes once a second.
 var today atomic.Pointer[dated]
 
 type dated struct {
@@ -146,16 +147,16 @@ func date(now time.Time) []string {
 	return d.value
 }
 
-// Write takes a part of the body. Its error is never the client's.
+// Write adds to the body. It never returns an error of the client's connection.
 func (c *capture) Write(p []byte) (int, error) { return take(c, p) }
 
-// WriteString is Write.
+// WriteString is like Write.
 func (c *capture) WriteString(s string) (int, error) { return take(c, s) }
 
 func take[S []byte | string](c *capture, p S) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed { // the memory may be another request's by now
+	if c.closed { // another request may already use the memory
 		return 0, http.ErrHandlerTimeout
 	}
 	if c.hijacked {
@@ -195,7 +196,7 @@ func bodyAllowed(status int) bool {
 	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
 }
 
-// overflow stops keeping the body: from here on only its digest is made.
+// overflow stops keeping the body: from here on it only computes the digest.
 func (c *capture) overflow() {
 	c.stream()
 	c.over = sha256.New()
@@ -203,26 +204,25 @@ func (c *capture) overflow() {
 	c.body.b = c.body.b[:0]
 }
 
-// stream begins to send. The field that would tell of an unconfirmed answer has to become a
-// trailer.
+// stream begins to send. The field for an unconfirmed answer becomes a trailer.
 func (c *capture) stream() {
 	if c.streaming {
 		return
 	}
 	c.streaming = true
 	c.sniff()
-	c.makeHead() // before outer handlers see the head, and change it
+	c.makeHead() // before outer handlers see and change the head
 	h := c.w.Header()
 	h.Add("Trailer", headerStored)
 	if c.declared >= 0 && c.r.ProtoMajor >= 2 {
-		// HTTP/1.1 has no trailers beside it
+		// HTTP/1.1 allows no trailers together with a Content-Length
 		h["Content-Length"] = []string{strconv.FormatInt(c.declared, 10)}
 	}
 	c.w.WriteHeader(c.status)
 	c.pass(c.body.b)
 }
 
-// pass sends p but for its last byte, and what was held before it.
+// pass sends the byte that was held, and p without its last byte, which is held next.
 func (c *capture) pass(p []byte) {
 	if len(p) == 0 {
 		return
@@ -238,7 +238,8 @@ func (c *capture) pass(p []byte) {
 	c.held = c.heldByte[:]
 }
 
-// sniff names the content type as net/http would, so that first answer and replay have the same.
+// sniff sets the content type as net/http would, so that the first answer and the replay have the
+// same.
 func (c *capture) sniff() {
 	h := c.w.Header()
 	if _, set := h["Content-Type"]; set || len(c.body.b) == 0 || h.Get("Content-Encoding") != "" {
@@ -263,7 +264,7 @@ func (c *capture) close() {
 	}
 }
 
-// whole tells whether the body is as long as the handler said.
+// whole reports whether the body has the length that the handler declared.
 func (c *capture) whole() bool {
 	return c.declared < 0 || c.declared == c.size || !bodyAllowed(c.status)
 }
@@ -283,10 +284,10 @@ func (c *capture) makeHead() {
 	c.head.b = appendHead(c.head.b[:0], c.status, h, nil, false)
 }
 
-// stored is the answer as the record gets it. It uses memory of the capture.
+// stored returns the answer to store. It uses memory of the capture.
 func (c *capture) stored() retrysafe.Answer {
 	if c.hijacked {
-		return retrysafe.Answer{Codec: codecName} // nobody knows what was said on the connection
+		return retrysafe.Answer{Codec: codecName} // what was sent on the connection is not known
 	}
 	if c.head == nil {
 		c.makeHead()
@@ -304,19 +305,19 @@ func (c *capture) stored() retrysafe.Answer {
 	return a
 }
 
-// send gives the answer to the client, or what is left of it.
+// send sends the answer, or the rest of it, to the client.
 func (c *capture) send(unconfirmed bool) {
 	if c.hijacked {
 		return
 	}
 	h := c.w.Header()
 	if unconfirmed {
-		h[headerStored] = []string{"unconfirmed"} // a trailer where the head is gone
+		h[headerStored] = []string{"unconfirmed"} // a trailer if the head has been sent
 	}
 	trailer := c.trailer()
 	if c.streaming {
 		if !c.whole() {
-			panic(http.ErrAbortHandler) // the client must not take it for whole
+			panic(http.ErrAbortHandler) // so that the client does not take the answer for complete
 		}
 		if len(c.held) > 0 {
 			_, _ = c.w.Write(c.held)
@@ -325,7 +326,7 @@ func (c *capture) send(unconfirmed bool) {
 		return
 	}
 	switch {
-	case len(trailer) > 0: // HTTP/1.1 has none beside a length
+	case len(trailer) > 0: // HTTP/1.1 allows no trailer together with a length
 	case bodyAllowed(c.status):
 		length := c.size
 		if !c.whole() {
@@ -342,8 +343,9 @@ func (c *capture) send(unconfirmed bool) {
 	maps.Copy(h, trailer)
 }
 
-// trailer returns what the handler has set after its head, of the names that it announced or under
-// [http.TrailerPrefix]. Trailers go to the first client alone: they speak of one transfer.
+// trailer returns the fields that the handler has set after its head, under names that it announced
+// or with [http.TrailerPrefix]. Only the first client gets trailers, since they belong to one
+// transfer.
 func (c *capture) trailer() http.Header {
 	var t http.Header
 	set := func(name string, values []string) {
@@ -368,7 +370,7 @@ func (c *capture) trailer() http.Header {
 	return t
 }
 
-// restore takes the handler's fields back.
+// restore removes the handler's fields, and puts back those of outer handlers.
 func (c *capture) restore() {
 	h := c.w.Header()
 	clear(h)

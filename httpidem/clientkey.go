@@ -12,33 +12,33 @@ import (
 
 type clientKey struct{}
 
-// ContextWithKey gives ctx the key of a logical action: one click, one payment, one job. The
-// requests that a [Transport] sends under it carry that key, and a repeat of the action must come
-// with the same one, so store it with the action if it is to survive the process.
+// ContextWithKey returns a context that carries the key of a logical action: one click, one
+// payment, one job. A [Transport] sends the requests under it with that key. A retry of the action
+// must use the same key; store the key with the action if retries must survive the process.
 //
-// Requests to different operations may share it, since servers keep the keys of each method and
-// path apart. Two different requests to one operation may not (the second would be told 422,
-// payload-mismatch): give each a key of its own, for example key + "/2".
+// Requests to different operations may share a key, since servers keep the keys of each method and
+// path apart. Two different requests to one operation may not: the second gets 422
+// payload-mismatch. Give each its own key, for example key + "/2".
 //
-// A key has 1 to 255 octets of printable ASCII; that is checked when a request is sent.
+// A key has 1 to 255 octets of printable ASCII. That is checked when a request is sent.
 func ContextWithKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, clientKey{}, key)
 }
 
-// KeyFromContext returns the key that [ContextWithKey] gave ctx.
+// KeyFromContext returns the key that [ContextWithKey] put into ctx.
 func KeyFromContext(ctx context.Context) (key string, ok bool) {
 	key, ok = ctx.Value(clientKey{}).(string)
 	return key, ok
 }
 
-// outgoingKey is the key of a request that is to be sent.
+// outgoingKey is the key of a request to be sent.
 type outgoingKey struct {
-	present bool   // there is one, and a server can tell repeats by it
-	name    string // of the field
-	line    string // to be added; empty where the request has it, or has none
+	present bool   // the request has a key, so a server can recognise duplicates
+	name    string // name of the header field
+	line    string // to be added; empty if the request already has it, or has no key
 }
 
-// put copies the fields of req to try, and the key with them.
+// put copies the fields of req to try and adds the key.
 func (k *outgoingKey) put(req, try *http.Request) {
 	if try.Header = req.Header.Clone(); try.Header == nil {
 		try.Header = http.Header{}
@@ -48,7 +48,7 @@ func (k *outgoingKey) put(req, try *http.Request) {
 	}
 }
 
-// keyFor finds the key of req, and refuses one that cannot be sent.
+// keyFor returns the key of req, or an error if the key cannot be sent.
 func (t *Transport) keyFor(req *http.Request) (outgoingKey, error) {
 	k := outgoingKey{name: "Idempotency-Key"}
 	if t.Header != "" {
@@ -57,7 +57,7 @@ func (t *Transport) keyFor(req *http.Request) (outgoingKey, error) {
 	if !validFieldName(k.name) {
 		return k, fmt.Errorf("httpidem: Transport.Header is %q, which is no header name; nothing was sent", k.name)
 	}
-	for name, lines := range req.Header { // the name may be written in any case
+	for name, lines := range req.Header { // the name may be in any case
 		if strings.EqualFold(name, k.name) {
 			k.present = len(lines) == 1 && lines[0] != ""
 			return k, nil
@@ -86,7 +86,7 @@ func (t *Transport) keyFor(req *http.Request) (outgoingKey, error) {
 	return k, nil
 }
 
-// unkeyed tells the methods that are given no key.
+// unkeyed reports whether requests of a method get no key.
 func unkeyed(method string) bool {
 	switch method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
@@ -98,19 +98,20 @@ func unkeyed(method string) bool {
 var errElsewhere = errors.New("httpidem: the server redirects this request to another host, which is not sent the key; " +
 	"nothing was sent there: ask that host itself, or set the header of the key in CheckRedirect if it is to have it")
 
-// elsewhere tells whether req follows a redirect away from the host that was asked first.
+// elsewhere reports whether req follows a redirect to another host than that of the first request.
 func elsewhere(req *http.Request) bool {
 	first := req
 	for first.Response != nil {
 		if first = first.Response.Request; first == nil {
-			return true // nobody knows who was asked
+			return true // the first request is not known
 		}
 	}
 	return first != req && !sameHost(first.URL, req.URL)
 }
 
-// sameHost compares origins (RFC 6454), and takes https at its usual port for the same as http at
-// its own: a key may climb, not fall.
+// sameHost reports whether the origins (RFC 6454) are the same. It also accepts a redirect from
+// http at port 80 to https at port 443: a key may move to a safer connection, never to a less safe
+// one.
 func sameHost(first, next *url.URL) bool {
 	if first == nil || next == nil || !strings.EqualFold(first.Hostname(), next.Hostname()) {
 		return false
@@ -119,7 +120,7 @@ func sameHost(first, next *url.URL) bool {
 	return from == to || from == "http:80" && to == "https:443"
 }
 
-// origin is the scheme and the port of u.
+// origin returns the scheme and the port of u.
 func origin(u *url.URL) string {
 	scheme, port := strings.ToLower(u.Scheme), u.Port()
 	if port == "" {

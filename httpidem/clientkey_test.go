@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestKeysOfRequests: where the key of a request comes from, and which have none.
+// TestKeysOfRequests tests where the key of a request comes from, and which requests have none.
 func TestKeysOfRequests(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := 0
@@ -59,7 +59,8 @@ func TestKeysOfRequests(t *testing.T) {
 	})
 }
 
-// TestWithoutAKey: what no server can tell from a new request passes as it is, and once.
+// TestWithoutAKey tests that a request that no server can tell from a new one is sent unchanged,
+// and once.
 func TestWithoutAKey(t *testing.T) {
 	t.Parallel()
 	r := outgoing(t.Context(), "POST", "", "x")
@@ -94,7 +95,8 @@ func TestOtherHeader(t *testing.T) {
 	})
 }
 
-// TestKeysThatCannotBeSent: an error, nothing sent, and no trace of the key in it.
+// TestKeysThatCannotBeSent tests that such a key is an error that does not show it, and that
+// nothing is sent.
 func TestKeysThatCannotBeSent(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]string{
@@ -121,8 +123,8 @@ func TestKeysThatCannotBeSent(t *testing.T) {
 	assert.True(t, err != nil && len(s.sent) == 0, "a header that is none: %v", err)
 }
 
-// redirects is a web: what each URL answers by a redirect to another. It keeps the keys that each
-// URL got.
+// redirects maps URLs to the redirects that they answer with. It records the keys that each URL
+// got.
 type redirects struct {
 	to     map[string]string
 	status int
@@ -142,7 +144,8 @@ func (w *redirects) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// TestRedirects: the key of the context goes to the host that was asked first and to no other.
+// TestRedirects tests that the key of the context is sent to the host of the first request and to
+// no other.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
 	const first = "http://shop.example/orders"
@@ -182,8 +185,8 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// TestRedirectsThatTheCallerKnows: what the caller sets in CheckRedirect goes, and a request whose
-// past is unknown gets no key.
+// TestRedirectsThatTheCallerKnows tests that a header that the caller sets in CheckRedirect is
+// sent, and that a request whose first request is unknown gets no key.
 func TestRedirectsThatTheCallerKnows(t *testing.T) {
 	t.Parallel()
 	const first, next = "http://shop.example/orders", "http://leader.example/orders"

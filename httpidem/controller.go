@@ -10,11 +10,11 @@ import (
 
 // The methods that http.ResponseController looks for.
 
-// Flush sends what there is, all but the last byte.
+// Flush sends what has been written, except for the last byte.
 func (c *capture) Flush() { _ = c.FlushError() }
 
-// FlushError is Flush. That the client has gone is not the handler's matter; that the server cannot
-// flush is.
+// FlushError is like Flush. It returns an error if the server cannot flush, but not if the client
+// has gone.
 func (c *capture) FlushError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,8 +32,8 @@ func (c *capture) FlushError() error {
 	return err
 }
 
-// Hijack hands the connection over. What the handler says on it is its own: the key is completed
-// when it returns, without an answer.
+// Hijack gives the connection to the handler. What the handler sends on it is not stored: when the
+// handler returns, the key is completed without an answer.
 func (c *capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,24 +50,24 @@ func (c *capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, err
 }
 
-// ReadFrom is io.Copy without memory of its own.
+// ReadFrom implements io.ReaderFrom, so that io.Copy allocates no buffer.
 func (c *capture) ReadFrom(src io.Reader) (int64, error) {
 	b := newBuffer()
 	defer b.free()
 	return io.CopyBuffer(struct{ io.Writer }{c}, src, b.b[:cap(b.b)])
 }
 
-// SetReadDeadline implements what [http.ResponseController] asks for.
+// SetReadDeadline implements a method that [http.ResponseController] uses.
 func (c *capture) SetReadDeadline(t time.Time) error {
 	return http.NewResponseController(c.w).SetReadDeadline(t)
 }
 
-// SetWriteDeadline implements what [http.ResponseController] asks for.
+// SetWriteDeadline implements a method that [http.ResponseController] uses.
 func (c *capture) SetWriteDeadline(t time.Time) error {
 	return http.NewResponseController(c.w).SetWriteDeadline(t)
 }
 
-// EnableFullDuplex implements what [http.ResponseController] asks for.
+// EnableFullDuplex implements a method that [http.ResponseController] uses.
 func (c *capture) EnableFullDuplex() error {
 	return http.NewResponseController(c.w).EnableFullDuplex()
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// wholeOf is a credential however its scheme is written (RFC 9110, section 11.4): all of these are
-// one caller's.
+// wholeOf returns a credential with its scheme in lower case and surplus spaces removed (RFC 9110,
+// section 11.4), so that every spelling names the same caller.
 func wholeOf(header string) string {
 	if !strings.Contains(header, " ") {
 		return header
@@ -18,20 +18,20 @@ func wholeOf(header string) string {
 	return scheme + " " + strings.TrimRight(rest, " ")
 }
 
-// hasName tells whether a header has a name that is the tenant, as anybody can say it.
+// hasName reports whether the tenant of a header is a mere name, which anyone can send.
 func hasName(header string) bool {
 	scheme, rest := partsOf(header)
 	_, _, named := jwtSubject(rest)
 	return scheme == "basic" || scheme == "bearer" && named
 }
 
-// partsOf are the scheme of a header, in small letters, and what follows it.
+// partsOf returns the scheme of a header, in lower case, and what follows it.
 func partsOf(header string) (scheme, rest string) {
 	scheme, rest, _ = strings.Cut(header, " ")
 	return strings.ToLower(scheme), strings.TrimLeft(rest, " ")
 }
 
-// authorized is the tenant of an Authorization header.
+// authorized returns the tenant of an Authorization header.
 func authorized(e *retrysafe.Engine, header string) string {
 	digest := func(kind, s string) string { return digestOf(e, kind, s) }
 	scheme, rest := partsOf(header)
@@ -50,7 +50,7 @@ func authorized(e *retrysafe.Engine, header string) string {
 	return digest("credential", wholeOf(header))
 }
 
-// jwtSubject reads iss and sub of what has the form of a JWT, without verifying it.
+// jwtSubject reads iss and sub of a token that has the form of a JWT, without verifying it.
 func jwtSubject(token string) (iss, sub string, ok bool) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 || len(token) > 16<<10 {
@@ -71,7 +71,7 @@ func jwtSubject(token string) (iss, sub string, ok bool) {
 	if json.Unmarshal(claims.Sub, &text) == nil {
 		return claims.Iss, text, text != ""
 	}
-	var number json.Number // not what RFC 7519 says, but common
+	var number json.Number // not allowed by RFC 7519, but common
 	if json.Unmarshal(claims.Sub, &number) != nil {
 		return "", "", false
 	}

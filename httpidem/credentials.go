@@ -1,6 +1,7 @@
 package httpidem
 
 import (
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -12,33 +13,34 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Credentials says what tells callers apart where nobody else names them: the Authorization header,
-// and what is named here. A request may have one of them. With two, or with one twice, it meets 400
-// caller-ambiguous: the service might go by the other.
+// Credentials say how to tell callers apart if the server does not know them: by the Authorization
+// header, and by the fields below. A request may have one credential. Two credentials, or one
+// twice, get 400 caller-ambiguous, since the service might use the other one.
 //
-// A caller without any of them is anonymous, and its cookies are the binding: a duplicate with
-// other cookies meets 409 cookies-changed. So nobody gets the answer of somebody else, and a cookie
+// A caller without a credential is anonymous, and its cookies are the binding: a duplicate with
+// other cookies gets 409 cookies-changed. So no caller gets the answer of another, and a cookie
 // that changes between two tries never runs the work twice.
 //
-// Nothing is verified here; that is the service's task. A replay does not ask the service whether
-// the caller still may. An opaque token that is renewed between two tries is another caller.
+// Nothing is verified here; the service must do that. A replay does not ask the service whether the
+// caller is still allowed. An opaque token that is renewed between two tries is another caller.
 type Credentials struct {
-	// Cookie names a cookie whose value stays the same while its user is logged in: a digest of it
-	// is the tenant. A session that is kept in the cookie itself (Rails, Flask) changes with each
-	// answer and is none; it belongs in Binding.
+	// Cookie names a cookie whose value stays the same while its user is logged in; a digest of it
+	// is the tenant. Do not name a cookie that contains the session itself (Rails, Flask): it
+	// changes with each answer. Name it in Binding.
 	Cookie string
-	// HeaderSecret names a header that carries a secret of the caller, such as X-Api-Key: a digest
+	// HeaderSecret names a header that carries a secret of the caller, such as X-Api-Key; a digest
 	// of it is the tenant.
 	HeaderSecret string
-	// Certificate makes the subject of the client's certificate the tenant, where the server has
-	// verified one.
+	// Certificate makes the subject of the client certificate the tenant, if the server has
+	// verified one; if the subject is empty (SPIFFE, cert-manager), its alternative names. The
+	// issuer is the binding.
 	Certificate bool
-	// Binding names what tells anonymous callers apart in place of all cookies: "cookie:session",
+	// Binding names what tells anonymous callers apart, in place of all cookies: "cookie:session",
 	// "header:X-Device".
 	Binding []string
 }
 
-// Validate says what is wrong with c.
+// Validate reports what is wrong with c. It returns nil if c is valid.
 func (c *Credentials) Validate() error {
 	var errs []error
 	for what, name := range map[string]string{"Cookie": c.Cookie, "HeaderSecret": c.HeaderSecret} {
@@ -57,13 +59,14 @@ func (c *Credentials) Validate() error {
 	return errors.Join(errs...)
 }
 
-// isToken tells whether s may be the name of a header or a cookie (RFC 9110, section 5.6.2).
+// isToken reports whether s can be the name of a header or a cookie (RFC 9110, section 5.6.2).
 func isToken(s string) bool {
 	return s != "" && strings.Trim(s, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
-// On returns what names callers, with the secret of the engine, and what binds duplicates to them. They are for [Options]; whoever sets
-// Options.Credentials has them already.
+// On returns functions for [Options]: tenant names callers, with digests keyed by the engine's
+// secret, and binding returns what a duplicate must also carry. You do not need it if you set
+// Options.Credentials.
 func (c *Credentials) On(e *retrysafe.Engine) (tenant func(*http.Request) (string, error), binding func(*http.Request) []byte) {
 	own := *c
 	own.HeaderSecret = http.CanonicalHeaderKey(c.HeaderSecret)
@@ -73,10 +76,11 @@ func (c *Credentials) On(e *retrysafe.Engine) (tenant func(*http.Request) (strin
 
 // Credential is [Credentials] with the Authorization header alone.
 //
-// The tenant is its stable part: the user id of Basic; the claims iss and sub of a bearer token that has the form of a JWT; of any other
-// credential a keyed digest of the whole. The binding is why nobody gains by a forged token: a duplicate with any other header than the first
-// one's is refused, not replayed. A client whose token was refreshed between two tries is refused too (409 principal-changed), never run
-// twice.
+// The tenant is the stable part of the header: the user id of Basic; the claims iss and sub of a
+// bearer token that has the form of a JWT; for any other credential a keyed digest of the whole.
+// The binding makes forged tokens useless: a duplicate whose header differs from the first one is
+// refused, not replayed. A client whose token was refreshed between two tries is refused too (409
+// principal-changed), never run twice.
 func Credential(e *retrysafe.Engine) (tenant func(*http.Request) (string, error), binding func(*http.Request) []byte) {
 	return new(Credentials).On(e)
 }
@@ -95,13 +99,21 @@ func (c *Credentials) tenant(e *retrysafe.Engine, r *http.Request) (string, erro
 	whole := func(kind string) func(string) string { return func(s string) string { return digestOf(e, kind, s) } }
 	one("Authorization", r.Header["Authorization"], func(s string) string { return authorized(e, s) })
 	if c.Cookie != "" {
-		one("the cookie "+c.Cookie, cookies(r, c.Cookie), func(s string) string { return digestOf(e, "cookie", plainCookie(s)) })
+		values := cookies(r, c.Cookie)
+		if len(values) == 1 {
+			values[0] = plainCookie(values[0])
+		}
+		one("the cookie "+c.Cookie, values, whole("cookie"))
 	}
 	if c.HeaderSecret != "" {
 		one(c.HeaderSecret, r.Header[c.HeaderSecret], whole("secret"))
 	}
-	if c.Certificate && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		one("a certificate", []string{string(r.TLS.PeerCertificates[0].RawSubject)}, whole("certificate"))
+	if cert := c.certificate(r); cert != nil {
+		name := holderOf(cert)
+		if name == "" {
+			return "", NewProblem("tenant-missing", errors.New("the client certificate names no holder"))
+		}
+		one("a certificate", []string{name}, whole("certificate"))
 	}
 	if err == nil && found > 1 {
 		err = fmt.Errorf("it has %d credentials", found)
@@ -114,14 +126,55 @@ func (c *Credentials) tenant(e *retrysafe.Engine, r *http.Request) (string, erro
 	return who, nil
 }
 
-// binding is the Authorization header, nothing where a whole secret is the tenant, and else what an anonymous caller shows.
+// certificate returns the verified certificate of the client if it names the tenant, or nil.
+func (c *Credentials) certificate(r *http.Request) *x509.Certificate {
+	if !c.Certificate || r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return nil
+	}
+	return r.TLS.PeerCertificates[0]
+}
+
+// holderOf returns whom a certificate names: its subject, or if that is empty (SPIFFE,
+// cert-manager) its alternative names. Empty: it names no one.
+func holderOf(cert *x509.Certificate) string {
+	const emptySequence = "0\x00"
+	if subject := string(cert.RawSubject); subject != "" && subject != emptySequence {
+		return subject
+	}
+	var names []string
+	for _, u := range cert.URIs {
+		names = append(names, "uri:"+u.String())
+	}
+	for _, ip := range cert.IPAddresses {
+		names = append(names, "ip:"+ip.String())
+	}
+	for _, name := range cert.DNSNames {
+		names = append(names, "dns:"+name)
+	}
+	for _, address := range cert.EmailAddresses {
+		names = append(names, "email:"+address)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return "names\n" + strings.Join(names, "\n")
+}
+
+// binding returns the Authorization header, nil if a whole secret is the tenant, the issuer of the
+// certificate that names it (two authorities may name one holder), and else what identifies an
+// anonymous caller. It goes by the same values as tenant: a caller with neither a tenant nor a
+// binding would get the answers of others.
 func (c *Credentials) binding(r *http.Request) []byte {
 	if header := r.Header.Get("Authorization"); header != "" {
 		return []byte(header)
 	}
-	named := c.Cookie != "" && len(cookies(r, c.Cookie)) > 0 || c.HeaderSecret != "" && r.Header.Get(c.HeaderSecret) != "" ||
-		c.Certificate && r.TLS != nil && len(r.TLS.VerifiedChains) > 0
-	if named {
+	if cert := c.certificate(r); cert != nil {
+		return append([]byte("issuer\n"), cert.RawIssuer...)
+	}
+	isShown := func(value string) bool { return value != "" }
+	if c.Cookie != "" && slices.ContainsFunc(cookies(r, c.Cookie), func(v string) bool { return plainCookie(v) != "" }) ||
+		c.HeaderSecret != "" && slices.ContainsFunc(r.Header[c.HeaderSecret], isShown) {
 		return nil
 	}
 	shown := []string{}
@@ -140,10 +193,12 @@ func (c *Credentials) binding(r *http.Request) []byte {
 		}
 	}
 	slices.Sort(shown)
-	return []byte("anonymous\n" + strings.Join(shown, "\n")) // also where there is nothing: then whoever has something is another one
+	// Also if there is nothing: a caller that then shows something is another one.
+	return []byte("anonymous\n" + strings.Join(shown, "\n"))
 }
 
-// cookies are the values of the cookies of a name as they were sent; an empty name: of all, with their names.
+// cookies returns the values of the cookies called name, as sent. If name is empty, it returns all
+// cookies, with their names.
 func cookies(r *http.Request, name string) (all []string) {
 	for _, line := range r.Header["Cookie"] {
 		for pair := range strings.SplitSeq(line, ";") {
@@ -161,7 +216,8 @@ func cookies(r *http.Request, name string) (all []string) {
 	return all
 }
 
-// plainCookie is a cookie's value as services read it that take quotes away or decode it: whoever spells it in another way is no other caller.
+// plainCookie returns the value of a cookie without quotes and decoded, as some services read it. A
+// caller that spells it differently is still the same caller.
 func plainCookie(value string) string {
 	value = strings.Trim(value, " \t")
 	if len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {

@@ -5,14 +5,14 @@ import (
 	"net/http"
 )
 
-// Detach lets a guarded handler answer its client now and come to an end of its work later: what it
-// writes until it returns goes to the client and is not kept, and the attempt lives on, its lease
-// extended until MaxRun. Whoever has finish calls it once: h makes the answer that is kept, or
-// settles the attempt itself, in place of the handler that has returned. No client gets it
-// directly; repeats meet 409 in-progress until then. The request that h gets has its body read
-// already. w may be wrapped if it has Unwrap.
+// Detach lets a guarded handler answer its client now and finish its work later. What the handler
+// writes until it returns is sent to the client and not stored. The attempt stays alive, its lease
+// extended, until MaxRun. Call finish exactly once: h writes the answer that is stored, or finishes
+// the attempt itself, in place of the handler that has returned. No client gets that answer
+// directly; duplicates get 409 in-progress until then. The body of the request that h gets has
+// already been read. w may be wrapped if it has Unwrap.
 //
-// ok is false where the request is not guarded.
+// ok is false if the request is not guarded.
 func Detach(w http.ResponseWriter) (finish func(h http.Handler), ok bool) {
 	c := captureOf(w)
 	if c == nil {
@@ -23,7 +23,8 @@ func Detach(w http.ResponseWriter) (finish func(h http.Handler), ok bool) {
 	m, inner, a := c.m, c.inner, c.attempt
 	return func(h http.Handler) {
 		defer func() {
-			// It means that the client must not take the answer for whole, and there is none.
+			// http.ErrAbortHandler tells a client that the answer is incomplete, and here is no
+			// client.
 			if p := recover(); p != nil {
 				if err, is := p.(error); !is || !errors.Is(err, http.ErrAbortHandler) {
 					panic(p)
@@ -47,7 +48,7 @@ func captureOf(w http.ResponseWriter) *capture {
 	}
 }
 
-// nowhere is a client that has gone.
+// nowhere is the ResponseWriter of a client that has gone.
 type nowhere http.Header
 
 func (n nowhere) Header() http.Header       { return http.Header(n) }

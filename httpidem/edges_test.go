@@ -23,8 +23,8 @@ func request(key, body string) *http.Request {
 	return r
 }
 
-// TestWhatAHandlerLeavesBehind: a goroutine that goes on after its request reads and writes nothing
-// of another's.
+// TestWhatAHandlerLeavesBehind tests that a goroutine that outlives its request reads and writes
+// nothing of another request.
 func TestWhatAHandlerLeavesBehind(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{})
@@ -53,8 +53,8 @@ func TestWhatAHandlerLeavesBehind(t *testing.T) {
 	assert.Equal(t, fmt.Sprint(string(ann), err), "ann's body<nil>", "what is left of ann's handler reads")
 }
 
-// TestSettledAndCrashed: a handler that has settled its attempt and panics leaves nothing behind
-// that writes either.
+// TestSettledAndCrashed tests that nothing can write any more after a handler that has finished its
+// attempt and then panics.
 func TestSettledAndCrashed(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{})
@@ -73,8 +73,8 @@ func TestSettledAndCrashed(t *testing.T) {
 	assert.True(t, err != nil, "a write after the end is refused")
 }
 
-// TestOuterFieldsAreNotStored: what outer handlers set belongs to each answer anew, also where they
-// set it late.
+// TestOuterFieldsAreNotStored tests that outer handlers set their fields again for each answer,
+// also if they set them late.
 func TestOuterFieldsAreNotStored(t *testing.T) {
 	t.Parallel()
 	for name, flush := range map[string]bool{"whole": false, "flushed": true} {
@@ -106,7 +106,7 @@ func TestOuterFieldsAreNotStored(t *testing.T) {
 	}
 }
 
-// late sets a field when the head goes out, as compressors do.
+// late sets a field when the head is sent, as compressors do.
 type late struct{ http.ResponseWriter }
 
 func (l *late) WriteHeader(status int) {
@@ -116,8 +116,8 @@ func (l *late) WriteHeader(status int) {
 
 func (l *late) Flush() {}
 
-// TestABodyThatWasReadBefore must not pass for an empty one: two different requests would share a
-// fingerprint.
+// TestABodyThatWasReadBefore tests that such a body does not count as an empty one; otherwise two
+// different requests would share a fingerprint.
 func TestABodyThatWasReadBefore(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{Tenant: func(r *http.Request) (string, error) { return r.FormValue("user"), nil }, MinKey: 1})
@@ -137,7 +137,8 @@ func TestABodyThatWasReadBefore(t *testing.T) {
 	assert.Equal(t, starts, 0, "starts")
 }
 
-// TestOperationIsAsSent: outer handlers may cut the path, and the key must not cross what they cut.
+// TestOperationIsAsSent tests that the operation has the path as sent: outer handlers may cut the
+// path, and requests that differ in that part must not share keys.
 func TestOperationIsAsSent(t *testing.T) {
 	t.Parallel()
 	m, starts := newMiddleware(t, &httpidem.Options{}), 0
@@ -153,7 +154,7 @@ func TestOperationIsAsSent(t *testing.T) {
 	assert.Equal(t, starts, 2, "starts")
 }
 
-// TestCallbacksThatPanic end the attempt.
+// TestCallbacksThatPanic tests that a callback that panics ends the attempt.
 func TestCallbacksThatPanic(t *testing.T) {
 	t.Parallel()
 	e := retrysafe.New(memstore.New(nil), nil)
@@ -167,7 +168,7 @@ func TestCallbacksThatPanic(t *testing.T) {
 	assert.NoError(t, e.Shutdown(gone), "nothing is left running")
 }
 
-// TestNestedGuards: the inner one of two sees that the outer one has the key.
+// TestNestedGuards tests that the inner one of two guards sees that the outer one holds the key.
 func TestNestedGuards(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{})
@@ -179,7 +180,7 @@ func TestNestedGuards(t *testing.T) {
 	}
 }
 
-// TestSucceedIsNotForRefusals: the first answer was a refusal, and so is the repeat's.
+// TestSucceedIsNotForRefusals tests that a duplicate of a refusal gets a refusal.
 func TestSucceedIsNotForRefusals(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{Policy: retrysafe.Policy{Duplicate: retrysafe.Succeed}})
@@ -211,8 +212,8 @@ func TestOperationMayBeEmpty(t *testing.T) {
 	assert.Equal(t, w.Code, 200, "status")
 }
 
-// TestRecoveredPanics: an outer handler that answers for a panic does not send the handler's fields
-// along.
+// TestRecoveredPanics tests that an outer handler that answers for a panic does not send the
+// handler's fields.
 func TestRecoveredPanics(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{})

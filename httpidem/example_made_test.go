@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// tell sends bodies of one user to a handler, and prints what it is told.
+// tell sends bodies of one user to a handler, and prints the answers.
 func tell(h http.Handler, bodies ...string) {
 	for _, body := range bodies {
 		r := httptest.NewRequest("POST", "/", strings.NewReader(body))
@@ -35,8 +35,8 @@ func quietEngine() *retrysafe.Engine {
 	return retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 bytes or more"), Logger: slog.New(slog.DiscardHandler)})
 }
 
-// An app that sends no keys: its double click is one order, whatever time and place it sends along,
-// and for 10 seconds.
+// An app that sends no keys: a double click is one order for 10 seconds, whatever time and place
+// the app sends along.
 func ExampleOptions_params() {
 	orders := 0
 	idem := httpidem.New(quietEngine(), &httpidem.Options{
@@ -56,7 +56,7 @@ func ExampleOptions_params() {
 	// 200 order 2
 }
 
-// One vote for each voter and poll, as long as the poll is kept, whatever keys the voter sends.
+// One vote for each voter and poll for the retention, whatever keys the voter sends.
 func ExampleOptions_fields() {
 	votes := 0
 	idem := httpidem.New(quietEngine(), &httpidem.Options{

@@ -14,11 +14,11 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// userOf comes from the login: a stable id, not a credential that rotates.
+// userOf returns the user of the login: a stable id, not a credential that rotates.
 func userOf(r *http.Request) (string, error) { return r.Header.Get("X-User-Id"), nil }
 
 func createOrder(w http.ResponseWriter, r *http.Request) {
-	attempt, guarded := retrysafe.AttemptFrom(r.Context()) // absent where no key was sent
+	attempt, guarded := retrysafe.AttemptFrom(r.Context()) // not guarded if no key was sent
 	w.WriteHeader(http.StatusCreated)
 	if guarded {
 		fmt.Fprintf(w, "order made by attempt %d", attempt.N())
@@ -37,7 +37,7 @@ func ExampleNew() {
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders", idem.Handler(http.HandlerFunc(createOrder)))
 	mux.Handle("POST /votes", idem.With(func(o *httpidem.Options) {
-		o.Policy.Duplicate = retrysafe.Reject // a repeat is told so, not answered again
+		o.Policy.Duplicate = retrysafe.Reject // a duplicate gets 409, not the answer
 	}).Handler(http.HandlerFunc(createOrder)))
 
 	server := httptest.NewServer(mux)
@@ -60,7 +60,7 @@ func ExampleNew() {
 	// 201 order made by attempt 1, replayed: "true"
 }
 
-// A handler that takes long answers at once, and keeps the answer for repeats when it is done.
+// A handler that accepts long work at once, and stores its answer for duplicates when it is done.
 func ExampleDetach() {
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!")})
 	defer e.Shutdown(context.Background())
@@ -93,7 +93,7 @@ func ExampleDetach() {
 	// 200 "the report"
 }
 
-// A client that has lost its answer asks what became of its key, and runs nothing by that.
+// A client that has lost its answer asks for the outcome of its key. Asking runs nothing.
 func ExampleMiddleware_Status() {
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!")})
 	defer e.Shutdown(context.Background())

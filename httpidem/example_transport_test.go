@@ -17,8 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// The first answer is lost on its way. The client asks again with the same key, and the payment is
-// made once.
+// The first answer is lost. The client retries with the same key, and the payment is made once.
 func ExampleTransport() {
 	engine := retrysafe.New(memstore.New(nil), nil)
 	defer engine.Shutdown(context.Background())
@@ -47,9 +46,9 @@ func ExampleTransport() {
 	// 200 requests: 2 payments: 1
 }
 
-// stepKey is the key of one step of the action that ctx works on: the same in every attempt,
-// another for each step and each caller. It is a digest, so that the provider does not see the
-// caller's key.
+// stepKey returns a context with the key of one step of the action that ctx works on. The key is
+// the same in every attempt, and different for each step and each caller. It is a digest, so that
+// the provider does not see the caller's key.
 func stepKey(ctx context.Context, step string) context.Context {
 	attempt, guarded := retrysafe.AttemptFrom(ctx)
 	if !guarded {
@@ -63,8 +62,8 @@ func stepKey(ctx context.Context, step string) context.Context {
 	return httpidem.ContextWithKey(ctx, hex.EncodeToString(sum[:]))
 }
 
-// One key goes through services: the key of the outgoing call comes from that of the request that
-// is being worked on. Should the handler run again, the provider sees the same key again.
+// One key passes through services: the key of the outgoing call is derived from the key of the
+// request that is being handled. If the handler runs again, the provider sees the same key.
 func ExampleContextWithKey() {
 	ctx := context.Background()
 	seen := map[string]int{}
@@ -78,7 +77,7 @@ func ExampleContextWithKey() {
 	defer engine.Shutdown(ctx)
 	idem := httpidem.New(engine, &httpidem.Options{
 		Tenant: userOf,
-		// the provider knows the key: to run again does no harm
+		// the provider knows the key, so running again is safe
 		Policy: retrysafe.Policy{OnDoubt: retrysafe.Reexecute},
 	})
 	runs := 0
@@ -88,7 +87,7 @@ func ExampleContextWithKey() {
 		if err == nil {
 			_ = resp.Body.Close()
 		}
-		if runs++; err != nil || runs == 1 { // the first run charges and fails after it
+		if runs++; err != nil || runs == 1 { // the first run charges, and then fails
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
@@ -111,7 +110,7 @@ func ExampleContextWithKey() {
 	// the provider saw one key of 64 characters 2 times
 }
 
-// A client that wants to know why reads the problem; the body of the answer stays whole.
+// A client that wants to know the reason parses the problem. The body of the answer stays whole.
 func ExampleProblemFrom() {
 	w := httptest.NewRecorder()
 	httpidem.NewProblem("in-progress", nil).RetryAfter(2*time.Second).ServeHTTP(w, nil)
@@ -123,7 +122,7 @@ func ExampleProblemFrom() {
 	// 409 in-progress 2 s
 }
 
-// Most keys stand as they are; others are quoted.
+// Most keys are sent as they are; others are quoted.
 func ExampleFormatKey() {
 	for _, key := range []string{"8e03978e", "order 7, step 2"} {
 		line, err := httpidem.FormatKey(key)

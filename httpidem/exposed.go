@@ -1,7 +1,7 @@
 package httpidem
 
-// ExposedHeaders are the headers of answers that a page of another origin has to be allowed to read
-// (Access-Control-Expose-Headers), so that it can tell a replay and knows when to come again.
+// ExposedHeaders returns the response headers that a page of another origin must be allowed to read
+// (Access-Control-Expose-Headers), so that it recognises a replay and knows when to retry.
 func ExposedHeaders() []string {
 	return []string{headerReplayed, headerStored, "Retry-After", "Location", "Link"}
 }

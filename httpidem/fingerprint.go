@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// payloadSum is version 1 of the digest that tells a repeat from another request with the same key;
-// the form is frozen:
+// payloadSum is version 1 of the digest that distinguishes a duplicate from another request with
+// the same key. Its form is frozen:
 //
 //	SHA-256("rs1\n" method "\n" path "\n" query "\n" media type "\n" hex(SHA-256(body)))
 //
-// Path and query are as sent. Of the content type the media type counts, without its parameters:
-// the boundary of a multipart body differs in each retry, so "--boundary" is read as "--".
+// Path and query are as sent. Only the media type of the content type counts, without its
+// parameters: the boundary of a multipart body differs in each retry, so "--boundary" is read as
+// "--".
 func payloadSum(r *http.Request, body []byte) [sha256.Size]byte {
 	contentType := r.Header.Get("Content-Type")
 	media, _, _ := strings.Cut(contentType, ";")
@@ -36,8 +37,8 @@ func payloadSum(r *http.Request, body []byte) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// sentPath is the escaped path as the client sent it: outer handlers may have cut the URL's
-// (http.StripPrefix).
+// sentPath returns the escaped path as the client sent it. Outer handlers may have changed the
+// URL's path (http.StripPrefix).
 func sentPath(r *http.Request) string {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	if strings.HasPrefix(path, "/") {
@@ -49,5 +50,5 @@ func sentPath(r *http.Request) string {
 	return r.RequestURI
 }
 
-// asSent is the default operation.
+// asSent returns the default operation.
 func asSent(r *http.Request) string { return r.Method + " " + sentPath(r) }

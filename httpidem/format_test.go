@@ -15,7 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestFormats freezes version 1 of what is stored: a change here is a new version, not an edit.
+// TestFormats freezes version 1 of the stored formats: a change needs a new version, not an edit
+// here.
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	e := retrysafe.New(memstore.New(nil), nil)
@@ -81,8 +82,8 @@ func FuzzParseKey(f *testing.F) {
 	})
 }
 
-// FuzzAnswer: whatever a handler answers, the repeat gets the same; and whatever stands in a store,
-// nothing breaks.
+// FuzzAnswer checks that a duplicate gets the same answer, whatever a handler answers, and that
+// nothing breaks, whatever is in a store.
 func FuzzAnswer(f *testing.F) {
 	f.Add(201, "X-A", "v", []byte("body"), []byte("HTTP/1.1 201 Created\r\nX-A: v\r\n\r\nbody"))
 	f.Add(204, "X-A", "\r\n", []byte(nil), []byte("HTTP/1.1 204 No Content\r\n\r\n"))
@@ -107,7 +108,7 @@ func FuzzAnswer(f *testing.F) {
 		if again.Code != first.Code || !bytes.Equal(again.Body.Bytes(), first.Body.Bytes()) || again.Header().Get("Idempotency-Replayed") != "true" {
 			t.Fatalf("first %d %q, repeat %d %q", first.Code, first.Body, again.Code, again.Body)
 		}
-		// A record that somebody has damaged.
+		// A damaged record.
 		k := retrysafe.Key{Tenant: "global", Operation: "POST /orders", ID: "damaged"}
 		a, _, err := e.Layer("http").Begin(t.Context(), k)
 		if err != nil {

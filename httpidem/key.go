@@ -9,11 +9,11 @@ import (
 // maxKey is the longest key in octets.
 const maxKey = 255
 
-// ParseKey reads the field lines of an Idempotency-Key. A value that begins with a double quote is
-// a whole String of RFC 8941 (section 3.3.3), whose parameters are ignored; any other is bare: 0x21
-// to 0x7E without `" , ; \`. The parsed string is the key, so that "abc" and abc are the same; 1 to
-// 255 octets. Two field lines, a list and everything else are an error, which never shows the
-// value.
+// ParseKey parses the field lines of an Idempotency-Key. A value that begins with a double quote
+// must be a whole String of RFC 8941 (section 3.3.3); its parameters are ignored. Any other value
+// is bare: 0x21 to 0x7E without `" , ; \`. The parsed string is the key, so "abc" and abc are the
+// same. A key has 1 to 255 octets. Two field lines, a list and everything else are errors, which
+// never show the value.
 func ParseKey(lines []string) (string, error) {
 	if len(lines) != 1 {
 		return "", errors.New("the field stands in the request more than once; send one key")
@@ -46,9 +46,9 @@ func ParseKey(lines []string) (string, error) {
 	return key, nil
 }
 
-// FormatKey writes a key as the value of an Idempotency-Key: bare where [ParseKey] reads it so,
-// else as a String of RFC 8941, section 4.1.6. ParseKey gives the key back. A key that has no such
-// form is an error, which never shows it.
+// FormatKey returns key as the value of an Idempotency-Key: bare if [ParseKey] accepts that, else
+// as a String of RFC 8941, section 4.1.6. ParseKey returns the same key. A key that has no such
+// form is an error, which never shows the key.
 func FormatKey(key string) (string, error) {
 	switch {
 	case key == "":
@@ -77,12 +77,12 @@ func FormatKey(key string) (string, error) {
 	return string(append(b, '"')), nil
 }
 
-// bare tells the characters that a key may have without quotes.
+// bare reports whether a key may have c without quotes.
 func bare(c byte) bool {
 	return c >= 0x21 && c <= 0x7E && c != '"' && c != ',' && c != ';' && c != '\\'
 }
 
-// cutString reads an sf-string at the front of v.
+// cutString parses an sf-string at the start of v.
 func cutString(v string) (s, rest string, ok bool) {
 	var b strings.Builder
 	for i := 1; i < len(v); i++ {
@@ -104,7 +104,7 @@ func cutString(v string) (s, rest string, ok bool) {
 	return "", "", false
 }
 
-// parameters tells whether v is nothing but parameters of RFC 8941, section 3.1.2.
+// parameters reports whether v consists of parameters of RFC 8941, section 3.1.2, alone.
 func parameters(v string) bool {
 	for v != "" {
 		if v[0] != ';' {
@@ -129,7 +129,7 @@ func parameters(v string) bool {
 	return true
 }
 
-// cutItem takes a bare item off the front of v. Its value does not matter, only where it ends.
+// cutItem cuts a bare item off the start of v. Only its end matters, not its value.
 func cutItem(v string) (rest string, ok bool) {
 	if v == "" {
 		return "", false

@@ -15,33 +15,33 @@ import (
 	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
 
-// DefaultWindow is how long a key that is made of all parameters counts after its request has
-// ended, unless Policy.Retention says more: long enough for a double click and for a client that
-// sends again by itself, short enough for a second order of the same thing.
+// DefaultWindow is how long a key of the mode Params counts after its request has ended, unless
+// Policy.Retention says otherwise. It is long enough for a double click and for a client that
+// retries by itself, and short enough for a second order of the same thing.
 const DefaultWindow = 10 * time.Second
 
-// madeMark begins the id of a key that was made here. No client can send it: keys from outside are
+// madeMark begins the id of a key that was derived here. No client can send it: a client's key is
 // printable.
 const madeMark = "\x01"
 
-// maker makes keys of requests that bring none.
+// maker derives keys for requests.
 type maker struct {
-	fields []reqfield.Field // what makes a request the same; none: all that counts
+	fields []reqfield.Field // what makes two requests the same; empty: everything that counts
 	rule   *fingerprint.Compiled
 	mark   uint8 // keeps sums of different rules from being compared
-	any    bool  // nothing but the fields counts
+	any    bool  // only the fields count
 }
 
-// forwarded names the key that those behind get in place of a made one.
+// forwarded names the key that inner services get in place of a derived one.
 const forwarded = "retrysafe forwarded"
 
-// Made tells whether keys of a mode are made of requests, and not brought by them.
+// Made reports whether the keys of a mode are derived from requests instead of sent by clients.
 func Made(mode KeyMode) bool { return mode == Params || mode == Fields }
 
-// maker compiles rule and fields; nil where keys come from outside.
+// maker compiles rule and fields; it returns nil if clients send the keys.
 func (o *Options) maker() (*maker, error) {
 	if !Made(o.Key) {
-		return nil, nil //nolint:nilnil // nothing is made
+		return nil, nil //nolint:nilnil // no key is derived
 	}
 	k := &maker{any: o.AnyPayload}
 	for _, text := range o.Fields {
@@ -52,7 +52,7 @@ func (o *Options) maker() (*maker, error) {
 		k.fields = append(k.fields, f)
 	}
 	rule := o.Rule
-	if rule.MaxBytes == 0 && o.MaxBody > 0 { // the middleware's limit is the one that counts
+	if rule.MaxBytes == 0 && o.MaxBody > 0 { // the middleware's limit decides
 		rule.MaxBytes = int(min(o.MaxBody+64<<10, 64<<20)) // query and body
 	}
 	slices.SortFunc(k.fields, func(a, b reqfield.Field) int { return strings.Compare(a.Name(), b.Name()) })
@@ -64,7 +64,7 @@ func (o *Options) maker() (*maker, error) {
 	return k, nil
 }
 
-// validateMade says what is wrong with a rule, or with a mode that has none.
+// validateMade reports what is wrong with the rule, the fields or the mode.
 func (o *Options) validateMade(wrong func(format string, args ...any)) {
 	switch {
 	case o.Key == Fields && len(o.Fields) == 0:
@@ -88,8 +88,8 @@ func (o *Options) validateMade(wrong func(format string, args ...any)) {
 	}
 }
 
-// madePolicy is the policy of keys that are made of all parameters: they count for seconds,
-// whatever the engine keeps answers for, and a lease is not longer than that.
+// madePolicy returns the policy of keys of the mode Params. They count for seconds, however long
+// the engine keeps answers, and the lease is no longer than that.
 func madePolicy(own, base retrysafe.Policy) retrysafe.Policy {
 	if own.Retention == 0 {
 		own.Retention = DefaultWindow
@@ -101,7 +101,7 @@ func madePolicy(own, base retrysafe.Policy) retrysafe.Policy {
 	return own
 }
 
-// make makes the id of a request, and the fingerprint that its repeats must have.
+// make derives the id of a request, and the fingerprint that its duplicates must have.
 func (k *maker) make(r *http.Request, body []byte, c *retrysafe.Call) (id string, p *Problem) {
 	if !k.any {
 		sum, err := k.rule.Sum(r.Header.Get("Content-Type"), r.URL.RawQuery, body)
@@ -127,8 +127,8 @@ func (k *maker) make(r *http.Request, body []byte, c *retrysafe.Call) (id string
 	return madeMark + base64.RawURLEncoding.EncodeToString(digest[:]), nil
 }
 
-// print makes the fingerprint of a request that brings a key. One that the rule cannot read is
-// compared to the letter, and is never the same as one that it can.
+// print sets the fingerprint of a request that sends a key. A request that the rule cannot parse is
+// compared byte for byte, and never equals one that it can parse.
 func (k *maker) print(r *http.Request, body []byte, c *retrysafe.Call) {
 	sum, err := k.rule.Sum(r.Header.Get("Content-Type"), r.URL.RawQuery, body)
 	if err != nil {
@@ -138,7 +138,7 @@ func (k *maker) print(r *http.Request, body []byte, c *retrysafe.Call) {
 	c.Fingerprint, c.FingerprintRule = sum, k.mark
 }
 
-// unmade says why no key could be made.
+// unmade says why no key could be derived.
 func unmade(err error) *Problem {
 	switch {
 	case errors.Is(err, fingerprint.ErrTooLarge):

@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestMadeFormats freezes the ids of keys that are made, and the rule of their fingerprints: stored
+// TestMadeFormats freezes the ids of derived keys, and the rule of their fingerprints: stored
 // records depend on them.
 func TestMadeFormats(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestMadeOptionsAreChecked: modes without what they need, and settings without their mode.
+// TestMadeOptionsAreChecked tests modes without the options that they need, and options without
+// their mode.
 func TestMadeOptionsAreChecked(t *testing.T) {
 	t.Parallel()
 	name := func(*http.Request) string { return "vote" }
@@ -51,8 +52,8 @@ func TestMadeOptionsAreChecked(t *testing.T) {
 	assert.True(t, err != nil, "nobody can send what a made key begins with")
 }
 
-// TestParamsPolicy: keys made of all parameters count for seconds, and a lease is not longer than
-// that, unless the options say so.
+// TestParamsPolicy tests that keys of the mode Params count for seconds, and that a lease is no
+// longer than that, unless the options say so.
 func TestParamsPolicy(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -78,8 +79,8 @@ func TestParamsPolicy(t *testing.T) {
 	}
 }
 
-// TestKeysOverUnreadableRequests: a key that was used with one request is refused with another one,
-// also where the rule cannot read one of them, or both.
+// TestKeysOverUnreadableRequests tests that a key that was used with one request is refused with
+// another one, also if the rule cannot parse one of them, or both.
 func TestKeysOverUnreadableRequests(t *testing.T) {
 	t.Parallel()
 	bodies := []string{`{"amount":1}`, `not json`, `{"amount":1,"amount":1}`, `{"amount":1`, ``}
@@ -109,8 +110,8 @@ func TestKeysOverUnreadableRequests(t *testing.T) {
 	}
 }
 
-// TestMadeKeysInside: a guard within a guard, of one key each, runs the work once and waits for
-// nobody.
+// TestMadeKeysInside tests that a guard inside a guard, each with its own key, runs the work once
+// and does not wait.
 func TestMadeKeysInside(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{Key: httpidem.Params})
@@ -127,8 +128,8 @@ func TestMadeKeysInside(t *testing.T) {
 	assert.Equal(t, runs, 1, "runs")
 }
 
-// TestRuleChanges: after a rule of what may differ has changed, the repeat of an earlier request
-// gets its answer, not a mismatch.
+// TestRuleChanges tests that after a change of the rule, the duplicate of an earlier request gets
+// its answer, not a mismatch.
 func TestRuleChanges(t *testing.T) {
 	t.Parallel()
 	store := memstore.New(nil)
@@ -153,7 +154,7 @@ func TestRuleChanges(t *testing.T) {
 	assert.Equal(t, send("time", `{"poll":1,"for":"tea","ts":3}`), "true", "a repeat under another rule")
 }
 
-// TestStatusOfMadeKeys: nobody can ask about a key that he does not know.
+// TestStatusOfMadeKeys tests that no caller can ask about a key that it does not know.
 func TestStatusOfMadeKeys(t *testing.T) {
 	t.Parallel()
 	for _, o := range []*httpidem.Options{

@@ -9,23 +9,24 @@ import (
 	"strings"
 )
 
-// codecName names the form of stored answers: a plain HTTP/1.1 message (RFC 9112, section 2), its
-// fields sorted by name.
+// codecName names the format of stored answers: a plain HTTP/1.1 message (RFC 9112, section 2) with
+// its fields sorted by name.
 const codecName = "message/http"
 
-// maxHead is what a stored head may have; a larger one is cut down to what people need to find the
-// answer.
+// maxHead is the largest head that is stored, in bytes. A larger one is reduced to what an operator
+// needs to find the answer.
 const maxHead = 64 << 10
 
-// notStored are the fields that belong to one transfer, not to the answer, or are made anew.
+// notStored are the fields that belong to one transfer, not to the answer, or that are set again
+// for each answer.
 var notStored = map[string]bool{
 	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Proxy-Authenticate": true, "Proxy-Authorization": true,
 	"Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Content-Length": true, "Age": true, "Alt-Svc": true,
 	headerReplayed: true, headerStored: true, headerOutcome: true,
 }
 
-// appendHead appends status line and fields; those that outer handlers have set, and the handler
-// left as they were, are theirs to set anew.
+// appendHead appends the status line and the fields. It omits fields that outer handlers have set
+// and the handler has not changed: the outer handlers set them again for each answer.
 func appendHead(b []byte, status int, h, outer http.Header, cookies bool) []byte {
 	b = append(b, "HTTP/1.1 "...)
 	b = strconv.AppendInt(b, int64(status), 10)
@@ -35,7 +36,7 @@ func appendHead(b []byte, status int, h, outer http.Header, cookies bool) []byte
 	var space [24]string
 	names := space[:0]
 	for name := range h {
-		proper := http.CanonicalHeaderKey(name) // handlers may write into the map what they like
+		proper := http.CanonicalHeaderKey(name) // handlers may write any name into the map
 		if notStored[proper] || !cookies && proper == "Set-Cookie" || !validFieldName(name) || named(h["Connection"], name) {
 			continue
 		}
@@ -54,7 +55,7 @@ func appendHead(b []byte, status int, h, outer http.Header, cookies bool) []byte
 	return append(b, "\r\n"...)
 }
 
-// named tells whether the Connection field makes name hop-by-hop.
+// named reports whether the Connection field makes name hop-by-hop.
 func named(connection []string, name string) bool {
 	for _, line := range connection {
 		for token := range strings.SplitSeq(line, ",") {
@@ -66,8 +67,8 @@ func named(connection []string, name string) bool {
 	return false
 }
 
-// appendFieldValue writes a value as net/http would: without white space around, line breaks as
-// spaces.
+// appendFieldValue writes a value as net/http would: without surrounding white space, and with line
+// breaks as spaces.
 func appendFieldValue(b []byte, v string) []byte {
 	v = strings.Trim(v, " \t\r\n")
 	for i := range len(v) {
@@ -92,7 +93,7 @@ func validFieldName(name string) bool {
 	return true
 }
 
-// fieldNameByte are the characters of a token of RFC 9110, section 5.6.2.
+// fieldNameByte has the characters of a token of RFC 9110, section 5.6.2.
 var fieldNameByte = func() (ok [256]bool) {
 	for c := range ok {
 		b := byte(c)
@@ -101,24 +102,24 @@ var fieldNameByte = func() (ok [256]bool) {
 	return ok
 }()
 
-// message is a stored answer, read. Names and values belong together by index.
+// message is a parsed stored answer. names[i] and values[i] belong together.
 type message struct {
 	status        int
 	names, values []string
 	body          []byte
-	space         [16]string // of names
+	space         [16]string // backing array of names
 }
 
 var errMessage = errors.New("the stored answer is damaged")
 
-// parse reads what appendHead and a body make. It does not copy the body.
+// parse parses an appendHead followed by a body. It does not copy the body.
 func (m *message) parse(b []byte) error {
 	end := bytes.Index(b, []byte("\r\n\r\n"))
 	if end < 0 {
 		return errMessage
 	}
 	m.body = b[end+4:]
-	rest := string(b[:end+2]) // each line with its end
+	rest := string(b[:end+2]) // each line with its line break
 	line, rest, _ := cutLine(rest)
 	code, ok := strings.CutPrefix(line, "HTTP/1.1 ")
 	if !ok || len(code) < 4 || code[3] != ' ' {
@@ -129,7 +130,7 @@ func (m *message) parse(b []byte) error {
 		return errMessage
 	}
 	m.status, m.names = status, m.space[:0]
-	m.values = make([]string, 0, strings.Count(rest, "\n")+1) // with room for a length
+	m.values = make([]string, 0, strings.Count(rest, "\n")+1) // one more for Content-Length
 	for rest != "" {
 		line, rest, ok = cutLine(rest)
 		colon := strings.IndexByte(line, ':')
@@ -142,7 +143,7 @@ func (m *message) parse(b []byte) error {
 	return nil
 }
 
-// cutLine cuts s behind its first line; not ok where that has no proper end.
+// cutLine cuts s after its first line. ok is false if that line does not end in CRLF.
 func cutLine(s string) (line, rest string, ok bool) {
 	i := strings.IndexByte(s, '\n')
 	if i < 1 || strings.IndexByte(s[:i], '\r') != i-1 {
@@ -158,7 +159,8 @@ func (m *message) get(name string) string {
 	return ""
 }
 
-// header sets the fields on h, values of one name together, and the length where there may be a body.
+// header sets the fields on h, with the values of one name together, and Content-Length if the
+// status allows a body.
 func (m *message) header(h http.Header) {
 	for i := 0; i < len(m.names); {
 		j := i + 1

@@ -14,29 +14,29 @@ import (
 
 // The fields that this package sets or reads.
 const (
-	headerReplayed = "Idempotency-Replayed" // true: a stored answer
-	// unconfirmed: the store has not confirmed the answer yet
+	headerReplayed = "Idempotency-Replayed" // "true" on a replayed answer
+	// "unconfirmed" if the store has not confirmed the answer yet
 	headerStored = "Idempotency-Stored"
-	// from the handler: executed or not-executed; never sent on
+	// set by the handler: executed or not-executed; never sent to the client
 	headerOutcome = "Idempotency-Outcome"
 )
 
-// Middleware guards handlers. It is safe for concurrent use, and costs requests that it does not
-// guard nothing.
+// Middleware guards handlers. It is safe for concurrent use. Requests that it does not guard cost
+// nothing.
 type Middleware struct {
 	engine  *retrysafe.Engine
-	source  *retrysafe.Engine // as given to New
+	source  *retrysafe.Engine // as passed to New
 	o       Options
 	layer   string
-	account func(*http.Request) string // whom limits and rates count; nil: the tenant
+	account func(*http.Request) string // who limits and rates count; nil: the tenant
 	policy  retrysafe.Policy
-	// bodyLimit is the largest body that is kept.
+	// bodyLimit is the largest answer body that is stored.
 	bodyLimit int64
-	maker     *maker // nil where keys come from outside
-	age       *ager  // nil where no time counts
+	maker     *maker // nil if clients send the keys
+	age       *ager  // nil without Options.Age
 }
 
-// New returns a middleware. It panics on options that [Options.Validate] refuses.
+// New returns a middleware. It panics if [Options.Validate] returns an error.
 func New(e *retrysafe.Engine, o *Options) *Middleware {
 	if e == nil {
 		panic("httpidem: New needs an engine; retrysafe.New makes one")
@@ -61,7 +61,8 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 	}
 	m.bodyLimit = min(m.policy.MaxAnswer, 1<<20)
 	own := m.policy
-	own.MaxAnswer = retrysafe.MaxStored // the body is measured here, and the head comes on top
+	// bodyLimit limits the body; the stored answer also has the head
+	own.MaxAnswer = retrysafe.MaxStored
 	if m.layer = m.o.Layer; m.o.Key == Token {
 		m.layer = tokenLayer
 	}
@@ -69,24 +70,24 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 	return m
 }
 
-// Options returns the options, every default filled in.
+// Options returns the options with every default filled in.
 func (m *Middleware) Options() Options {
 	o := m.o
 	o.KeyHeader, o.Methods = slices.Clone(o.KeyHeader), slices.Clone(o.Methods)
 	if o.Credentials != nil {
-		o.Tenant, o.Binding = nil, nil // they make both
+		o.Tenant, o.Binding = nil, nil // Credentials makes both
 	}
 	return o
 }
 
-// With returns a middleware with other options, for a route that differs. It panics like [New].
+// With returns a middleware with changed options, for a route that differs. It panics like [New].
 func (m *Middleware) With(change func(*Options)) *Middleware {
 	o := m.Options()
 	change(&o)
 	return New(m.source, &o)
 }
 
-// Handler guards next.
+// Handler returns a handler that guards next.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		guarded := slices.Contains(m.o.Methods, r.Method)
@@ -120,10 +121,10 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// keyLines are the lines of the header that has the key; nil: none has.
+// keyLines returns the lines of the header that carries the key, or nil if no header does.
 func (m *Middleware) keyLines(r *http.Request) []string {
 	if m.o.Key == Fields {
-		return nil // whoever could choose a key could act again
+		return nil // a caller that could choose the key could act twice
 	}
 	for _, name := range m.o.KeyHeader {
 		if lines, ok := r.Header[name]; ok {
@@ -133,8 +134,8 @@ func (m *Middleware) keyLines(r *http.Request) []string {
 	return nil
 }
 
-// Problem writes a problem as the options say; handlers behind the middleware that have one of its
-// kind may use it too.
+// Problem writes p as the options say. Handlers inside the middleware can use it for problems of
+// their own.
 func (m *Middleware) Problem(w http.ResponseWriter, r *http.Request, p *Problem) {
 	p.Type = m.o.Docs + p.Code + ".md"
 	if m.o.Answer != nil {
@@ -144,13 +145,13 @@ func (m *Middleware) Problem(w http.ResponseWriter, r *http.Request, p *Problem)
 	p.ServeHTTP(w, r)
 }
 
-// asker is who asks, and for what.
+// asker is the caller of a request, and the key that it asks for.
 type asker struct {
 	tenant, id string // id is empty while the key may be in the body
 	key        retrysafe.Key
 }
 
-// identify tells who asks, and makes the key of a request that brings one in its header.
+// identify returns the caller, and the key if the request has one in its header.
 func (m *Middleware) identify(r *http.Request, lines []string) (who asker, p *Problem) {
 	var id string
 	var err error
@@ -173,7 +174,7 @@ func (m *Middleware) identify(r *http.Request, lines []string) (who asker, p *Pr
 	return who, m.name(r, &who, id)
 }
 
-// headerOf is the header that has the key of a request.
+// headerOf returns the name of the header that carries the key of r.
 func (m *Middleware) headerOf(r *http.Request) string {
 	for _, name := range m.o.KeyHeader {
 		if len(r.Header.Values(name)) > 0 {
@@ -183,7 +184,7 @@ func (m *Middleware) headerOf(r *http.Request) string {
 	return m.o.KeyHeader[0]
 }
 
-// places are where a key or a token may stand.
+// places describes where a key or a token may be sent.
 func (m *Middleware) places() string {
 	text := strings.Join(m.o.KeyHeader, " or ")
 	if m.o.FormKey || m.o.Key == Token {
@@ -198,7 +199,7 @@ func (m *Middleware) tokenMissing() *Problem {
 	return p
 }
 
-// keyMissing tells where this service looks for keys.
+// keyMissing says where this service looks for keys.
 func (m *Middleware) keyMissing() *Problem {
 	p := NewProblem("key-missing", nil)
 	p.Detail = "Send a random key in " + m.places() + ", one per logical action, and the same one in each retry. Nothing was done."
@@ -212,8 +213,8 @@ func (m *Middleware) keyTooShort() *Problem {
 	return p
 }
 
-// tenantProblem is what an error of Tenant is told as: a problem as it is, all else without its
-// cause.
+// tenantProblem returns the problem for an error of Options.Tenant: a copy if the error is a
+// *Problem, else tenant-missing, which does not show the cause.
 func tenantProblem(err error) *Problem {
 	if p := (*Problem)(nil); errors.As(err, &p) {
 		own := *p
@@ -222,7 +223,7 @@ func tenantProblem(err error) *Problem {
 	return NewProblem("tenant-missing", err)
 }
 
-// name makes the key of an id.
+// name sets the id and the key of who.
 func (m *Middleware) name(r *http.Request, who *asker, id string) *Problem {
 	who.id = id
 	if m.o.Key == Token {
@@ -231,7 +232,7 @@ func (m *Middleware) name(r *http.Request, who *asker, id string) *Problem {
 	}
 	made := strings.HasPrefix(id, madeMark)
 	switch {
-	case who.tenant == "" && made: // what two strangers send may well be the same
+	case who.tenant == "" && made: // two strangers may send the same request
 		return NewProblem("tenant-missing", errNobody)
 	case who.tenant == "" && len(id) < m.o.MinKey:
 		return m.keyTooShort()
@@ -254,7 +255,7 @@ var (
 	errNoOperation = errors.New("the function Operation returned no name, and Key is Fields")
 )
 
-// inside tells whether an outer guard has the same key: this one would wait for it.
+// inside reports whether an outer guard holds the same key. This guard would wait for it for ever.
 func (m *Middleware) inside(r *http.Request, key retrysafe.Key) bool {
 	a, ok := retrysafe.AttemptFrom(r.Context())
 	return ok && a.Layer() == m.layer && a.Key() == key
@@ -273,8 +274,8 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 	body, p := m.readBodyIn(w, r)
 	if p != nil {
-		if r.ProtoMajor == 1 { // HTTP/2 would end all that goes over the connection
-			w.Header().Set("Connection", "close") // what is left of the body is not read
+		if r.ProtoMajor == 1 { // under HTTP/2 this would end every request on the connection
+			w.Header().Set("Connection", "close") // the rest of the body is not read
 		}
 		m.Problem(w, r, p)
 		return
@@ -309,7 +310,7 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 	switch {
 	case strings.HasPrefix(who.id, madeMark):
-	case m.maker != nil: // of a request that brings a key the rule says what counts, too
+	case m.maker != nil: // Options.Rule also applies to a request that sends a key
 		m.maker.print(r, body.bytes(), &x.call)
 	default:
 		x.print = payloadSum(r, body.bytes())
@@ -346,7 +347,7 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 }
 
-// changed is the problem of a duplicate with another binding.
+// changed returns the problem for a duplicate with another binding.
 func (m *Middleware) changed(tenant string, r *http.Request, err error) *Problem {
 	if m.o.Credentials != nil && tenant == "" && r.Header.Get("Authorization") == "" {
 		return NewProblem("cookies-changed", err)
@@ -354,8 +355,8 @@ func (m *Middleware) changed(tenant string, r *http.Request, err error) *Problem
 	return NewProblem("principal-changed", err)
 }
 
-// fromBody finds or makes the key of a request that has none in its header; empty: there is none,
-// and none is needed.
+// fromBody finds or makes the key of a request that has none in its header. The id is empty if
+// there is no key and none is needed.
 func (m *Middleware) fromBody(r *http.Request, body []byte, c *retrysafe.Call) (id string, p *Problem) {
 	if m.maker != nil {
 		return m.maker.make(r, body, c)
@@ -363,15 +364,15 @@ func (m *Middleware) fromBody(r *http.Request, body []byte, c *retrysafe.Call) (
 	return m.formKey(r.Header, body)
 }
 
-// pass lets next have a request whose body was read, without a guard.
+// pass runs next without a guard for a request whose body has been read.
 func (m *Middleware) pass(w http.ResponseWriter, r *http.Request, next http.Handler, body *buffer) {
 	r = r.WithContext(r.Context())
 	r.Body = body.body()
 	next.ServeHTTP(w, r)
 }
 
-// claim is what a guarded request needs until it is known whether it runs. The engine keeps nothing
-// of it, nor do handlers get any of it, so that it is used again.
+// claim holds what a guarded request needs until the engine has decided whether it runs. Neither
+// the engine nor a handler keeps a reference to it, so it can be reused.
 type claim struct {
 	print [sha256.Size]byte
 	call  retrysafe.Call

@@ -85,7 +85,7 @@ func TestHandlersSeeTheirAttempt(t *testing.T) {
 	assert.Equal(t, key, retrysafe.Key{Tenant: "global", Operation: "POST /orders", ID: "k"}, "key")
 }
 
-// TestHandlersMaySettle: a handler that knows better ends the attempt itself, and its answer is
+// TestHandlersMaySettle tests that a handler can finish the attempt itself, and that its answer is
 // passed on.
 func TestHandlersMaySettle(t *testing.T) {
 	t.Parallel()
@@ -125,7 +125,8 @@ func TestWith(t *testing.T) {
 	assert.Equal(t, codes(votes), []int{200, 409}, "the changed one rejects, and has keys of its own")
 }
 
-// TestController: flush and deadlines work by methods of the wrapper; nothing goes around it.
+// TestController tests that flush and deadlines work by methods of the wrapper, and that nothing
+// bypasses it.
 func TestController(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{})
@@ -153,8 +154,8 @@ func TestController(t *testing.T) {
 	}
 }
 
-// TestFlushedPartsArriveEarly: all but the last byte of what was flushed is there before the
-// handler ends.
+// TestFlushedPartsArriveEarly tests that all but the last byte of what was flushed arrives before
+// the handler ends.
 func TestFlushedPartsArriveEarly(t *testing.T) {
 	t.Parallel()
 	m, hold := newMiddleware(t, &httpidem.Options{}), make(chan struct{})
@@ -204,8 +205,8 @@ func TestInformationalAnswers(t *testing.T) {
 	assert.Equal(t, fmt.Sprint(resp.StatusCode, hints, resp.Header["Link"]), "201 1 []", "status, hints, field")
 }
 
-// TestOuterHeadersStay: what handlers outside have set (CORS) is on every answer, and what the
-// handler set goes with its answer.
+// TestOuterHeadersStay tests that every answer has what handlers outside have set (CORS), and that
+// what the handler set belongs to its answer.
 func TestOuterHeadersStay(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{})
@@ -229,8 +230,8 @@ func TestOuterHeadersStay(t *testing.T) {
 	}
 }
 
-// TestWritesAfterTheEnd: a goroutine that the handler has left behind must not write into another
-// request's memory.
+// TestWritesAfterTheEnd tests that a goroutine that outlives its handler does not write into
+// another request's memory.
 func TestWritesAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{})

@@ -16,146 +16,151 @@ type KeyMode uint8
 
 // The key modes.
 const (
-	// Optional guards a request that carries a key; others pass. It is the default.
+	// Optional guards a request that carries a key, and passes any other. It is the default.
 	Optional KeyMode = iota + 1
 	// Required refuses a request without a key: 400 key-missing.
 	Required
 	// Off guards nothing.
 	Off
-	// Token requires a one-time token, a key that the server issued (package token), in the key's
-	// header or in the field [TokenField] of a form. None: 400 token-missing. Unknown, expired,
-	// another tenant's: 403 token-refused.
+	// Token requires a one-time token, which is a key that the server issued (package token). It is
+	// in the key's header or in the form field [TokenField]. Missing: 400 token-missing. Unknown,
+	// expired or another tenant's: 403 token-refused.
 	Token
-	// Params makes the key of a request that brings none out of its parameters, as Options.Rule
-	// says: a double click, and a client that sends again by itself, are told within seconds
-	// ([DefaultWindow]). Two orders of the same thing within them are one, so clients that can
-	// should send a key, which counts then. It does not stop an attacker, who can change a field. A
-	// tenant has to be known: 403 tenant-missing.
+	// Params derives the key of a request that sends none from its parameters, as Options.Rule
+	// says. It detects duplicates within seconds ([DefaultWindow]): a double click, or a client
+	// that retries by itself. Two orders of the same thing within that time count as one, so
+	// clients that can should send a key, which then takes precedence. It does not stop an
+	// attacker, who can change a field. The tenant must be known: 403 tenant-missing.
 	Params
-	// Fields makes the key of every request out of the fields that Options.Fields names, whatever
-	// keys it brings: one vote for each voter and poll. A repeat that differs in anything else that
-	// counts is told 422 payload-mismatch. A tenant has to be known, and Operation has to name the
-	// action. A request without one of the fields, or that could be read in two ways, is refused:
-	// 400 key-not-made.
+	// Fields derives the key of every request from the fields that Options.Fields names, and
+	// ignores any key that the request sends: one vote for each voter and poll. A duplicate that
+	// differs in anything else that counts gets 422 payload-mismatch. The tenant must be known, and
+	// Operation must name the action. A request that lacks one of the fields, or that can be read
+	// in two ways, gets 400 key-not-made.
 	Fields
 )
 
-// After5xx says what an answer of 500 and above does to the key.
+// After5xx says what an answer of 500 and above means for the key.
 type After5xx uint8
 
-// The ways to take a 5xx.
+// The values of After5xx.
 const (
-	// Auto keeps it under Refuse and releases the key under Reexecute. It is the default.
+	// Auto stores the answer under Refuse and releases the key under Reexecute. It is the default.
 	Auto After5xx = iota + 1
-	// KeepIt keeps and replays it: the handler ran, and may have acted.
+	// KeepIt stores and replays the answer: the handler ran, and may have had an effect.
 	KeepIt
-	// ReleaseIt lets a retry run again. It is refused under Refuse, which it would break.
+	// ReleaseIt releases the key, so a retry runs again. Options.Validate refuses it under Refuse,
+	// whose guarantee it would break.
 	ReleaseIt
 )
 
 // Options configure a [Middleware].
 type Options struct {
-	// Tenant names the caller by a stable principal (a user id, never a credential that rotates):
-	// it keeps one caller from reading another's answer. [Global] is for services without users.
-	// Either Tenant or Credentials is required. It must not read the body. An error answers 403
-	// tenant-missing, and a [*Problem] itself. An empty tenant is anonymous: its keys need MinKey
-	// characters.
+	// Tenant returns a stable principal of the caller: a user id, never a credential that rotates.
+	// It keeps one caller from reading another's answer. Use [Global] for services without users.
+	// Either Tenant or Credentials is required. Tenant must not read the body. An error is answered
+	// with 403 tenant-missing; a [*Problem] is answered as it is. An empty tenant is anonymous: its
+	// keys need at least MinKey characters.
 	Tenant func(*http.Request) (string, error)
-	// Binding returns the credential that a repeat must come with, or nil; only a keyed digest is
-	// kept. Another one: 409 principal-changed.
+	// Binding returns the credential that a duplicate must also carry, or nil. The store gets only
+	// a keyed digest of it. Another credential: 409 principal-changed.
 	Binding func(*http.Request) []byte
-	// Account names whom the policy's Limits and Rate count as one; default the tenant, and of
-	// Credentials what nobody else can spend (see [Credentials.Account]). It must not read the
-	// body.
+	// Account names the caller that the policy's Limits and Rate count. Default: the tenant; with
+	// Credentials, a name that no other caller can use (see [Credentials.Account]). It must not
+	// read the body.
 	Account func(*http.Request) string
-	// Credentials make Tenant and Binding of what requests carry, for a server that does not know
-	// its callers by itself.
+	// Credentials derive Tenant and Binding from what requests carry, for a server that does not
+	// know its callers by itself.
 	Credentials *Credentials
-	// Policy inherits the engine's. MaxAnswer counts the body alone, at most 1 MiB.
+	// Policy inherits from the engine's policy. MaxAnswer limits the body alone, to at most 1 MiB.
 	Policy retrysafe.Policy
 	// Key is Optional by default.
 	Key KeyMode
-	// Tokens is who issues the tokens of a route with the key Token. Without it tokens must be in
-	// the store, and one whose use did nothing can be used again for Policy.Retention after that,
-	// which should be longer than the tokens' life.
+	// Tokens is the issuer of the tokens of a route whose Key is Token. Without it, tokens must be
+	// in the store. A token whose use did nothing can then be used again for Policy.Retention after
+	// that use; make the retention longer than the tokens' life.
 	Tokens Tokens
-	// FormKey takes the key from the field [TokenField] of a form where no header has it; forms are
-	// then read whole, up to MaxBody.
+	// FormKey takes the key from the form field [TokenField] if no header has it. The middleware
+	// then reads forms whole, up to MaxBody.
 	FormKey bool
-	// Rule says what of query and body counts under the keys Params and Fields; the zero Rule
-	// counts all of them. Headers never do: where they say what is asked for, put them into
-	// Operation or Fields. It counts for the keys that requests bring under Params, too. Leave out
-	// what differs between two sendings of one request: see [fingerprint.Times]. Only is for
+	// Rule says which parts of query and body count under Params and Fields; the zero Rule counts
+	// all of them. Headers never count: if a header says what the request asks for, put it into
+	// Operation or Fields. Under Params the Rule also applies to requests that send a key. Leave
+	// out what differs between two tries of one request: see [fingerprint.Times]. Rule.Only is for
 	// Params.
 	Rule fingerprint.Rule
-	// Fields are what makes a request the same under the key Fields, all of them required: "poll"
-	// or "$.poll" (a member of a JSON body, or a field of a form), "$.order.id" (a member of a JSON
-	// body alone), "query:poll", "header:X-Poll". Values are texts or whole numbers below 2^53 and
-	// compared to the letter: a service that takes "07" for "7" must refuse it.
+	// Fields name what makes two requests the same under the key Fields; all of them are required.
+	// "poll" or "$.poll" is a member of a JSON body or a field of a form, "$.order.id" a member of
+	// a JSON body alone; "query:poll" and "header:X-Poll" are the others. Values are texts or whole
+	// numbers below 2^53. They are compared byte for byte: a service that treats "07" as "7" must
+	// refuse "07".
 	Fields []string
-	// AnyPayload lets a repeat under the key Fields differ in everything but the fields: it gets
+	// AnyPayload lets a duplicate under the key Fields differ in everything but the fields. It gets
 	// the first answer, not 422.
 	AnyPayload bool
-	// Bodies is room for bodies in memory, shared by the middlewares of a process; default: each
-	// body of up to MaxBody has room.
+	// Bodies bounds the memory for request bodies, and is shared by the middlewares of a process.
+	// Default: each body of up to MaxBody has room.
 	Bodies *Bodies
-	// Admit is asked before a key is looked up, for bounds of one's own; default: all are let in.
-	// It refuses with a problem, or is told whether an attempt has begun: false for repeats. A
-	// repeat is answered also where it was refused. It must not read the body.
+	// Admit is called before the key is looked up, for limits of your own; default: every request
+	// is admitted. It returns a problem to refuse the request. A duplicate of a known key is
+	// answered all the same. If the request goes on, begun, if not nil, is called with whether an
+	// attempt has begun: false for duplicates. Admit must not read the body.
 	Admit func(*http.Request) (begun func(bool), refused *Problem)
 	// Age refuses requests of the guarded methods that were made too long ago, with or without a
-	// key; default: none are.
+	// key; default: no request is refused for its age.
 	Age *Age
-	// Rate bounds how often a caller may come, with or without a key, repeats too; default: no
-	// bound. It is counted in the store, before anything else: 429 too-many-requests. One trip to
-	// the store for each request. Count what a caller cannot choose: one who makes up a credential
-	// for each request has a rate for each, and a count in the store.
+	// Rate limits how often a caller may send requests, with or without a key, duplicates included;
+	// default: no limit. Requests are counted in the store, before anything else: 429
+	// too-many-requests. Each request costs one round trip to the store. Count by something that a
+	// caller cannot choose: a caller that invents a credential for each request gets a new rate,
+	// and a new count in the store, for each.
 	Rate retrysafe.Rate
-	// RateMethods are those that are counted, * for all; default the guarded ones, also where Key
-	// is Off.
+	// RateMethods are the methods that are counted, * for all. Default: the guarded ones, even if
+	// Key is Off.
 	RateMethods []string
-	// RateName is what is counted as one; default the pattern of the ServeMux around the
-	// middleware, and without one all its requests.
+	// RateName names what is counted together. Default: the pattern of the ServeMux around the
+	// middleware; without a pattern, all requests of the middleware.
 	RateName string
-	// RateBy names who is counted as one; default the Account. It must not read the body. An error
-	// is one of Tenant.
+	// RateBy names the caller that is counted; default: Account. It must not read the body. An
+	// error is answered like an error of Tenant.
 	RateBy func(*http.Request) (string, error)
-	// KeyHeader names the header of the key; of several the first that is present counts. Default
+	// KeyHeader names the header of the key. Of several, the first that is present counts. Default:
 	// Idempotency-Key.
 	KeyHeader []string
-	// Methods that are guarded; default POST and PATCH. GET, HEAD, OPTIONS and TRACE never are.
+	// Methods are the guarded methods; default POST and PATCH. GET, HEAD, OPTIONS and TRACE are
+	// never guarded.
 	Methods []string
-	// Operation names what the key is for; default (also where it is empty) the method and the
-	// escaped path as sent. The host is not part of it: where one service serves several hosts that
-	// must not share keys, put the host into it. It does not count for tokens, which the first use
+	// Operation names what the key is for. Default, also if it returns an empty string: the method
+	// and the escaped path as sent. The host is not part of it. If one service serves several hosts
+	// that must not share keys, include the host. It does not apply to tokens, which the first use
 	// ties to its method, path and body.
 	Operation func(*http.Request) string
 	// After5xx is Auto by default.
 	After5xx After5xx
-	// Keep decides in place of the status table what an answer means. Under Refuse it cannot turn
-	// an answer of a handler that ran into "nothing done"; such a verdict is taken as in doubt.
+	// Keep decides, in place of the status table, what an answer means. Under Refuse it cannot turn
+	// an answer of a handler that ran into "nothing done"; the middleware treats that result as in
+	// doubt.
 	Keep func(status int, h http.Header) retrysafe.Outcome
-	// MaxBody is the largest request body of a guarded request in bytes; default 1 MiB. A larger
-	// one: 413 body-too-large.
+	// MaxBody is the largest body of a guarded request in bytes; default 1 MiB. Larger: 413
+	// body-too-large.
 	MaxBody int64
-	// BodyTime is how long the body of a guarded request may take to arrive; default: as long as
-	// the server lets it. 400 body-incomplete.
+	// BodyTime limits how long the body of a guarded request may take to arrive; default: no limit
+	// but the server's. Exceeded: 400 body-incomplete.
 	BodyTime time.Duration
-	// MinKey is the least length of keys of the anonymous tenant, unless they are tokens; default
-	// 22, the length of 128 bits in base64.
+	// MinKey is the least length of keys of the anonymous tenant, except tokens. Default 22, the
+	// length of 128 bits in base64.
 	MinKey int
-	// KeepCookies keeps Set-Cookie with the answer; by default a replay sets none.
+	// KeepCookies stores Set-Cookie with the answer. By default a replay sets no cookies.
 	KeepCookies bool
-	// Succeed is what repeats get under the policy Succeed; default 200 without a body.
+	// Succeed is what duplicates get under the policy Succeed; default 200 without a body.
 	Succeed StaticAnswer
-	// Answer writes the answers that are the middleware's own, in place of problem+json. err is a
-	// [*Problem].
+	// Answer writes the middleware's own answers, in place of problem+json. err is a [*Problem].
 	Answer func(w http.ResponseWriter, r *http.Request, err error)
-	// Docs is where the problem pages are; default those of this project.
+	// Docs is the base URL of the problem pages; default [DefaultDocs].
 	Docs string
-	// Layer keeps the keys of this surface apart from others on the store; default "http". That of
-	// tokens is always "token": each is redeemed at one place, at a gateway or at the service
-	// behind it.
+	// Layer keeps the keys of this middleware apart from others in the same store; default "http".
+	// The layer of tokens is always "token": each token is redeemed in one place, at a gateway, or
+	// at the service after it.
 	Layer string
 }
 
@@ -166,15 +171,16 @@ type StaticAnswer struct {
 	Body        []byte
 }
 
-// DefaultDocs is where the pages of the problem codes are.
+// DefaultDocs is the base URL of the pages of the problem codes.
 const DefaultDocs = "https://github.com/retrysafe/retrysafe/blob/main/docs/problems/"
 
-// Global is the tenant of services without users: one key space for all callers.
+// Global is the tenant of services without users: all callers share one key space.
 func Global(*http.Request) (string, error) { return "global", nil }
 
 var neverGuarded = []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}
 
-// Validate says what is wrong with o for an engine with the policy base.
+// Validate reports what is wrong with o for an engine with the policy base. It returns nil if o is
+// valid.
 func (o *Options) Validate(base retrysafe.Policy) error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("httpidem: "+format, args...)) }
@@ -234,7 +240,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	return errors.Join(errs...)
 }
 
-// policy is what holds for the requests of a middleware.
+// policy returns the policy of the middleware.
 func (o *Options) policy(base retrysafe.Policy) retrysafe.Policy {
 	if o.Key == Params {
 		return madePolicy(o.Policy, base).Or(base)

@@ -13,19 +13,19 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Problem is an answer of the middleware's own, a problem document of RFC 9457. It never carries a
-// key, a body or a cause.
+// Problem is an answer of the middleware itself: a problem document of RFC 9457. It never contains
+// a key, a body or a cause.
 type Problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
-	// Code is stable: programs go by it. docs/problems has a page for each.
+	// Code is stable, for programs to decide by. docs/problems has a page for each code.
 	Code string `json:"code"`
-	// ErrorCode is 201 (a repeat, still in progress) or 202 (a repeat, done) under the policy
+	// ErrorCode is 201 (a duplicate, still in progress) or 202 (a duplicate, done) under the policy
 	// Reject.
 	ErrorCode int `json:"error_code,omitempty"`
-	// The rest describes an answer that was not kept.
+	// The rest describes an answer that was not stored.
 	AnswerStatus int    `json:"answer_status,omitempty"`
 	AnswerLength *int64 `json:"answer_length,omitempty"`
 	AnswerSHA256 string `json:"answer_sha256,omitempty"`
@@ -38,7 +38,7 @@ type Problem struct {
 	cause      error
 }
 
-// What error_code says of a repeat under the policy Reject.
+// The values of error_code for a duplicate under the policy Reject.
 const (
 	errorInProgress = 201
 	errorDone       = 202
@@ -47,7 +47,7 @@ const (
 // Error returns the title and what to do.
 func (p *Problem) Error() string { return p.Code + ": " + p.Title + "; " + p.Detail }
 
-// Unwrap returns the error behind the answer, if there is one.
+// Unwrap returns the cause, if there is one.
 func (p *Problem) Unwrap() error { return p.cause }
 
 type entry struct {
@@ -55,7 +55,7 @@ type entry struct {
 	title, detail string
 }
 
-// problems are all codes of this package, one page each in docs/problems.
+// problems has every code of this package. Each has a page in docs/problems.
 var problems = map[string]entry{
 	"key-malformed":        {400, "The idempotency key is malformed", ""},
 	"key-missing":          {400, "This request needs an idempotency key", "Send a random key in the header, one per logical action, and the same one in each retry. Nothing was done."},
@@ -92,11 +92,10 @@ var problems = map[string]entry{
 	"upstream-unreachable": {503, "The service cannot be reached", "The request was not sent. Send it again with the same key after Retry-After."},
 }
 
-// Codes are all codes of problems, in order.
+// Codes returns the codes of all problems, sorted.
 func Codes() []string { return slices.Sorted(maps.Keys(problems)) }
 
-// NewProblem returns the problem with a code of docs/problems. It panics on a code that has no
-// page.
+// NewProblem returns the problem with a code of docs/problems. It panics if there is no such code.
 func NewProblem(code string, cause error) *Problem {
 	e, ok := problems[code]
 	if !ok {
@@ -105,23 +104,23 @@ func NewProblem(code string, cause error) *Problem {
 	return &Problem{Title: e.title, Status: e.status, Detail: e.detail, Code: code, cause: cause}
 }
 
-// RetryAfter sets the header: whole seconds, at least 1.
+// RetryAfter sets the Retry-After header to d, rounded up to whole seconds, at least 1.
 func (p *Problem) RetryAfter(d time.Duration) *Problem {
 	p.retryAfter = max(1, int((d+time.Second-1)/time.Second))
 	return p
 }
 
-// RetrySeconds is what Retry-After says; zero: there is none.
+// RetrySeconds returns the seconds of Retry-After, or zero if there is none.
 func (p *Problem) RetrySeconds() int { return p.retryAfter }
 
-// WithStatus changes the status where a code has several.
+// WithStatus changes the status, for a code that has several.
 func (p *Problem) WithStatus(status int) *Problem {
 	p.Status = status
 	return p
 }
 
-// jittered spreads retries over the seconds up to d, so that the repeats of one key do not all come
-// back at once.
+// jittered spreads retries over the seconds up to d, so that the duplicates of one key do not all
+// retry at the same moment.
 func (p *Problem) jittered(d time.Duration) *Problem {
 	most := min(5, max(1, int((d+time.Second-1)/time.Second)))
 	p.retryAfter = 1 + rand.IntN(most)
@@ -151,7 +150,7 @@ func (p *Problem) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(append(body, '\n'))
 }
 
-// problemOf is what a caller is told when the engine did not let the request run.
+// problemOf returns the answer for a request that the engine did not run.
 func problemOf(err error, reject bool) *Problem {
 	var e *retrysafe.Error
 	var after time.Duration

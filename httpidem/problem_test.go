@@ -16,8 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestProblemPages: each code has a page that says what happened, whether anything was done and
-// what to do; and each page's code exists, or is said to be reserved.
+// TestProblemPages tests that each code has a page that says what happened, whether anything was
+// done and what to do, and that each page's code exists, or is said to be reserved.
 func TestProblemPages(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../docs/problems/*-*.md")
@@ -37,7 +37,7 @@ func TestProblemPages(t *testing.T) {
 		if strings.Contains(string(text), "Reserved:") {
 			continue
 		}
-		p := httpidem.NewProblem(code, nil) // panics where there is none
+		p := httpidem.NewProblem(code, nil) // panics if there is none
 		assert.Contains(t, string(text), fmt.Sprint(p.Status), "status on the page of %s", code)
 	}
 	for _, code := range httpidem.Codes() {
@@ -46,8 +46,8 @@ func TestProblemPages(t *testing.T) {
 	assert.True(t, len(httpidem.Codes()) >= 18, "codes")
 }
 
-// TestProblemsNameTheHeader: who sent no key, or one that is too short, is told where this service
-// looks for it.
+// TestProblemsNameTheHeader tests that a client that sent no key, or one that is too short, learns
+// where this service looks for it.
 func TestProblemsNameTheHeader(t *testing.T) {
 	t.Parallel()
 	e := retrysafe.New(memstore.New(nil), nil)

@@ -10,13 +10,14 @@ import (
 	"time"
 )
 
-// maxProblem is the most of an answer that is read for a problem, in bytes.
+// maxProblem is the largest problem document that is read, in bytes.
 const maxProblem = 64 << 10
 
-// ProblemFrom reads the problem document (RFC 9457) of an answer: one of this package, or somebody
-// else's with the same members, so that a client can go by its Code. Status is the one of the
-// answer, and RetrySeconds what Retry-After says. It reads at most 64 KiB and puts them back: the
-// body of resp is whole afterwards. False: the answer is no problem document, or too large a one.
+// ProblemFrom parses the problem document (RFC 9457) of an answer, so that a client can decide by
+// its Code. It may be one of this package, or another service's with the same members. Status is
+// the status of the answer, and RetrySeconds what Retry-After says. It reads at most 64 KiB and
+// puts them back: the body of resp is whole afterwards. It returns false if the answer is not a
+// problem document, or too large a one.
 func ProblemFrom(resp *http.Response) (*Problem, bool) {
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "application/problem+json" {
 		return nil, false
@@ -36,8 +37,7 @@ func ProblemFrom(resp *http.Response) (*Problem, bool) {
 	return p, true
 }
 
-// parse reads a problem document. Members of another type than theirs are ignored (RFC 9457,
-// section 3.1).
+// parse parses a problem document. It ignores members of the wrong type (RFC 9457, section 3.1).
 func (p *Problem) parse(b []byte) bool {
 	if !bytes.HasPrefix(bytes.TrimLeft(b, " \t\r\n"), []byte("{")) {
 		return false

@@ -57,13 +57,13 @@ func TestProblemFrom(t *testing.T) {
 	assert.Equal(t, fmt.Sprintf("%v %s %v", ok, b, err), `false {"code":"x"} cut`, "a body that breaks off does so for the caller too")
 }
 
-// TestProblemsThereAndBack: each problem of this package is read as it was written.
+// TestProblemsThereAndBack tests that each problem of this package is parsed as it was written.
 func TestProblemsThereAndBack(t *testing.T) {
 	t.Parallel()
 	for _, code := range httpidem.Codes() {
 		w, want := httptest.NewRecorder(), httpidem.NewProblem(code, nil).RetryAfter(2*time.Second)
 		want.ServeHTTP(w, nil)
-		want.Type = httpidem.DefaultDocs + code + ".md" // where none was set
+		want.Type = httpidem.DefaultDocs + code + ".md" // if none was set
 		got, ok := httpidem.ProblemFrom(w.Result())
 		assert.True(t, ok, "%s is read", code)
 		assert.Equal(t, got, want, "%s", code)

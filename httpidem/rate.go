@@ -5,14 +5,13 @@ import (
 	"slices"
 )
 
-// rated tells whether requests of a method are counted.
+// rated reports whether requests of a method are counted.
 func (m *Middleware) rated(method string) bool {
 	return slices.Contains(m.o.RateMethods, method) || slices.Contains(m.o.RateMethods, "*")
 }
 
-// tooOften counts a request, and refuses one that comes faster than the rate allows. What is
-// counted is never a path as sent: that has many spellings, each of which would have a rate of its
-// own.
+// tooOften counts a request, and returns a problem if it exceeds the rate. It never counts by the
+// path as sent: a path has many spellings, and each would have a rate of its own.
 func (m *Middleware) tooOften(r *http.Request) *Problem {
 	by, what := m.o.RateBy, m.o.RateName
 	if by == nil {

@@ -14,7 +14,7 @@ var (
 	octetStreamType = []string{"application/octet-stream"}
 )
 
-// replay gives the answer of a finished record.
+// replay answers with the stored answer of a finished record.
 func (m *Middleware) replay(w http.ResponseWriter, r *http.Request, rec *retrysafe.Record) {
 	h := w.Header()
 	switch {
@@ -36,7 +36,7 @@ func (m *Middleware) replay(w http.ResponseWriter, r *http.Request, rec *retrysa
 	case !rec.Answer.Kept:
 		m.Problem(w, r, notKept(rec))
 	default:
-		// An answer that a person gave, resolving a doubt.
+		// An answer that an operator gave when resolving an outcome in doubt.
 		h["Content-Type"], h[headerReplayed] = octetStreamType, yes
 		if rec.Answer.Codec == "json" {
 			h["Content-Type"] = jsonType
@@ -54,7 +54,7 @@ func (m *Middleware) replayMessage(w http.ResponseWriter, r *http.Request, rec *
 	h := w.Header()
 	for _, name := range []string{"Date", "Content-Type"} {
 		if _, set := h[name]; !set {
-			h[name] = nil // net/http adds its own only where there is no entry
+			h[name] = nil // net/http adds its own only if there is no entry
 		}
 	}
 	h[headerReplayed] = yes
@@ -62,7 +62,8 @@ func (m *Middleware) replayMessage(w http.ResponseWriter, r *http.Request, rec *
 	write(w, msg.status, msg.body)
 }
 
-// succeeded tells whether the first answer was no refusal: a repeat of that is not told success.
+// succeeded reports whether the first answer was not a refusal. A duplicate of a refusal does not
+// get a success.
 func succeeded(rec *retrysafe.Record) bool {
 	var msg message
 	if rec.State != retrysafe.StateCompleted || rec.Answer.Codec == codecName && (msg.parse(rec.Answer.Body) != nil || msg.status >= 400) {
@@ -78,15 +79,16 @@ func write(w http.ResponseWriter, status int, body []byte) {
 	}
 	w.WriteHeader(status)
 	if len(body) > 0 {
-		_, _ = w.Write(body) // a client that has gone may ask again
+		_, _ = w.Write(body) // a client that has gone can retry
 	}
 }
 
-// notKept tells what is known of an answer that was too large.
+// notKept returns the problem that describes an answer that was too large to store.
 func notKept(rec *retrysafe.Record) *Problem {
 	p := NewProblem("answer-not-kept", nil)
 	if rec.Answer.Digest == ([32]byte{}) {
-		// nobody saw it: the handler took the connection over, or a person resolved a doubt
+		// the answer is not known: the handler took the connection over, or an operator resolved an
+		// outcome in doubt
 		return p
 	}
 	size := rec.Answer.Size

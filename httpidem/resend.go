@@ -8,14 +8,14 @@ import (
 	"net/http"
 )
 
-// payload is the body of a request, ready to be sent more than once.
+// payload is the body of a request that may be sent more than once.
 type payload struct {
 	first  io.ReadCloser
 	more   func() (io.ReadCloser, error) // nil: it can be sent once
 	length int64
 }
 
-// payloadOf makes the body of req ready. After an error the body is still to be closed.
+// payloadOf prepares the body of req. After an error the caller must still close the body.
 func (t *Transport) payloadOf(req *http.Request) (*payload, error) {
 	p := &payload{req.Body, req.GetBody, req.ContentLength}
 	limit := t.MaxBody
@@ -48,13 +48,13 @@ func (t *Transport) payloadOf(req *http.Request) (*payload, error) {
 	}
 	p.first, _ = p.more()
 	if p.length = int64(len(b)); len(req.TransferEncoding) > 0 || len(req.Trailer) > 0 {
-		p.length = -1 // what the caller wants chunked stays so
+		p.length = -1 // keep the request chunked, as the caller wants
 	}
 	return p, nil
 }
 
-// readAll reads the body up to one byte over limit. A context that ends closes the body, which ends
-// a read of it.
+// readAll reads the body up to one byte over limit. If the context ends, it closes the body, which
+// ends a blocked read.
 func readAll(req *http.Request, limit int64) ([]byte, error) {
 	ctx := req.Context()
 	stop := context.AfterFunc(ctx, func() { closeBody(req) })
@@ -65,7 +65,7 @@ func readAll(req *http.Request, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// put gives the body to the n-th try.
+// put sets the body of the n-th try.
 func (p *payload) put(try *http.Request, n int) error {
 	body := p.first
 	if n > 1 {
@@ -88,8 +88,8 @@ type joined struct {
 	io.Closer
 }
 
-// dropSize is the most that is read of an answer nobody wants, so that its connection can be used
-// again.
+// dropSize is the most that is read of an unwanted answer, in bytes, so that its connection can be
+// used again.
 const dropSize = 64 << 10
 
 func drop(resp *http.Response) {
@@ -97,14 +97,14 @@ func drop(resp *http.Response) {
 		return
 	}
 	if 0 <= resp.ContentLength && resp.ContentLength <= dropSize {
-		// one of unknown length may never end
+		// a body of unknown length may never end
 		_, _ = io.CopyN(io.Discard, resp.Body, dropSize+1)
 	}
 	_ = resp.Body.Close()
 }
 
-// peek reads up to limit bytes of the body of resp and puts them back, with the error that the
-// reading ended in. It tells whether the whole body was read.
+// peek reads up to limit bytes of the body of resp and puts them back, followed by the error that
+// ended the reading. It reports whether it read the whole body.
 func peek(resp *http.Response, limit int64) ([]byte, bool) {
 	if resp.Body == nil {
 		return nil, false

@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/backoff"
 )
 
-// again says whether the n-th try is followed by another one, and after how long.
+// again reports whether another try follows the n-th one, and after what wait.
 func (t *Transport) again(ctx context.Context, n int, body *payload, resp *http.Response, err error) (time.Duration, bool) {
 	tries := backoff.Backoff{Max: t.Max, MinWait: t.MinWait, MaxWait: t.MaxWait}
 	if body.more == nil || tries.Last(ctx, n) {
@@ -28,24 +28,24 @@ func (t *Transport) again(ctx context.Context, n int, body *payload, resp *http.
 	return tries.Next(ctx, n, after)
 }
 
-// passing are the answers that another try may change by themselves.
+// passing are the statuses that may be different at the next try.
 var passing = []int{
 	http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests,
 	http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 }
 
-// final are the codes of problems whose repeat is told the same.
+// final are the codes of problems that a retry would get again.
 var final = []string{"outcome-unknown", "already-done", "answer-not-kept", "principal-changed", "resolved-failed"}
 
-// repeatable says whether the request that was answered by resp may be sent again, and after how
-// long at least.
+// repeatable reports whether the request that resp answers may be sent again, and the least wait
+// before that.
 func repeatable(resp *http.Response) (time.Duration, bool) {
 	after, told := retryAfter(resp.Header, time.Now())
 	if conflict := resp.StatusCode == http.StatusConflict; conflict && !told || !conflict && !slices.Contains(passing, resp.StatusCode) {
 		return 0, false
 	}
 	if resp.ContentLength < 0 {
-		return after, true // it may never end; a repeat that would be told the same does no harm
+		return after, true // the body may never end; a retry that gets the same answer does no harm
 	}
 	if p, ok := ProblemFrom(resp); ok && (slices.Contains(final, p.Code) || p.ErrorCode == errorDone) {
 		return 0, false
@@ -53,8 +53,8 @@ func repeatable(resp *http.Response) (time.Duration, bool) {
 	return after, true
 }
 
-// retryAfter reads the field of RFC 9110, section 10.2.3: seconds, or a date, which is compared
-// with the server's own if it tells. What is neither counts as not there.
+// retryAfter parses the field of RFC 9110, section 10.2.3: seconds, or a date. It compares a date
+// with the server's own Date if there is one. It ignores a value that is neither.
 func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	v := strings.Trim(h.Get("Retry-After"), " \t")
 	if v == "" {

@@ -12,14 +12,15 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// run lets the handler work, under a context that does not end when the client hangs up.
+// run runs the handler, under a context that does not end when the client hangs up.
 func (m *Middleware) run(w http.ResponseWriter, r *http.Request, next http.Handler, a *retrysafe.Attempt, body *buffer, id string) {
 	inner := r.WithContext(a.Context())
 	inner.Header = maps.Clone(r.Header)
-	inner.Header["Accept-Encoding"] = identity // a repeat may not accept what the first one did
+	// a duplicate may not accept the coding that the first request did
+	inner.Header["Accept-Encoding"] = identity
 	if strings.HasPrefix(id, madeMark) {
-		// those behind can tell the repeat by it, too; another caller's, or a later one, has
-		// another
+		// inner services can recognise duplicates by this key. Another caller, or a later request,
+		// has another key.
 		for _, name := range m.o.KeyHeader {
 			delete(inner.Header, name)
 		}
@@ -30,12 +31,12 @@ func (m *Middleware) run(w http.ResponseWriter, r *http.Request, next http.Handl
 	m.work(newCapture(m, w, r), inner, next, a)
 }
 
-// work lets next make the answer that c takes, and settles the attempt by it.
+// work runs next with c as its ResponseWriter, and finishes the attempt by the answer.
 func (m *Middleware) work(c *capture, inner *http.Request, next http.Handler, a *retrysafe.Attempt) {
 	c.attempt, c.inner = a, inner
 	defer func() {
 		c.crash()
-		if !a.Ended() && !c.detached { // a panic or Goexit is on its way up; it is not stopped
+		if !a.Ended() && !c.detached { // a panic or Goexit is under way; it is not stopped
 			m.crashed(inner.Context(), a)
 		}
 		c.free()
@@ -59,11 +60,11 @@ func (m *Middleware) crashed(ctx context.Context, a *retrysafe.Attempt) {
 	_ = a.Doubt(ctx, errHandlerCrashed)
 }
 
-// settle records what the handler did, and then sends the answer: one that a client has seen whole
-// is one that is kept.
+// settle records what the handler did, and then sends the answer: an answer that a client has
+// received in full is stored.
 func (m *Middleware) settle(c *capture) {
 	a, ctx := c.attempt, c.r.Context()
-	if a.Ended() || c.detached { // the handler has settled it itself, or will
+	if a.Ended() || c.detached { // the handler has finished the attempt itself, or will
 		c.send(false)
 		return
 	}
@@ -72,9 +73,9 @@ func (m *Middleware) settle(c *capture) {
 	case retrysafe.NotDone:
 		var why error
 		if c.outcome == "not-executed" {
-			why = errNotExecuted // believed also of an attempt that was lost
+			why = errNotExecuted // accepted even if the lease was lost
 		}
-		_ = a.Release(ctx, why) // what cannot be released lapses
+		_ = a.Release(ctx, why) // if the release fails, the lease expires
 		c.send(false)
 		return
 	case retrysafe.Doubtful:
@@ -92,20 +93,19 @@ func (m *Middleware) settle(c *capture) {
 	case errors.Is(err, retrysafe.ErrLeaseLost):
 		m.refuse(c, NewProblem("lease-lost", err).RetryAfter(time.Second))
 	case errors.Is(err, retrysafe.ErrStepsChanged):
-		// what the handler says is not the end of what an earlier attempt began
+		// the handler's answer does not finish what an earlier attempt began
 		m.refuse(c, NewProblem("outcome-unknown", err))
 	default:
-		// The store will not have the answer, and says so: the work is done, and a repeat finds it
-		// in doubt.
+		// The store refuses the answer. The work is done, and a duplicate gets "in doubt".
 		c.send(true)
 	}
 }
 
-// refuse gives a problem in place of the handler's answer; where that is under way already, the
-// connection is cut.
+// refuse answers with a problem in place of the handler's answer. If that is already being sent, it
+// cuts the connection.
 func (m *Middleware) refuse(c *capture, p *Problem) {
 	if c.hijacked {
-		return // the connection is the handler's
+		return // the handler owns the connection
 	}
 	if c.streaming {
 		panic(http.ErrAbortHandler)
@@ -114,11 +114,11 @@ func (m *Middleware) refuse(c *capture, p *Problem) {
 	m.Problem(c.w, c.r, p)
 }
 
-// notRun are the answers that handlers give before they act; one that may come after says
-// "Idempotency-Outcome: executed".
+// notRun are the statuses that handlers answer with before they act. A handler that answers with
+// one of them after it acted says "Idempotency-Outcome: executed".
 var notRun = []int{401, 403, 407, 408, 409, 421, 423, 425, 429}
 
-// classify says what the answer means for the key.
+// classify returns what the answer means for the key.
 func (m *Middleware) classify(c *capture) retrysafe.Outcome {
 	refuse := m.policy.OnDoubt == retrysafe.Refuse
 	if c.hijacked {

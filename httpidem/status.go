@@ -11,27 +11,28 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Status is what [Middleware.Status] tells of a key.
+// Status is what [Middleware.Status] reports about a key.
 type Status struct {
 	// State is absent, in-progress, in-doubt, completed, failed, released (nothing was done; a
-	// request with the key runs), or issued (a token that was not used yet; one that is not stored
-	// before its use is absent).
+	// request with the key runs), or issued (a token that has not been used yet; a token that is
+	// not stored before its use is absent).
 	State string `json:"state"`
 	// Attempt counts the runs so far.
 	Attempt int `json:"attempt,omitempty"`
-	// HTTPStatus is that of the answer that a repeat gets, where it is known.
+	// HTTPStatus is the status of the answer that a duplicate gets, if it is known.
 	HTTPStatus int `json:"http_status,omitempty"`
-	// RetryAfterS is when to ask again, in seconds, while the request is in progress.
+	// RetryAfterS says, while the request is in progress, after how many seconds to ask again.
 	RetryAfterS int `json:"retry_after_s,omitempty"`
 }
 
-// Status answers clients that want to know what became of a key without sending the request again:
+// Status returns a handler for clients that want to know the outcome of a key without sending the
+// request again:
 //
 //	GET /.retrysafe/status?method=POST&path=/orders
 //
-// with the key and the credential of the request. Nothing runs and nothing is changed. It answers a
-// [Status] as JSON, 404 where no record is, or a problem. The path to serve it at is the caller's
-// choice; tenant and operation are made from a request with that method and path.
+// with the key and the credential of the request. It runs nothing and changes nothing. It answers
+// with a [Status] as JSON, with 404 if there is no record, or with a problem. You choose the path
+// to serve it at; tenant and operation are derived from a request with that method and path.
 func (m *Middleware) Status() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked, p := m.asked(r)
@@ -51,8 +52,8 @@ func (m *Middleware) Status() http.Handler {
 	})
 }
 
-// AskedFor reads the request that a status request asks about: its method and path are in the
-// query, its header is the same.
+// AskedFor returns the request that a status request asks about. Its method and path come from the
+// query; its header is the same.
 func AskedFor(r *http.Request) (*http.Request, error) {
 	q := r.URL.Query()
 	method, path := q.Get("method"), q.Get("path")
@@ -73,7 +74,7 @@ func (m *Middleware) asked(r *http.Request) (*http.Request, *Problem) {
 	return asked, nil
 }
 
-// lookup finds the record of a request, if the caller may know of it.
+// lookup returns the record of a request if the caller may see it.
 func (m *Middleware) lookup(asked *http.Request) (*retrysafe.Record, *Problem) {
 	lines := m.keyLines(asked)
 	if lines == nil && m.o.Key == Token {
@@ -88,7 +89,7 @@ func (m *Middleware) lookup(asked *http.Request) (*retrysafe.Record, *Problem) {
 	}
 	rec, err := m.engine.Lookup(asked.Context(), who.key)
 	if errors.Is(err, retrysafe.ErrNotFound) {
-		return nil, nil //nolint:nilnil // no record, and no problem
+		return nil, nil //nolint:nilnil // no record and no problem
 	}
 	if err != nil {
 		return nil, problemOf(err, false)

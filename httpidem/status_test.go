@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestStatus: a client learns what became of its key, and only of its own.
+// TestStatus tests that a client learns the outcome of its key, and only of its own.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1})
@@ -75,7 +75,7 @@ func TestStatus(t *testing.T) {
 		assert.Equal(t, ask(bad, "done", "Bearer ann"), "400 query-malformed", "query %s", bad)
 	}
 
-	// The same user with another credential, as after a password has changed.
+	// The same user with another credential, as after a change of the password.
 	basic := func(password string) string {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.SetBasicAuth("carl", password)
@@ -93,7 +93,8 @@ func TestStatus(t *testing.T) {
 	assert.Equal(t, ask(orders, "done", ""), "503 store-unavailable", "the store is away")
 }
 
-// FuzzStatusQuery: whatever is asked, nothing breaks, and nothing is told of other paths.
+// FuzzStatusQuery checks that nothing breaks, whatever is asked, and that nothing about other paths
+// is disclosed.
 func FuzzStatusQuery(f *testing.F) {
 	f.Add("POST", "/orders")
 	f.Add("", "http://x/%2f")

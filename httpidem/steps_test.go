@@ -15,8 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestSteps: a handler goes on behind the steps of the one before it, and one that has other steps
-// is not taken for its end.
+// TestSteps tests that a handler continues after the steps of the one before it, and that one with
+// other steps does not count as the end of its work.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)})

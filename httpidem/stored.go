@@ -7,8 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// StoredAnswer makes the answer that repeats of a request will get, for whoever resolves a request
-// in doubt and knows what it was.
+// StoredAnswer returns an answer in the stored format, for an operator who resolves a request in
+// doubt and knows its answer. Duplicates of the request then get it.
 func StoredAnswer(status int, h http.Header, body []byte) (retrysafe.Answer, error) {
 	if status < 200 || status > 599 {
 		return retrysafe.Answer{}, fmt.Errorf("httpidem: status %d is no answer; use 200 to 599", status)

@@ -30,8 +30,8 @@ func over(t *testing.T, s *httptest.Server, key string) (*http.Response, string)
 	return resp, string(body)
 }
 
-// TestTrailers reach the first client, flushed or not, over both versions of HTTP, and are no part
-// of what is kept.
+// TestTrailers tests that trailers reach the first client, flushed or not, over both versions of
+// HTTP, and are not part of the stored answer.
 func TestTrailers(t *testing.T) {
 	t.Parallel()
 	for _, flush := range []bool{false, true} {
@@ -68,8 +68,8 @@ func TestTrailers(t *testing.T) {
 	}
 }
 
-// TestHijack: the handler takes the connection over; the key is completed, and nobody knows the
-// answer.
+// TestHijack tests that after the handler has taken the connection over, the key is completed
+// without an answer.
 func TestHijack(t *testing.T) {
 	t.Parallel()
 	for _, wrote := range []string{"", "head and "} {
@@ -109,7 +109,7 @@ func TestHijack(t *testing.T) {
 	}
 }
 
-// TestHijackOverHTTP2 is not possible, and the handler is told.
+// TestHijackOverHTTP2 tests that the handler gets an error, since it is not possible.
 func TestHijackOverHTTP2(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{})
@@ -127,7 +127,7 @@ func TestHijackOverHTTP2(t *testing.T) {
 	}
 }
 
-// TestReadFrom: io.Copy into a guarded answer, below the limit and above.
+// TestReadFrom tests io.Copy into a guarded answer, below and above the limit.
 func TestReadFrom(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 10, 100_000, 3 << 20} {
@@ -151,7 +151,8 @@ func TestReadFrom(t *testing.T) {
 	}
 }
 
-// TestDetach: the client has its answer, the work goes on, and its late answer is what repeats get.
+// TestDetach tests that the client has its answer, the work continues, and duplicates get its late
+// answer.
 func TestDetach(t *testing.T) {
 	t.Parallel()
 	_, ok := httpidem.Detach(httptest.NewRecorder())
@@ -203,7 +204,8 @@ type wrapped struct{ http.ResponseWriter }
 
 func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// TestDetachCrash: the goroutine that finishes panics; the key is in doubt, and the panic goes on.
+// TestDetachCrash tests that if the goroutine that finishes panics, the key is in doubt, and the
+// panic goes on.
 func TestDetachCrash(t *testing.T) {
 	t.Parallel()
 	m, end := newMiddleware(t, &httpidem.Options{}), make(chan func(http.Handler), 1)

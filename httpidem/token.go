@@ -13,30 +13,30 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// TokenField is the form field that has the token where no header has it.
+// TokenField is the form field that has the token if no header has it.
 const TokenField = "idempotency_key" //nolint:gosec // the name of a field
 
-// What the keys of tokens have in place of the surface and the route: whoever issues a token need
-// not know where it is used.
+// Keys of tokens have these in place of the layer and the operation of a route: the issuer of a
+// token does not need to know where it is used.
 const (
 	tokenLayer     = "token"
 	tokenOperation = "token"
 )
 
-// Tokens is what a route with Key [Token] asks of whoever issued its tokens; the Issuer of the
-// package token is one.
+// Tokens is what a route with Key [Token] needs of the issuer of its tokens. The Issuer of the
+// package token implements it.
 type Tokens interface {
-	// Redeem adds to a call what is known of a token of that tenant. It never refuses: the store
-	// does, in the same way for every token that is not good.
+	// Redeem adds to c what is known of a token of that tenant. It never refuses a token: the store
+	// does that, in the same way for every invalid token.
 	Redeem(tenant, token string, c *retrysafe.Call)
 }
 
-// tokenKey is the key of a tenant's token.
+// tokenKey returns the key of a tenant's token.
 func tokenKey(tenant, token string) retrysafe.Key {
 	return retrysafe.Key{Tenant: retrysafe.KeyPart(tenant), Operation: tokenOperation, ID: retrysafe.KeyPart(token)}
 }
 
-// redeem tells the engine what is asked of a token.
+// redeem sets what the call requires of a token.
 func (m *Middleware) redeem(tenant, token string, c *retrysafe.Call) {
 	c.MustBeIssued = true
 	if m.o.Tokens != nil {
@@ -44,12 +44,12 @@ func (m *Middleware) redeem(tenant, token string, c *retrysafe.Call) {
 	}
 }
 
-// mayBeInForm tells whether the key of a request without one in its header may be in its body.
+// mayBeInForm reports whether a request without a key in its header may have one in its body.
 func (m *Middleware) mayBeInForm(r *http.Request) bool {
 	return (m.o.Key == Token || m.o.FormKey) && isForm(r)
 }
 
-// isForm tells whether the body of r may have a field.
+// isForm reports whether the body of r may have form fields.
 func isForm(r *http.Request) bool {
 	media, boundary := formOf(r.Header)
 	return media == formURL || media == formData && boundary != ""
@@ -68,8 +68,8 @@ func formOf(h http.Header) (media, boundary string) {
 	return media, params["boundary"]
 }
 
-// formKey finds the key in the body of a form; empty: there is none, and none is needed. Several
-// fields of that name are refused: services differ in which one they take.
+// formKey finds the key in the body of a form. The key is empty if there is none and none is
+// needed. Several fields of that name are refused, since services differ in which one they take.
 func (m *Middleware) formKey(h http.Header, body []byte) (string, *Problem) {
 	media, boundary := formOf(h)
 	var values []string
@@ -91,7 +91,7 @@ func (m *Middleware) formKey(h http.Header, body []byte) (string, *Problem) {
 		return values[0], nil
 	}
 	switch {
-	case !whole: // the service might find a key where we find none
+	case !whole: // the service might find a key that was not found here
 		p := NewProblem("key-malformed", errors.New("the form breaks off, or has a part that cannot be read"))
 		p.Detail = "The form cannot be read to its end. Nothing was done."
 		return "", p
@@ -109,8 +109,8 @@ func (m *Middleware) formKey(h http.Header, body []byte) (string, *Problem) {
 	return "", p
 }
 
-// urlFields are the values of the token's field, two at most. What cannot be decoded is no field of
-// that name.
+// urlFields returns the values of the token's field, two at most. A field whose name cannot be
+// decoded is not one of them.
 func urlFields(body []byte) (values []string) {
 	for pair := range bytes.SplitSeq(body, []byte("&")) {
 		name, value, _ := strings.Cut(string(pair[:min(len(pair), 8*maxKey)]), "=")
@@ -119,7 +119,8 @@ func urlFields(body []byte) (values []string) {
 		}
 		value, err := url.QueryUnescape(value)
 		if err != nil {
-			value = strings.Repeat("%", maxKey+1) // somebody else may read it as he likes
+			// too long to be accepted: other parsers may read it in different ways
+			value = strings.Repeat("%", maxKey+1)
 		}
 		if values = append(values, value); len(values) == 2 {
 			break
@@ -128,15 +129,16 @@ func urlFields(body []byte) (values []string) {
 	return values
 }
 
-// partFields is urlFields of a multipart body. One that breaks off has no fields, and is not whole,
-// as is one with a part without a name: the service might see others than were found.
+// partFields is urlFields for a multipart body. A body that breaks off has no fields and is not
+// whole. Neither is a body that has a part without a name: the service might see fields that were
+// not found here.
 func partFields(body []byte, boundary string) (values []string, whole bool) {
 	parts := multipart.NewReader(bytes.NewReader(body), boundary)
 	whole = true
 	for {
 		p, err := parts.NextPart()
 		switch {
-		case err == io.EOF: //nolint:errorlint // itself: one that is wrapped broke off
+		case err == io.EOF: //nolint:errorlint // compared without errors.Is: an io.EOF that is wrapped means that the body broke off
 			return values, whole
 		case err != nil:
 			return nil, false

@@ -14,8 +14,8 @@ import (
 // formKeys reads tokens.
 var formKeys = &Middleware{o: Options{Key: Token}}
 
-// FuzzForm: what is taken for the token is what a handler finds in the form, whatever else stands
-// in it.
+// FuzzForm checks that the value that is used as the token is the one that a handler finds in the
+// form, whatever else the form has.
 func FuzzForm(f *testing.F) {
 	f.Add(formURL, []byte("item=tea&idempotency_key=abc"))
 	f.Add(formURL, []byte("idempotency%5Fkey=a%20b&=&&%zz=1&a;b=2"))
@@ -54,7 +54,8 @@ func FuzzForm(f *testing.F) {
 	})
 }
 
-// TestURLFields: of a long pair as much is read as decides, and two values are enough.
+// TestURLFields tests that only as much of a long pair is read as is needed, and that two values
+// are enough.
 func TestURLFields(t *testing.T) {
 	t.Parallel()
 	long := url.QueryEscape(string(bytes.Repeat([]byte("é"), 2000)))

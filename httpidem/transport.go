@@ -9,63 +9,67 @@ import (
 	"github.com/retrysafe/retrysafe/backoff"
 )
 
-// Transport is the client's side: an [http.RoundTripper] that sends a request again with the same
-// key until it is answered, and only where that is safe. The zero value works; it is safe for
-// concurrent use as long as its fields are left alone.
+// Transport is the client side: an [http.RoundTripper] that retries a request with the same key
+// until it is answered, and only where that is safe. The zero value is ready to use. It is safe for
+// concurrent use as long as its fields are not changed.
 //
-// The key of a request is the one in its header; else that of its context ([ContextWithKey]); else
-// one from NewKey. GET, HEAD, OPTIONS and TRACE are given none. A key that no field can carry is an
-// error, and nothing is sent.
+// The key of a request is the one in its header, else that of its context ([ContextWithKey]), else
+// one from NewKey. GET, HEAD, OPTIONS and TRACE get no key. A key that cannot be sent in a header
+// is an error, and nothing is sent.
 //
-// A request is sent again, whole and unchanged, if it has a key or is idempotent by itself (GET,
-// HEAD, OPTIONS, TRACE, PUT, DELETE: RFC 9110, section 9.2.2), when it ended
+// Transport retries a request, whole and unchanged, if it has a key or its method is idempotent
+// (GET, HEAD, OPTIONS, TRACE, PUT, DELETE: RFC 9110, section 9.2.2), and if the try ended in
 //
-//   - in an error of Base, while its context lives;
-//   - in 408, 425, 429, 502, 503 or 504;
-//   - in 409 with a Retry-After: another attempt is at work or has just ended.
+//   - an error of Base, while the request's context lives;
+//   - 408, 425, 429, 502, 503 or 504;
+//   - 409 with a Retry-After: another attempt is running or has just ended.
 //
-// A problem document that says that a repeat would be told the same (outcome-unknown, already-done
-// and their like, or the error_code 202) is final, whatever its status; so is every other answer,
-// 500 included, since the handler ran and a repeat gets it again. Any other request passes once, as
-// it is: no server could tell its repeat from a new one. An answer whose body breaks off later is
-// for the caller to ask for again, with the same key.
+// An answer is final, whatever its status, if it is a problem document that says that a retry would
+// get the same answer (outcome-unknown, already-done and similar codes, or the error_code 202).
+// Every other answer is final too, 500 included: the handler ran, and a retry gets the stored
+// answer. If the body of an answer breaks off later, the caller can send the request again with the
+// same key. A request that has no key, and whose method is not idempotent, is sent once, unchanged:
+// no server could tell its retry from a new request.
 //
-// The last answer is returned as it came. The error of the last of several tries is wrapped, with
-// their number. Where the wait would be longer than MaxWait, or longer than the context lives, the
-// answer or error that is there is returned at once; a context that ends in a wait ends it.
+// RoundTrip returns the last answer unchanged. If several tries were made, the error of the last
+// one is wrapped, with their number. If the next wait would be longer than MaxWait, or would
+// outlast the context, RoundTrip returns the answer or error that it has at once. A context that
+// ends during a wait ends the wait.
 //
 // A redirect (307, 308) that [http.Client] follows is a request of its own. The key of the context
-// goes along only to the host that was asked first; to another one PUT and DELETE go without it,
-// and what would need it is an error with nothing sent. A header that the caller has set, also in
-// CheckRedirect, goes where [http.Client] takes it.
+// is sent only to the host of the first request. To another host, PUT and DELETE go without it; a
+// method that needs it is an error, and nothing is sent. A header that the caller has set, also in
+// CheckRedirect, goes wherever [http.Client] sends it.
 type Transport struct {
-	// Base makes the tries; default http.DefaultTransport. By itself that repeats a request with a
-	// key too, on a new connection, where an old one turns out to be closed; the server sees the
+	// Base makes the tries; default http.DefaultTransport, which by itself also retries a request
+	// with a key on a new connection if the old one turns out to be closed. The server sees the
 	// same key.
 	Base http.RoundTripper
 	// Header is the field of the key; default Idempotency-Key.
 	Header string
-	// NewKey makes the key of a request that has none, one for each RoundTrip: it covers the tries
-	// made here, not those of the caller. It must return at least 128 random bits and may be called
-	// concurrently; Text of crypto/rand will do. Default: none is made.
+	// NewKey makes the key of a request that has none. It is called once for each RoundTrip, so its
+	// key covers the tries made here, not retries by the caller. It must return at least 128 random
+	// bits and may be called concurrently; Text of crypto/rand is suitable. Default: no key is
+	// made.
 	NewKey func() string
-	// Max is the most tries of one request, the first included; default 4, and 1 repeats nothing.
+	// Max is the largest number of tries of one request, the first included. Default 4; 1 means no
+	// retries.
 	Max int
-	// MinWait is the most that is waited before the second try; it doubles with each. What is
-	// waited is random, from zero up to that ("full jitter"), on top of what Retry-After asks for.
-	// Default 100 ms.
+	// MinWait is the longest wait before the second try; it doubles with each try. The actual wait
+	// is random between zero and that ("full jitter"), on top of what Retry-After asks for. Default
+	// 100 ms.
 	MinWait time.Duration
 	// MaxWait is the longest wait before a try; default 10 s. An answer whose Retry-After is longer
 	// is returned.
 	MaxWait time.Duration
-	// MaxBody is the most of a body without GetBody that is kept in memory, in bytes, so that it
-	// can be sent again; default 1 MiB. Such a body is read whole before anything is sent. A
-	// request with a larger one is sent once, with its key. Negative: none is kept.
+	// MaxBody is the largest body without GetBody that is kept in memory for retries, in bytes;
+	// default 1 MiB. Transport reads such a body whole before it sends anything. A request with a
+	// larger body is sent once, with its key. If negative, no body is kept.
 	MaxBody int64
 }
 
-// RoundTrip sends req, again where that is safe. It leaves req as it is but for its body, which is
-// read and closed.
+// RoundTrip sends req, and retries it where that is safe. It does not change req, but reads and
+// closes its body.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	key, err := t.keyFor(req)
 	if err != nil {
@@ -90,7 +94,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		wait, again := t.again(req.Context(), n, body, resp, err)
 		switch {
 		case !again && err == nil:
-			resp.Request = req // as the caller knows it, and for the redirect that may follow
+			resp.Request = req // the caller's request; http.Client needs it if a redirect follows
 			return resp, nil
 		case !again && n == 1:
 			return nil, err
@@ -105,7 +109,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// CloseIdleConnections does so in Base, if that can.
+// CloseIdleConnections calls the method of that name of Base, if there is one.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
@@ -129,8 +133,8 @@ func closeBody(r *http.Request) {
 	}
 }
 
-// triesError is the end of several tries, or of the wait for another one. It says whether it was a
-// timeout, which [net/url.Error] asks of the error itself.
+// triesError is the error after several tries, or after a wait for the next one. It implements
+// Timeout itself, since [net/url.Error] does not unwrap the error to ask for it.
 type triesError struct {
 	n   int
 	err error

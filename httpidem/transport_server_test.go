@@ -22,8 +22,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// cutter is a listener whose connections break when the server begins to answer, as long as there
-// are cuts left.
+// cutter is a listener whose connections break when the server begins to answer, as long as cuts
+// are left.
 type cutter struct {
 	net.Listener
 	cuts atomic.Int64
@@ -55,7 +55,7 @@ type shop struct {
 	*httptest.Server
 	cut  cutter
 	runs atomic.Int64
-	keys sync.Map // that arrived
+	keys sync.Map // the keys that arrived
 }
 
 func newShop(t *testing.T, o *httpidem.Options) *shop {
@@ -91,7 +91,7 @@ func (s *shop) order(t *testing.T, ctx context.Context, tr *httpidem.Transport) 
 	return fmt.Sprintf("%d %s %v %s", resp.StatusCode, b, err, resp.Header.Get("Idempotency-Replayed"))
 }
 
-// transport has connections of its own and does not wait long.
+// transport returns a transport with its own connections and short waits.
 func transport(t *testing.T) *httpidem.Transport {
 	t.Helper()
 	base := &http.Transport{}
@@ -99,8 +99,8 @@ func transport(t *testing.T) *httpidem.Transport {
 	return &httpidem.Transport{Base: base, MinWait: time.Millisecond}
 }
 
-// TestTransportThroughCutConnections: the connection breaks after the effect, twice; there is one
-// effect, and the client has the answer.
+// TestTransportThroughCutConnections tests a connection that breaks after the effect, twice: there
+// is one effect, and the client has the answer.
 func TestTransportThroughCutConnections(t *testing.T) {
 	t.Parallel()
 	for name, given := range map[string]bool{"key of the context": true, "NewKey": false} {
@@ -119,7 +119,8 @@ func TestTransportThroughCutConnections(t *testing.T) {
 	}
 }
 
-// TestTransportWithoutAKey: nothing is repeated, and the caller learns that the connection broke.
+// TestTransportWithoutAKey tests that nothing is retried, and that the caller learns that the
+// connection broke.
 func TestTransportWithoutAKey(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, &httpidem.Options{})
@@ -128,8 +129,8 @@ func TestTransportWithoutAKey(t *testing.T) {
 	assert.Equal(t, s.runs.Load(), int64(1), "effects")
 }
 
-// TestTransportManyCallers: the copies of an action at once end in one effect and one answer for
-// all.
+// TestTransportManyCallers tests that concurrent copies of an action end in one effect and one
+// answer for all.
 func TestTransportManyCallers(t *testing.T) {
 	t.Parallel()
 	s, tr := newShop(t, &httpidem.Options{Policy: retrysafe.Policy{Wait: 5 * time.Second}}), transport(t)
@@ -161,8 +162,8 @@ func through(h http.Handler) roundTrip {
 	}
 }
 
-// TestTransportUnderstandsTheMiddleware: what the middleware tells, and what the client makes of
-// it.
+// TestTransportUnderstandsTheMiddleware tests what the client does with each answer of the
+// middleware.
 func TestTransportUnderstandsTheMiddleware(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1, Secret: []byte("a secret of tests")})
@@ -196,8 +197,8 @@ func TestTransportUnderstandsTheMiddleware(t *testing.T) {
 		assert.Equal(t, tell(&httpidem.Transport{Base: base}, "/orders", "tea"), "201 []", "the first")
 		assert.Equal(t, tell(&httpidem.Transport{Base: base}, "/orders", "tea"), "201 [true]", "a repeat")
 		assert.Equal(t, tell(&httpidem.Transport{Base: base}, "/orders", "coffee"), "422 payload-mismatch after 1", "another payload")
-		// The first try breaks off without an answer; the second is told that nobody knows, which
-		// no third would change.
+		// The first try breaks off without an answer. The second gets outcome-unknown, which a
+		// third try would not change.
 		assert.Equal(t, tell(&httpidem.Transport{Base: base}, "/crash", "tea"), "409 outcome-unknown after 2", "a crash")
 
 		var first sync.WaitGroup
@@ -214,7 +215,7 @@ func TestTransportUnderstandsTheMiddleware(t *testing.T) {
 	})
 }
 
-// TestTransportIdleConnections: http.Client finds the method through the transport.
+// TestTransportIdleConnections tests that http.Client finds the method through the transport.
 func TestTransportIdleConnections(t *testing.T) {
 	t.Parallel()
 	base := &idle{}
@@ -230,7 +231,8 @@ type idle struct {
 
 func (i *idle) CloseIdleConnections() { i.closed = true }
 
-// TestAnswersThatDoNotEnd: an answer that is dropped is not waited for, problem document or not.
+// TestAnswersThatDoNotEnd tests that the transport does not wait for the end of an answer that it
+// drops, problem document or not.
 func TestAnswersThatDoNotEnd(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"text/plain", "application/problem+json"} {

@@ -19,14 +19,14 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// bubble runs f under a clock of its own, on which waiting takes no time.
+// bubble runs f under its own clock, on which waiting takes no time.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, f)
 }
 
-// reply is one answer of a script; with err there is none.
+// reply is one answer of a script; with err there is no answer.
 type reply struct {
 	status int
 	fields string // "Name: value" lines
@@ -34,7 +34,7 @@ type reply struct {
 	err    error
 }
 
-// script answers the n-th try with the n-th reply, those after the last with the last, and keeps
+// script answers the n-th try with the n-th reply, and later tries with the last reply. It records
 // what was sent.
 type script struct {
 	replies []reply
@@ -97,7 +97,7 @@ func outgoing(ctx context.Context, method, key, body string) *http.Request {
 
 const problemType = "Content-Type: application/problem+json"
 
-// TestWhatIsSentAgain is the table of the contract: status and fields against method and key.
+// TestWhatIsSentAgain tests the table of the contract: status and fields against method and key.
 func TestWhatIsSentAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		problem := func(status int, members, fields string) reply {
@@ -175,7 +175,7 @@ func TestWhatIsSentAgain(t *testing.T) {
 	})
 }
 
-// TestTriesAreAlike: each try has the fields, the key and the body of the first.
+// TestTriesAreAlike tests that each try has the fields, the key and the body of the first.
 func TestTriesAreAlike(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for name, r := range map[string]*http.Request{
@@ -205,7 +205,7 @@ func TestTriesAreAlike(t *testing.T) {
 	})
 }
 
-// TestLastAnswerIsWhole: what was looked at is put back.
+// TestLastAnswerIsWhole tests that bytes that were peeked at are put back.
 func TestLastAnswerIsWhole(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for name, body := range map[string]string{
@@ -278,7 +278,7 @@ func TestWaits(t *testing.T) {
 	})
 }
 
-// TestWaitsThatCannotEnd: an answer that is there is better than a context that will have ended.
+// TestWaitsThatCannotEnd tests that an answer is returned rather than waiting beyond the context.
 func TestWaitsThatCannotEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		began := time.Now()
@@ -302,7 +302,7 @@ func TestCancelledWaits(t *testing.T) {
 		assert.ErrorIs(t, err, context.Canceled, "the context's error")
 		assert.Equal(t, fmt.Sprint(time.Since(began), len(s.sent)), "1s 1", "at once, and no further try")
 
-		// A context that ends in a try is no reason for another one.
+		// A context that ends during a try does not lead to another try.
 		ctx, cancel = context.WithCancelCause(t.Context())
 		s = &script{replies: []reply{{err: io.EOF}}, hook: func(int) { cancel(nil) }}
 		_, err = (&httpidem.Transport{Base: s}).RoundTrip(outgoing(ctx, "POST", "k", "x"))
@@ -314,7 +314,8 @@ func TestCancelledWaits(t *testing.T) {
 	})
 }
 
-// TestBodies: what can be repeated is, and whatever happens the caller's body is closed.
+// TestBodies tests that bodies that can be sent again are, and that the caller's body is always
+// closed.
 func TestBodies(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		broken := errors.New("the disk is gone")
@@ -373,7 +374,8 @@ func (f *failing) Read([]byte) (int, error) {
 	return 0, err
 }
 
-// TestBodiesThatHang: a context that ends also ends the reading of a body before the first try.
+// TestBodiesThatHang tests that a context that ends also ends the reading of a body before the
+// first try.
 func TestBodiesThatHang(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -389,8 +391,8 @@ func TestBodiesThatHang(t *testing.T) {
 	})
 }
 
-// TestTrailersAreSent: their values are known only when the body was read, and they need a body in
-// chunks.
+// TestTrailersAreSent tests trailers: their values are known only after the body was read, and they
+// need a chunked body.
 func TestTrailersAreSent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := outgoing(t.Context(), "POST", "k", "")

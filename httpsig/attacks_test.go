@@ -16,14 +16,14 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// replace changes one place of a message, and fails where there is none.
+// replace changes one place of a message, and fails if it is not there.
 func replace(tb testing.TB, wire, from, to string) string {
 	tb.Helper()
 	assert.Contains(tb, wire, from, "the message")
 	return strings.Replace(wire, from, to, 1)
 }
 
-// line is the value of a field of a message.
+// line returns the value of a field of a message.
 func line(tb testing.TB, wire, name string) string {
 	tb.Helper()
 	_, rest, ok := strings.Cut(wire, "\r\n"+name+": ")
@@ -32,20 +32,21 @@ func line(tb testing.TB, wire, name string) string {
 	return value
 }
 
-// without takes a field out.
+// without removes a field.
 func without(tb testing.TB, wire, name string) string {
 	tb.Helper()
 	return replace(tb, wire, "\r\n"+name+": "+line(tb, wire, name), "")
 }
 
-// with puts a field in.
+// with adds a field.
 func with(tb testing.TB, wire, text string) string {
 	tb.Helper()
 	return replace(tb, wire, "\r\n\r\n", "\r\n"+text+"\r\n\r\n")
 }
 
-// TestAttacks: whoever has seen a signed request, and has no key, cannot have anything else done;
-// and the true request is accepted afterwards, since what was refused has burned nothing.
+// TestAttacks tests that an attacker who has seen a signed request, and has no key, cannot make the
+// service do anything else, and that the genuine request is accepted afterwards, since refused
+// requests use up no nonce.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	type attack struct {
@@ -56,7 +57,7 @@ func TestAttacks(t *testing.T) {
 	edit := func(from, to string) func(*world, string) string {
 		return func(w *world, wire string) string { return replace(w.t, wire, from, to) }
 	}
-	// of takes a field from another request that the client has signed.
+	// of copies a field from another request that the client has signed.
 	of := func(names ...string) func(*world, string) string {
 		return func(w *world, wire string) string {
 			r := payment(w.t)
@@ -207,7 +208,7 @@ func many(n int, form string) string {
 	return strings.Join(all, ", ")
 }
 
-// redigest makes Content-Digest that of the body.
+// redigest sets Content-Digest to the digest of the body.
 func redigest(tb testing.TB, wire string) string {
 	tb.Helper()
 	_, body, _ := strings.Cut(wire, "\r\n\r\n")
@@ -215,7 +216,8 @@ func redigest(tb testing.TB, wire string) string {
 	return replace(tb, wire, line(tb, wire, "Content-Digest"), "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":")
 }
 
-// TestSignaturesThatAreTrueAndNotEnough: a client that has a key, and does not sign what it must.
+// TestSignaturesThatAreTrueAndNotEnough tests a client that has a key, and does not sign what it
+// must.
 func TestSignaturesThatAreTrueAndNotEnough(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(o *httpsig.Options) { o.Require, o.IfPresent = []string{"idempotency-key"}, []string{"x-account"} })
@@ -235,7 +237,7 @@ func TestSignaturesThatAreTrueAndNotEnough(t *testing.T) {
 	assert.Equal(t, w.send(replace(t, wire, "X-Account: 7", "X-Account: 8")), "signature-refused", "changed")
 	assert.Equal(t, w.send(wire), "accepted", "covered (%s)", w.reason())
 
-	// A request without a body, of which one is made on the way.
+	// A request without a body, to which an attacker adds one.
 	get, err := http.NewRequestWithContext(t.Context(), "GET", "http://bank.example/accounts", http.NoBody)
 	assert.NoError(t, err, "request")
 	get.Header.Set("Idempotency-Key", "1")
@@ -249,7 +251,7 @@ func TestSignaturesThatAreTrueAndNotEnough(t *testing.T) {
 	assert.Equal(t, w.send(wire), "accepted", "%s", w.reason())
 }
 
-// TestDigests: a body needs a digest that is worth something, and every one that is must be right.
+// TestDigests tests that a body needs a strong digest, and that every strong digest must match.
 func TestDigests(t *testing.T) {
 	t.Parallel()
 	for digest, want := range map[string]string{
@@ -284,7 +286,8 @@ func sha256Of(body string) string {
 	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
 }
 
-// TestAlgorithmConfusion: the public key, which everybody knows, is no secret to sign with.
+// TestAlgorithmConfusion tests that the public key, which everyone knows, is not accepted as a
+// shared secret.
 func TestAlgorithmConfusion(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"ed", "ec"} {
@@ -302,8 +305,8 @@ func TestAlgorithmConfusion(t *testing.T) {
 	}
 }
 
-// TestMalleableSignatures: a signature of ECDSA can be turned into another one that is right too;
-// it has the same nonce.
+// TestMalleableSignatures tests that a signature of ECDSA that was turned into another valid one
+// has the same nonce.
 func TestMalleableSignatures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -318,8 +321,8 @@ func TestMalleableSignatures(t *testing.T) {
 	assert.Equal(t, w.send(wire), "nonce-used", "the first")
 }
 
-// TestSpacesAround: a reader of messages may leave spaces around a value; what is passed on is what
-// was signed.
+// TestSpacesAround tests spaces around a value, which a parser of messages may keep: what is passed
+// on is what was signed.
 func TestSpacesAround(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -333,7 +336,7 @@ func TestSpacesAround(t *testing.T) {
 	assert.Equal(t, w.send(wire), "accepted", "%s", w.reason())
 }
 
-// TestSignaturesOfAnotherLength: r and s have 32 bytes each, and nothing stands before or behind
+// TestSignaturesOfAnotherLength tests that r and s have 32 bytes each, with nothing before or after
 // them.
 func TestSignaturesOfAnotherLength(t *testing.T) {
 	t.Parallel()
@@ -355,7 +358,8 @@ func TestSignaturesOfAnotherLength(t *testing.T) {
 	}
 }
 
-// TestTimes: a signature is good from its creation, less the skew, to its end, and the skew.
+// TestTimes tests that a signature is valid from its creation, less the skew, to its end, plus the
+// skew.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

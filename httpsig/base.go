@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// message is a request as a signature sees it.
+// message is a request as a signature covers it.
 type message struct {
 	target
 	host   string // as sent
@@ -26,7 +26,7 @@ var (
 	errComponent = errors.New("a signature of this package cannot cover it")
 )
 
-// value is that of a component (RFC 9421, section 2).
+// value returns the value of a component (RFC 9421, section 2).
 func (m *message) value(name string) (string, error) {
 	var v string
 	switch name {
@@ -40,7 +40,7 @@ func (m *message) value(name string) (string, error) {
 		v = m.path
 	case "@query":
 		if v = m.query; v == "" {
-			v = "?" // none and an empty one are the same: section 2.2.7
+			v = "?" // no query and an empty one are the same: section 2.2.7
 		}
 	case "@target-uri":
 		v = m.scheme + "://" + m.authority + m.path + m.query
@@ -55,11 +55,11 @@ func (m *message) value(name string) (string, error) {
 			return "", errSeveral
 		}
 		if v = lines[0]; strings.Trim(v, " \t") != v {
-			// signed without them, and what is behind would see them
+			// it would be signed without them, and the handler would see them
 			return "", errSpaces
 		}
 	}
-	for i := range len(v) { // a line feed would begin a component of its own
+	for i := range len(v) { // a line feed would start another component
 		if c := v[i]; c != '\t' && (c < 0x20 || c > 0x7E) {
 			return "", errCharacter
 		}
@@ -67,7 +67,7 @@ func (m *message) value(name string) (string, error) {
 	return v, nil
 }
 
-// lines are those of a field. net/http keeps some fields elsewhere.
+// lines returns the lines of a field. net/http keeps some fields outside Header.
 func (m *message) lines(name string) ([]string, error) {
 	switch name {
 	case "host":
@@ -86,13 +86,14 @@ func (m *message) lines(name string) ([]string, error) {
 	return m.header[textproto.CanonicalMIMEHeaderKey(name)], nil
 }
 
-// has tells whether the request has a field.
+// has reports whether the request has a field.
 func (m *message) has(name string) bool {
 	lines, err := m.lines(name)
 	return err == nil && len(lines) > 0
 }
 
-// fieldName tells the names of fields as signatures spell them: tokens of RFC 9110 in lower case.
+// fieldName reports whether name is a field name as signatures spell it: a token of RFC 9110 in
+// lower case.
 func fieldName(name string) bool {
 	for i := range len(name) {
 		c := name[i]
@@ -103,10 +104,10 @@ func fieldName(name string) bool {
 	return name != ""
 }
 
-// derived are the components that are no fields.
+// derived are the components that are not fields.
 var derived = []string{"@method", "@scheme", "@authority", "@path", "@query", "@target-uri"}
 
-// checkComponents says what is wrong with names that a program has been given.
+// checkComponents reports what is wrong with configured names.
 func checkComponents(names []string) error {
 	for _, name := range names {
 		if _, err := (&message{}).lines(name); err != nil && !slices.Contains(derived, name) {
@@ -116,7 +117,8 @@ func checkComponents(names []string) error {
 	return nil
 }
 
-// appendBase appends the signature base (RFC 9421, section 2.5): what is signed. params is the value of @signature-params.
+// appendBase appends the signature base (RFC 9421, section 2.5), which is what is signed. params is
+// the value of @signature-params.
 func (m *message) appendBase(b []byte, names []string, params string) ([]byte, error) {
 	for _, name := range names {
 		v, err := m.value(name)
@@ -128,7 +130,8 @@ func (m *message) appendBase(b []byte, names []string, params string) ([]byte, e
 	return append(append(b, `"@signature-params": `...), params...), nil
 }
 
-// componentError says which component is at fault. Its name stands in the message, and may be anything that a field is called.
+// componentError says which component is wrong. Its message includes the name, which may be any
+// name of a field.
 type componentError struct {
 	name string
 	err  error

@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// BenchmarkAccept verifies a request with a body of 1 kB: everything but the call of the store.
+// BenchmarkAccept verifies a request with a body of 1 kB: everything except the call of the store.
 func BenchmarkAccept(b *testing.B) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 64)
 	for _, id := range []string{"hmac", "ed", "ec"} {

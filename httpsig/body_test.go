@@ -13,8 +13,8 @@ import (
 
 func zeros(n int) io.ReadCloser { return io.NopCloser(bytes.NewReader(make([]byte, n))) }
 
-// TestBodies: bodies of every kind arrive as they were signed, and those that are too large or cut
-// do not.
+// TestBodies tests that bodies of every kind arrive as they were signed, and that bodies that are
+// too large or cut off are refused.
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]io.Reader{
@@ -67,7 +67,7 @@ func TestBodies(t *testing.T) {
 	assert.Equal(t, w.last.Load().TransferEncoding, nil, "it is whole now")
 }
 
-// TestTrailersAreDropped: nothing covers them.
+// TestTrailersAreDropped tests that trailers are dropped, since no signature covers them.
 func TestTrailersAreDropped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

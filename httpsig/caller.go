@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Caller is who has signed a request that was accepted.
+// Caller is the signer of a request that was accepted.
 type Caller struct {
 	// KeyID is the id of the key.
 	KeyID string
-	// Principal is [Key].Principal, or else KeyID: what stays the same when keys change.
+	// Principal is [Key].Principal, or else KeyID. It stays the same when keys change.
 	Principal string
 	// Created is when the signature was made, by the client's clock.
 	Created time.Time
-	// Covered are the components that the signature covers; whatever else the request has may be
-	// anybody's.
+	// Covered are the components that the signature covers. Anyone may have written the rest of the
+	// request.
 	Covered []string
 }
 
 type callerKey struct{}
 
-// CallerFrom is who has signed the request that ctx belongs to; false: nobody that a [Verifier] has
-// accepted.
+// CallerFrom returns the signer of the request that ctx belongs to. It returns false if no
+// [Verifier] has accepted a signature of it.
 func CallerFrom(ctx context.Context) (Caller, bool) {
 	c, ok := ctx.Value(callerKey{}).(*Caller)
 	if !ok {
@@ -32,7 +32,8 @@ func CallerFrom(ctx context.Context) (Caller, bool) {
 	return *c, true
 }
 
-// KeyID is the id of the key that the request of ctx is signed by; empty if it is not.
+// KeyID returns the id of the key that signed the request of ctx; empty if the request is not
+// signed.
 func KeyID(ctx context.Context) string {
 	c, _ := CallerFrom(ctx)
 	return c.KeyID
@@ -40,8 +41,8 @@ func KeyID(ctx context.Context) string {
 
 var errUnsigned = errors.New("httpsig: no signature of this request was verified; put Verifier.Handler around the middleware that asks for the tenant")
 
-// Tenant is the principal of the caller, for Tenant of httpidem.Options. A request that no
-// [Verifier] has accepted is an error.
+// Tenant returns the principal of the caller, for Tenant of httpidem.Options. It returns an error
+// if no [Verifier] has accepted the request.
 func Tenant(r *http.Request) (string, error) {
 	c, ok := CallerFrom(r.Context())
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// contentDigest is the value of Content-Digest (RFC 9530, section 2) for body.
+// contentDigest returns the value of Content-Digest (RFC 9530, section 2) for body.
 func contentDigest(body []byte) string {
 	sum := sha256.Sum256(body)
 	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
@@ -22,8 +22,9 @@ var (
 	errDigestOther = errors.New("the Content-Digest is another body's")
 )
 
-// checkDigest compares Content-Digest with the body that came. Digests of sha-256 and sha-512 must
-// all be right, and there must be one; weaker ones say nothing and are not looked at.
+// checkDigest compares Content-Digest with the body that was received. All digests of sha-256 and
+// sha-512 must match, and there must be at least one. It ignores weaker digests, which prove
+// nothing.
 func checkDigest(lines []string, body []byte) error {
 	d, err := dictionary(lines)
 	if err != nil {

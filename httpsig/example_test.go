@@ -17,8 +17,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// A shop pays at a bank. The bank knows the shop's public key. Who copies the request cannot have
-// it done again, nor learn its answer; the shop's own retry gets the first answer.
+// A shop pays at a bank. The bank knows the shop's public key. An attacker who copies the request
+// can neither have it done again nor learn its answer. The shop's own retry gets the first answer.
 func Example() {
 	public, private, _ := ed25519.GenerateKey(rand.Reader)
 
@@ -44,7 +44,7 @@ func Example() {
 		_, _ = fmt.Fprintf(w, "payment %d for %s", payments, httpsig.KeyID(r.Context()))
 	})))
 	bank := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body) // somebody on the way takes a copy
+		body, _ := io.ReadAll(r.Body) // an attacker in between makes a copy
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		c := r.Clone(context.Background())
 		c.Body = io.NopCloser(bytes.NewReader(body))
@@ -84,7 +84,7 @@ func Example() {
 	// 200 payment 1 for shop
 }
 
-// What is added to a request.
+// The fields that Sign adds to a request.
 func ExampleSigner_Sign() {
 	key, err := httpsig.SharedKey([]byte("32 random bytes that both sides know"))
 	if err != nil {
@@ -106,8 +106,8 @@ func ExampleSigner_Sign() {
 	// retrysafe=("@method" "@authority" "@path" "@query" "content-digest" "idempotency-key")
 }
 
-// Keys are exchanged without a moment in which one side has the wrong one: give the verifier both,
-// then the client the new one.
+// Keys are rotated without a moment in which one side has the wrong key: give the verifier both,
+// and then the client the new one.
 func ExampleKey() {
 	before, _ := httpsig.SharedKey([]byte("32 random bytes that both sides know"))
 	after, _ := httpsig.SharedKey([]byte("32 other random bytes that both have"))
@@ -117,7 +117,8 @@ func ExampleKey() {
 	// <nil> [httpsig.Key(hmac-sha256) httpsig.Key(hmac-sha256)]
 }
 
-// Without net/http's handlers, for a proxy or a framework: Accept gives the request to go on with.
+// Without net/http's handlers, for a proxy or a framework: Accept returns the request to continue
+// with.
 func ExampleVerifier_Accept() {
 	key, _ := httpsig.SharedKey([]byte("32 random bytes that both sides know"))
 	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!")})
@@ -135,7 +136,7 @@ func ExampleVerifier_Accept() {
 	// 401 application/problem+json
 }
 
-// Keys from a file, on a route that is guarded behind the signature.
+// Keys from a file, on a route that is guarded after the signature is verified.
 func ExampleReadKeyring() {
 	file := strings.NewReader("shop ed25519 MCowBQYDK2VwAyEAJrQLj5P/89iXES9+vFgrIy29clF9CC/oPPsw3c5D0bs= principal=shop-7\n")
 	keys, err := httpsig.ReadKeyring(file)

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Public is the public key of k.
+// Public returns the public key of k.
 func (k Key) Public() crypto.PublicKey {
 	if k.ed != nil {
 		return k.ed
@@ -13,8 +13,8 @@ func (k Key) Public() crypto.PublicKey {
 	return k.ec
 }
 
-// SignChanged is Sign with a change of the fields before they are signed: what a client does that
-// makes a mistake.
+// SignChanged is Sign with a change of the fields before they are signed, as by a client with a
+// bug.
 func SignChanged(s *Signer, r *http.Request, change func(http.Header)) error {
 	body, err := s.prepare(r)
 	if err != nil {

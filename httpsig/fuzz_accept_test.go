@@ -14,7 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// FuzzAccept changes a signed request on its way: what is accepted all the same asks for the same.
+// FuzzAccept changes a signed request in transit, and checks that a request that is still accepted
+// asks for the same.
 func FuzzAccept(f *testing.F) {
 	w := newWorld(f, func(o *httpsig.Options) {
 		o.Nonces = noncesFunc(func(context.Context, string, string, time.Duration) error { return nil })

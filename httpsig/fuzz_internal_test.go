@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// FuzzSignature: whatever the fields of signatures hold, what is read of them is bounded, says
-// nothing twice, and is the same when it is read again from what was signed.
+// FuzzSignature checks that, whatever the fields of signatures hold, the parsed result is bounded,
+// has no duplicates, and is the same when it is parsed again from what was signed.
 func FuzzSignature(f *testing.F) {
 	params := `("@method" "@path" "content-type");created=1618884473;expires=1618884500;nonce="0123456789abcdef";keyid="k";tag="retrysafe"`
 	f.Add("a="+params, "a=:AAAA:")
@@ -54,7 +54,7 @@ func text(t *testing.T, value []byte) string {
 	return s
 }
 
-// FuzzContentDigest: only a digest of the body itself is taken for one.
+// FuzzContentDigest checks that only a digest of the body itself is accepted.
 func FuzzContentDigest(f *testing.F) {
 	f.Add(contentDigest([]byte("tea")), []byte("tea"))
 	f.Add("md5=:AAAA:, "+contentDigest(nil), []byte(""))
@@ -71,8 +71,8 @@ func FuzzContentDigest(f *testing.F) {
 	})
 }
 
-// FuzzTarget: a path and a query are cut where the target has its first question mark, and nothing
-// of them is lost.
+// FuzzTarget checks that a target is split into path and query at its first question mark, and that
+// nothing is lost.
 func FuzzTarget(f *testing.F) {
 	for _, uri := range []string{"/a%2Fb?c", "http://h/p?q", "*", "//x", "https://h?q", "ftp://x/", "?", ""} {
 		f.Add("bank.example:443", uri)

@@ -24,8 +24,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// clock is set by tests.
-type clock struct{ t atomic.Int64 } // unix nanoseconds
+// clock is a clock that tests set.
+type clock struct{ t atomic.Int64 } // Unix nanoseconds
 
 func newClock() *clock {
 	c := new(clock)
@@ -63,7 +63,7 @@ func secret(n int) []byte {
 	return b
 }
 
-// signingKeys is one key of each algorithm.
+// signingKeys returns one key of each algorithm.
 func signingKeys(tb testing.TB) map[string]httpsig.Key {
 	tb.Helper()
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
@@ -82,7 +82,7 @@ type world struct {
 	t       testing.TB
 	clock   *clock
 	store   *memstore.Store
-	keys    map[string]httpsig.Key // what clients sign with, by id
+	keys    map[string]httpsig.Key // the keys that clients sign with, by id
 	options httpsig.Options
 	served  atomic.Int64
 	why     atomic.Pointer[httpsig.Refusal] // of the last refusal
@@ -112,7 +112,7 @@ func (w *world) signer(id string) *httpsig.Signer {
 	return &httpsig.Signer{KeyID: id, Key: w.keys[id], Now: w.clock.now}
 }
 
-// payment is the request that tests sign: it moves money.
+// payment returns the request that tests sign: it moves money.
 func payment(tb testing.TB) *http.Request {
 	tb.Helper()
 	r, err := http.NewRequestWithContext(tb.Context(), "POST", "http://bank.example/pay/alice?amount=100", strings.NewReader(`{"note":"rent"}`))
@@ -122,7 +122,7 @@ func payment(tb testing.TB) *http.Request {
 	return r
 }
 
-// sign is the signed request as it stands on the wire.
+// sign returns the signed request as it is sent.
 func (w *world) sign(r *http.Request, s *httpsig.Signer) string {
 	w.t.Helper()
 	assert.NoError(w.t, s.Sign(r), "sign")
@@ -141,7 +141,7 @@ func (w *world) handler() http.Handler {
 	}))
 }
 
-// parse reads a request off the wire, as a server does.
+// parse parses a request as a server does.
 func parse(tb testing.TB, wire string) *http.Request {
 	tb.Helper()
 	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(wire)))
@@ -174,7 +174,7 @@ func (w *world) serve(r *http.Request) string {
 	return p.Code
 }
 
-// reason is the text of the last refusal, for the log.
+// reason returns the text of the last refusal, for the log.
 func (w *world) reason() string {
 	if r := w.why.Load(); r != nil {
 		return r.Error()

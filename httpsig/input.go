@@ -8,7 +8,7 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// Bounds of what is read before anything is known of the sender.
+// Limits of what is read before the sender is known.
 const (
 	// bytes of Signature, of Signature-Input and of Content-Digest, all lines together
 	maxField      = 8 << 10
@@ -26,7 +26,7 @@ var (
 	errOfComponent = errors.New("a covered component has parameters")
 )
 
-// input is one signature of a message, as it says of itself.
+// input is one signature of a message, as parsed and not yet verified.
 type input struct {
 	value            []byte   // the signature
 	names            []string // of the covered components
@@ -37,9 +37,9 @@ type input struct {
 	mayExpire        bool
 }
 
-// dictionary reads a dictionary of RFC 9651 that says nothing twice: of a repeated name the
-// standard takes the last and forgets the others, so that two readers might not see the same.
-// Spaces do not matter.
+// dictionary parses a dictionary of RFC 9651, and refuses one with a repeated name. The standard
+// takes the last value of such a name and ignores the others, so two parsers might not see the
+// same. Spaces do not matter.
 func dictionary(lines []string) (*httpsfv.Dictionary, error) {
 	size := 0
 	for _, line := range lines {
@@ -59,8 +59,8 @@ func dictionary(lines []string) (*httpsfv.Dictionary, error) {
 	return d, nil
 }
 
-// sameButSpaces tells whether the text is that of the lines, joined by commas, apart from spaces
-// and tabs.
+// sameButSpaces reports whether text equals the lines, joined by commas, apart from spaces and
+// tabs.
 func sameButSpaces(text string, lines []string) bool {
 	rest := text
 	for i, line := range lines {
@@ -71,7 +71,7 @@ func sameButSpaces(text string, lines []string) bool {
 	return strings.Trim(rest, " ") == ""
 }
 
-// eat takes s off the front of rest.
+// eat cuts s off the start of rest.
 func eat(rest *string, s string) bool {
 	r := *rest
 	for i := range len(s) {
@@ -88,9 +88,9 @@ func eat(rest *string, s string) bool {
 	return true
 }
 
-// find reads the one signature of a message whose tag is the wanted one; untagged wants the one
-// that has none. Labels say nothing: who passes a message on may change them (RFC 9421, section
-// 4.2). Signatures with other tags are others' and not looked at.
+// find returns the one signature of a message that has the tag; with untagged, the one without a
+// tag. It ignores labels, which intermediaries may change (RFC 9421, section 4.2), and signatures
+// with other tags, which are for other applications.
 func find(h http.Header, tag string, untagged bool) (*input, error) {
 	inputs, err := dictionary(h["Signature-Input"])
 	if err != nil {
@@ -133,7 +133,7 @@ func find(h http.Header, tag string, untagged bool) (*input, error) {
 	return in, nil
 }
 
-// valueOf is the signature with a label.
+// valueOf returns the signature with a label.
 func valueOf(h http.Header, label string) ([]byte, error) {
 	values, err := dictionary(h["Signature"])
 	if err != nil {
@@ -169,7 +169,7 @@ func (in *input) readComponents(items []httpsfv.Item) error {
 	return nil
 }
 
-// covers tells whether the signature covers a component.
+// covers reports whether the signature covers a component.
 func (in *input) covers(name string) bool {
 	for _, n := range in.names {
 		if n == name {
@@ -179,8 +179,8 @@ func (in *input) covers(name string) bool {
 	return false
 }
 
-// readParams reads the parameters of RFC 9421, section 2.3. An unknown one is refused: it may say
-// that the signature is not for this use.
+// readParams reads the parameters of RFC 9421, section 2.3. It refuses an unknown one, which may
+// say that the signature is not for this use.
 func (in *input) readParams(p *httpsfv.Params) error {
 	for _, name := range p.Names() {
 		v, _ := p.Get(name)

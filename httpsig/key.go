@@ -26,21 +26,21 @@ const (
 	Ed25519         Algorithm = "ed25519"
 )
 
-// minSecret is the least length of a shared secret in bytes: that of the digest (RFC 2104, section
-// 3).
+// minSecret is the least length of a shared secret in bytes: the length of the digest (RFC 2104,
+// section 3).
 const minSecret = 32
 
-// Key verifies signatures, and makes them if it is secret. It belongs to one algorithm: what a
-// message says of its algorithm never chooses one. The zero Key does nothing. A Key is safe for
-// concurrent use, and prints as its algorithm alone.
+// Key verifies signatures, and also makes them if it is secret. It is for one algorithm; a message
+// never chooses the algorithm. The zero Key does nothing. A Key is safe for concurrent use.
+// Printing it shows only its algorithm.
 type Key struct {
-	// NotBefore and NotAfter bound when a signature by this key is accepted, by the verifier's
-	// clock; zero: no bound. Keys that follow each other overlap by as long as it takes to give all
-	// sides the new one.
+	// NotBefore and NotAfter limit when a signature by this key is accepted, by the verifier's
+	// clock; zero: no limit. When you replace a key, let the old and the new one overlap until all
+	// sides have the new one.
 	NotBefore, NotAfter time.Time
-	// Principal is whose key it is, and the tenant of its requests; empty: the id of the key. Set
-	// it where one caller has keys of several ids, so that a retry under a new one is still the
-	// same caller's.
+	// Principal is the owner of the key, and the tenant of its requests; empty: the id of the key.
+	// Set it if one caller has keys of several ids, so that a retry under a new id still counts as
+	// the same caller.
 	Principal string
 
 	algorithm Algorithm
@@ -50,8 +50,8 @@ type Key struct {
 	private   crypto.Signer
 }
 
-// SharedKey is a key of hmac-sha256, which both sides have: at least 32 random bytes. Each of them
-// can sign for the other.
+// SharedKey returns a key of hmac-sha256, which both sides have: at least 32 random bytes. Each
+// side can sign for the other.
 func SharedKey(secret []byte) (Key, error) {
 	if len(secret) < minSecret {
 		return Key{}, fmt.Errorf("httpsig: the shared secret has %d bytes; use at least %d random ones", len(secret), minSecret)
@@ -59,7 +59,7 @@ func SharedKey(secret []byte) (Key, error) {
 	return Key{algorithm: HMACSHA256, secret: slices.Clone(secret)}, nil
 }
 
-// PublicKey is a key that verifies: of ed25519 (ed25519.PublicKey) or ecdsa-p256-sha256
+// PublicKey returns a key that verifies: of ed25519 (ed25519.PublicKey) or ecdsa-p256-sha256
 // (*ecdsa.PublicKey on P-256).
 func PublicKey(public crypto.PublicKey) (Key, error) {
 	switch public := public.(type) {
@@ -72,7 +72,7 @@ func PublicKey(public crypto.PublicKey) (Key, error) {
 		if public == nil || public.Curve != elliptic.P256() {
 			return Key{}, errors.New("httpsig: the public key of ECDSA is not on the curve P-256; make one with ecdsa.GenerateKey(elliptic.P256(), …)")
 		}
-		if public.X == nil || public.Y == nil { //nolint:staticcheck // what follows panics without them
+		if public.X == nil || public.Y == nil { //nolint:staticcheck // the code below panics without them
 			return Key{}, errors.New("httpsig: the public key of ECDSA has a curve and no point")
 		}
 		if _, err := public.ECDH(); err != nil {
@@ -83,8 +83,8 @@ func PublicKey(public crypto.PublicKey) (Key, error) {
 	return Key{}, fmt.Errorf("httpsig: a public key cannot be a %T; use ed25519.PublicKey or *ecdsa.PublicKey on P-256", public)
 }
 
-// PrivateKey is a key that signs and verifies: ed25519.PrivateKey, *ecdsa.PrivateKey on P-256, or
-// another crypto.Signer whose public key is one of the two, such as a key in hardware.
+// PrivateKey returns a key that signs and verifies: ed25519.PrivateKey, *ecdsa.PrivateKey on P-256,
+// or another crypto.Signer with a public key of these kinds, such as a key in hardware.
 func PrivateKey(private crypto.Signer) (Key, error) {
 	if private == nil {
 		return Key{}, errors.New("httpsig: there is no private key")
@@ -94,19 +94,19 @@ func PrivateKey(private crypto.Signer) (Key, error) {
 	return k, err
 }
 
-// Algorithm is that of the key; empty for the zero Key.
+// Algorithm returns the algorithm of the key; empty for the zero Key.
 func (k Key) Algorithm() Algorithm { return k.algorithm }
 
-// CanSign tells whether the key is secret.
+// CanSign reports whether the key can sign.
 func (k Key) CanSign() bool { return k.secret != nil || k.private != nil }
 
-// String is the algorithm, so that a key that is printed gives nothing away.
+// String returns the algorithm only, so that printing a key does not reveal it.
 func (k Key) String() string { return "httpsig.Key(" + string(k.algorithm) + ")" }
 
 // GoString is like String.
 func (k Key) GoString() string { return k.String() }
 
-// validAt tells whether signatures by k are accepted at now.
+// validAt reports whether signatures by k are accepted at now.
 func (k *Key) validAt(now time.Time) bool {
 	return (k.NotBefore.IsZero() || !now.Before(k.NotBefore)) && (k.NotAfter.IsZero() || !now.After(k.NotAfter))
 }
@@ -137,7 +137,7 @@ func (k *Key) sign(base []byte) ([]byte, error) {
 	return sig, nil
 }
 
-// verify tells whether sig is one of k over base.
+// verify reports whether sig is a signature of k over base.
 func (k *Key) verify(base, sig []byte) bool {
 	switch k.algorithm {
 	case HMACSHA256:

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// ReadKeyring reads the keys that a verifier accepts, one a line, words apart by spaces; empty
-// lines and those that begin with # are skipped:
+// ReadKeyring reads the keys that a verifier accepts, one per line, with words separated by spaces.
+// It skips empty lines and lines that begin with #:
 //
 //	shop hmac-sha256 <base64 of the secret> not-after=2027-01-01T00:00:00Z
 //	shop ed25519 <base64 of the public key> not-before=2026-12-01T00:00:00Z principal=shop-7
 //
-// A public key is written as in the lines between those of a PEM file (PKIX), in one line. Several
-// lines with one id are several keys of it. Times are those of RFC 3339. Errors name the line, and
-// show nothing of it.
+// A public key is the base64 body of a PEM file (PKIX), in one line. Several lines with one id are
+// several keys of that id. Times are in the format of RFC 3339. Errors name the line and do not
+// show its content.
 func ReadKeyring(r io.Reader) (Keyring, error) {
 	ring, lines := Keyring{}, bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
@@ -83,7 +83,8 @@ func readPublicKey(raw []byte) (Key, error) {
 	return PublicKey(public)
 }
 
-// set takes one name=value; false: it is none, or the second of its kind.
+// set applies one name=value. It returns false if word is not one, or if it is the second of its
+// kind.
 func (k *Key) set(word string) bool {
 	name, value, _ := strings.Cut(word, "=")
 	var at *time.Time

@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// written is a public key of w as a file has it.
+// written returns a public key of w as it is in a file.
 func written(tb testing.TB, w *world, id string) string {
 	tb.Helper()
 	der, err := x509.MarshalPKIXPublicKey(publicOf(tb, w, id))
@@ -23,7 +23,7 @@ func written(tb testing.TB, w *world, id string) string {
 	return base64.StdEncoding.EncodeToString(der)
 }
 
-// TestReadKeyring: keys of a file verify what their owners sign.
+// TestReadKeyring tests that keys of a file verify what their owners sign.
 func TestReadKeyring(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -47,7 +47,7 @@ func TestReadKeyring(t *testing.T) {
 	assert.Equal(t, w.send(w.sign(payment(t), w.signer("ed"))), "signature-refused", "after its time")
 }
 
-// TestReadKeyringOfMistakes: an error names the line, and shows nothing of it.
+// TestReadKeyringOfMistakes tests that an error names the line, and does not show its content.
 func TestReadKeyringOfMistakes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -83,7 +83,7 @@ func TestReadKeyringOfMistakes(t *testing.T) {
 	assert.ErrorIs(t, err, broken, "a reader that fails")
 }
 
-// FuzzReadKeyring: what is read is a ring that a verifier takes, and nothing else is.
+// FuzzReadKeyring checks that what is read is a ring that a verifier accepts.
 func FuzzReadKeyring(f *testing.F) {
 	f.Add("shop hmac-sha256 " + base64.StdEncoding.EncodeToString(make([]byte, 32)) + " not-after=2027-01-01T00:00:00Z\n")
 	f.Add("# x\nshop ed25519 MCowBQYDK2VwAyEAJrQLj5P/89iXES9+vFgrIy29clF9CC/oPPsw3c5D0bs= principal=a\n\n")

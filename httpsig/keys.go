@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// Keys finds the keys of an id, which is what a message claims and nobody has verified yet. Several
-// are fine: old and new ones while they are exchanged; a signature by any of them that is valid now
-// is accepted. None: the id is unknown. An error says that nobody can tell, and the client is told
-// to try again (503). It is called for every request that has a signature, from many goroutines.
+// Keys returns the keys of an id. The id is what a message claims; it has not been verified. There
+// may be several keys, for example old and new ones during a rotation: a signature by any key that
+// is valid now is accepted. No keys: the id is unknown. An error means that the lookup failed, and
+// the client is asked to retry (503). It is called for every request that has a signature, and must
+// be safe for concurrent use.
 type Keys interface {
 	Keys(ctx context.Context, keyid string) ([]Key, error)
 }
@@ -20,8 +21,8 @@ type Keyring map[string][]Key
 // Keys implements [Keys].
 func (k Keyring) Keys(_ context.Context, keyid string) ([]Key, error) { return k[keyid], nil }
 
-// Validate says what is wrong with the ring: an id that no message can carry, one without a key, a
-// zero Key.
+// Validate reports what is wrong with the ring: an id that no message can carry, an id without a
+// key, or a zero Key.
 func (k Keyring) Validate() error {
 	for id, keys := range k {
 		if err := checkKeyID(id); err != nil {
@@ -34,14 +35,15 @@ func (k Keyring) Validate() error {
 	return nil
 }
 
-// KeysFunc is a function as [Keys]: a database, a service of keys. It should keep what it finds for
-// a while, since anybody can ask for any id.
+// KeysFunc adapts a function to [Keys], for example a query of a database or of a key service. It
+// should cache its results for a while, since anyone can ask for any id.
 type KeysFunc func(ctx context.Context, keyid string) ([]Key, error)
 
 // Keys implements [Keys].
 func (f KeysFunc) Keys(ctx context.Context, keyid string) ([]Key, error) { return f(ctx, keyid) }
 
-// maxKeyID and maxNonce are the longest in characters, minNonce the shortest that tells of care.
+// maxKeyID and maxNonce are the greatest lengths in characters. minNonce is the least length of a
+// nonce: a shorter one is hardly random enough.
 const (
 	maxKeyID = 255
 	minNonce = 16
@@ -55,7 +57,7 @@ func checkKeyID(id string) error {
 	return nil
 }
 
-// printable tells whether s is ASCII that a String of RFC 9651 can hold.
+// printable reports whether s is ASCII that a String of RFC 9651 can hold.
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] < 0x20 || s[i] > 0x7E {

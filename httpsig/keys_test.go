@@ -17,13 +17,13 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestAlgorithms: each signs and is verified, also by its public half alone.
+// TestAlgorithms tests that each algorithm signs and is verified, also with the public key alone.
 func TestAlgorithms(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for id, want := range map[string]httpsig.Algorithm{"hmac": httpsig.HMACSHA256, "ed": httpsig.Ed25519, "ec": httpsig.ECDSAP256SHA256} {
 		assert.Equal(t, w.keys[id].Algorithm(), want, "algorithm")
-		for range 20 { // r and s of ECDSA have leading zeros now and then
+		for range 20 { // r and s of ECDSA sometimes have leading zeros
 			assert.Equal(t, w.send(w.sign(payment(t), w.signer(id))), "accepted", "%s (%s)", id, w.reason())
 		}
 		if id == "hmac" {
@@ -36,7 +36,8 @@ func TestAlgorithms(t *testing.T) {
 	}
 }
 
-// TestRotation: old and new key are good at once, each in its time, and the caller stays the same.
+// TestRotation tests that the old and the new key are both accepted, each in its time, and that the
+// caller stays the same.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -63,7 +64,8 @@ func TestRotation(t *testing.T) {
 	assert.Equal(t, w.served.Load(), int64(6), "accepted")
 }
 
-// TestCaller: the handler knows who has signed; keys of several ids may be one caller's.
+// TestCaller tests that the handler knows the signer, and that keys of several ids may belong to
+// one caller.
 func TestCaller(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -86,7 +88,7 @@ func TestCaller(t *testing.T) {
 	assert.True(t, err != nil, "an unsigned request has no tenant")
 }
 
-// TestKeysThatCannotBeAsked: nobody knows, so that the client is told to come again.
+// TestKeysThatCannotBeAsked tests that the client is asked to retry if the lookup of keys fails.
 func TestKeysThatCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	away := errors.New("the service of keys is away")
@@ -97,7 +99,8 @@ func TestKeysThatCannotBeAsked(t *testing.T) {
 	assert.ErrorIs(t, w.why.Load(), away, "the log")
 }
 
-// TestBadKeys are refused where they are made, and a key does not print its secret.
+// TestBadKeys tests that bad keys are refused when they are made, and that a key does not print its
+// secret.
 func TestBadKeys(t *testing.T) {
 	t.Parallel()
 	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
@@ -111,7 +114,7 @@ func TestBadKeys(t *testing.T) {
 		"another curve":        func() (httpsig.Key, error) { return httpsig.PublicKey(&p384.PublicKey) },
 		"another curve, whole": func() (httpsig.Key, error) { return httpsig.PrivateKey(p384) },
 		"no point": func() (httpsig.Key, error) {
-			return httpsig.PublicKey(&ecdsa.PublicKey{Curve: elliptic.P256(), X: big.NewInt(1), Y: big.NewInt(1)}) //nolint:staticcheck // it is what is refused
+			return httpsig.PublicKey(&ecdsa.PublicKey{Curve: elliptic.P256(), X: big.NewInt(1), Y: big.NewInt(1)}) //nolint:staticcheck // this key must be refused
 		},
 		"half a point":      func() (httpsig.Key, error) { return httpsig.PublicKey(&ecdsa.PublicKey{Curve: elliptic.P256()}) },
 		"RSA":               func() (httpsig.Key, error) { return httpsig.PrivateKey(rsaKey) },

@@ -18,8 +18,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestCopiesAtOnce: of a hundred copies of one signed request, through four processes, one is
-// accepted.
+// TestCopiesAtOnce tests that one of a hundred copies of one signed request, through four
+// processes, is accepted.
 func TestCopiesAtOnce(t *testing.T) {
 	t.Parallel()
 	w, served := newWorld(t), atomic.Int64{}
@@ -52,17 +52,17 @@ func TestCopiesAtOnce(t *testing.T) {
 	assert.Equal(t, served.Load(), int64(1), "runs")
 }
 
-// TestNonceOutlivesItsSignature: until nobody accepts the signature any more, on no verifier's
-// clock, its nonce is known; and then it is forgotten, so that the store does not grow for ever.
+// TestNonceOutlivesItsSignature tests that a nonce is known as long as any verifier, by its own
+// clock, accepts the signature, and is then forgotten, so that the store does not grow for ever.
 func TestNonceOutlivesItsSignature(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.signer("hmac")
-	s.Life = time.Hour // MaxAge counts: 5 minutes
+	s.Life = time.Hour // MaxAge decides: 5 minutes
 	wire := w.sign(payment(t), s)
 	w.clock.forward(30 * time.Second) // this verifier's clock is ahead of the client's
 	assert.Equal(t, w.send(wire), "accepted", "first")
-	slow := newWorld(t) // whose clock is behind by as much
+	slow := newWorld(t) // whose clock is slow by as much
 	slow.options = w.options
 	slow.options.Refused = func(_ *http.Request, r *httpsig.Refusal) { slow.why.Store(r) }
 	slow.options.Now = func() time.Time { return w.clock.now().Add(-time.Minute) }
@@ -76,8 +76,8 @@ func TestNonceOutlivesItsSignature(t *testing.T) {
 	assert.True(t, err == nil && n == 1 && w.store.Len() == 0, "the nonce is forgotten: %d %v", n, err)
 }
 
-// TestSameNonce: a nonce belongs to a key id. With one key it is good once, whatever the signature;
-// with another it is another's.
+// TestSameNonce tests that a nonce belongs to a key id: with one key it can be used once, whatever
+// the signature, and another key has its own nonces.
 func TestSameNonce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -95,7 +95,7 @@ func TestSameNonce(t *testing.T) {
 	assert.Equal(t, w.send(fixed("ed", "/a")), "accepted", "another key id")
 }
 
-// dripping is a body that takes its time.
+// dripping is a body that arrives slowly.
 type dripping struct {
 	io.Reader
 	wait func()
@@ -105,8 +105,8 @@ func (d *dripping) Read(p []byte) (int, error) { d.wait(); return d.Reader.Read(
 
 func (*dripping) Close() error { return nil }
 
-// TestBodyThatDripsIn: a copy that was begun in time, and whose body takes until the nonce is
-// forgotten, is refused.
+// TestBodyThatDripsIn tests that a copy is refused that was begun in time, and whose body takes
+// until the nonce is forgotten.
 func TestBodyThatDripsIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -122,7 +122,8 @@ func TestBodyThatDripsIn(t *testing.T) {
 	assert.Equal(t, w.store.Len(), 0, "the nonce was forgotten meanwhile")
 }
 
-// TestOrder: nobody without a key has the body read, or the store asked.
+// TestOrder tests that a caller without a key can cause neither the body to be read nor a call of
+// the store.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	asked := 0
@@ -150,8 +151,8 @@ func TestOrder(t *testing.T) {
 	assert.Equal(t, asked, 0, "calls of the store")
 }
 
-// TestStoreAway: nobody can tell, so nothing runs; the client is told to come again, and does with
-// another signature.
+// TestStoreAway tests that nothing runs if the store does not answer, and that the client is asked
+// to retry, and retries with another signature.
 func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	for _, f := range []storetest.Fault{storetest.LoseRequest, storetest.LoseReply} {
@@ -184,7 +185,7 @@ func TestStoreAway(t *testing.T) {
 	assert.ErrorIs(t, w.why.Load(), errors.ErrUnsupported, "the log")
 }
 
-// TestOneCallOfTheStore: a request costs one call.
+// TestOneCallOfTheStore tests that a request costs one call.
 func TestOneCallOfTheStore(t *testing.T) {
 	t.Parallel()
 	calls := []string{}

@@ -12,56 +12,57 @@ import (
 
 // Options configure a [Verifier]. Keys and Nonces must be set.
 type Options struct {
-	// Keys finds the keys of an id; [Keyring] is a fixed set of them.
+	// Keys finds the keys of an id; [Keyring] is a fixed set of keys.
 	Keys Keys
-	// Nonces remembers what was used; [NoncesOn] keeps it on the store of an engine.
+	// Nonces records used nonces; [NoncesOn] keeps them in the store of an engine.
 	Nonces Nonces
 	// Authorities are the hosts by which clients address this service, with the port unless it is
-	// that of the scheme: "api.example". A request that was signed for another host is refused,
-	// also if it claims to be for that one. Empty: any host. Set them wherever another service
-	// verifies signatures by the same keys, or what was signed for the one can be sent to the
-	// other.
+	// the default port of the scheme: "api.example". A request that was signed for another host is
+	// refused, even if it claims to be for one of these. Empty: any host. Set them if another
+	// service verifies signatures by the same keys; otherwise a request that was signed for one can
+	// be sent to the other.
 	Authorities []string
-	// Scheme is "https" where TLS ends before this process: it tells which port goes without
-	// saying. Default: as the connection is.
+	// Scheme is "https" if TLS ends before this process. It decides which port is the default.
+	// Default: the scheme of the connection.
 	Scheme string
-	// Require are further components that every signature must cover, so that a request without
-	// them is refused: "idempotency-key" on a route that is not to act without one. Fields in lower
-	// case.
+	// Require names further components that every signature must cover, so that a request without
+	// them is refused: "idempotency-key" on a route that must not act without one. Fields are in
+	// lower case.
 	Require []string
-	// IfPresent are further fields that must be covered where the request has them, in lower case:
-	// any that the service goes by. Always among them are content-digest, content-type,
-	// content-encoding and idempotency-key.
+	// IfPresent names further fields, in lower case, that must be covered if the request has them:
+	// all fields that the service acts on. content-digest, content-type, content-encoding and
+	// idempotency-key are always among them.
 	IfPresent []string
-	// Tag says what signatures are looked for; default [DefaultTag]. Exactly one with this tag must
-	// be there; others are not looked at.
+	// Tag is the tag of the signature to look for; default [DefaultTag]. Exactly one signature must
+	// have it; others are ignored.
 	Tag string
 	// Untagged looks for the one signature without a tag.
 	Untagged bool
-	// MaxAge is how old a signature may be, whatever it says itself; default 5 minutes, 1 s to 24
+	// MaxAge is how old a signature may be, even if it expires later; default 5 minutes, 1 s to 24
 	// h.
 	MaxAge time.Duration
 	// Skew is how far the client's clock may be off this one, and the clocks of verifiers off the
 	// right time; default 30 s, 1 s to 1 h.
 	Skew time.Duration
-	// MaxBody is the largest body in bytes; default 1 MiB. A larger one: 413 body-too-large. It is
+	// MaxBody is the largest body in bytes; default 1 MiB. Larger: 413 body-too-large. The body is
 	// held in memory.
 	MaxBody int64
 	// BodyTime is how long the body may take to arrive before [Verifier.Handler] refuses it (400
-	// body-incomplete); default 30 s. The nonce is claimed behind the body, so that until then one
-	// request could be opened again and again.
+	// body-incomplete); default 30 s. The nonce is claimed after the body has arrived; until then
+	// one request could be started again and again.
 	BodyTime time.Duration
 	// Now is the clock; default time.Now.
 	Now func() time.Time
-	// Refused is told why a request was refused, for logs and metrics. It must not read the body.
+	// Refused is called with the reason for which a request was refused, for logs and metrics. It
+	// must not read the body.
 	Refused func(*http.Request, *Refusal)
 	// Answer writes refusals in place of problem+json. err is a [*httpidem.Problem].
 	Answer func(w http.ResponseWriter, r *http.Request, err error)
-	// Docs is where the problem pages are; default those of this project.
+	// Docs is the base URL of the problem pages; default [httpidem.DefaultDocs].
 	Docs string
 }
 
-// Validate says what is wrong with o.
+// Validate reports what is wrong with o. It returns nil if o is valid.
 func (o *Options) Validate() error {
 	errs := []error{checkTag(o.Tag, o.Untagged), checkComponents(o.Require), checkComponents(o.IfPresent)}
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("httpsig: "+format, args...)) }

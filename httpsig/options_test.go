@@ -70,7 +70,7 @@ func TestSignersAreChecked(t *testing.T) {
 	}
 }
 
-// TestTags: the signature with the tag counts, and those of others do not.
+// TestTags tests that the signature with the tag counts, and that others are ignored.
 func TestTags(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -101,7 +101,8 @@ func TestTags(t *testing.T) {
 	assert.Equal(t, w.send(wire), "accepted", "beside another signature (%s)", w.reason())
 }
 
-// TestAuthorities: what was signed for one service is no good at another that has the same keys.
+// TestAuthorities tests that a request that was signed for one service is refused by another that
+// has the same keys.
 func TestAuthorities(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ own, scheme, sent, want string }{
@@ -122,7 +123,8 @@ func TestAuthorities(t *testing.T) {
 	}
 }
 
-// TestAnswers: where the pages are, who is told why, and what becomes of a body that is not read.
+// TestAnswers tests the address of the problem pages, the call of Refused, and what happens to a
+// body that is not read.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(o *httpsig.Options) { o.Docs = "https://docs.example/" })

@@ -22,8 +22,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestOutageCostsNothing: the store is away, or its reply is lost and the nonce is taken; the
-// client is told 503, signs anew after Retry-After, and has one payment.
+// TestOutageCostsNothing tests a store that does not answer, or whose reply is lost so that the
+// nonce is used up: the client gets 503, signs again after Retry-After, and makes one payment.
 func TestOutageCostsNothing(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []storetest.Fault{storetest.LoseRequest, storetest.LoseReply, storetest.BlockReply} {
@@ -66,7 +66,7 @@ func TestOutageCostsNothing(t *testing.T) {
 	}
 }
 
-// TestSlowBodies: a body that drips in ends in time, and its nonce is not used.
+// TestSlowBodies tests that a slow body ends in time, and that its nonce is not used up.
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	key, err := httpsig.SharedKey([]byte("a secret of thirty-two bytes, no less"))

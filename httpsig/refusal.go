@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// The codes of refusals that are this package's own; docs/problems has a page for each.
+// The codes of the refusals of this package; docs/problems has a page for each.
 const (
 	codeMissing = "signature-missing"
 	codeRefused = "signature-refused"
@@ -18,10 +18,10 @@ const (
 	codeUsed    = "nonce-used"
 )
 
-// Refusal is why a request was not accepted. Its text is for logs and says what was wrong, but
-// nothing that the request carries; the client is told the code alone.
+// Refusal is the reason for which a request was not accepted. Its text is for logs: it says what
+// was wrong, but shows nothing that the request carries. The client gets the code alone.
 type Refusal struct {
-	// Code is that of the problem: signature-missing, signature-refused, signature-expired,
+	// Code is the code of the problem: signature-missing, signature-refused, signature-expired,
 	// nonce-used, body-too-large, body-incomplete, store-unavailable, shutting-down.
 	Code string
 	err  error
@@ -32,12 +32,12 @@ func (r *Refusal) Error() string {
 	return "httpsig: " + r.Code + ": " + strings.TrimPrefix(r.err.Error(), "httpsig: ")
 }
 
-// Unwrap returns the error behind it.
+// Unwrap returns the cause.
 func (r *Refusal) Unwrap() error { return r.err }
 
 func refused(err error) *Refusal { return &Refusal{codeRefused, err} }
 
-// unknown is the refusal where something that had to be asked gave no answer.
+// unknown returns the refusal for a failed call of Keys or Nonces.
 func unknown(err error) *Refusal {
 	if errors.Is(err, retrysafe.ErrClosed) {
 		return &Refusal{"shutting-down", err}
@@ -45,8 +45,7 @@ func unknown(err error) *Refusal {
 	return &Refusal{"store-unavailable", err}
 }
 
-// Problem is the answer to the client. Only 503 may be tried again, which a client does with a new
-// signature.
+// Problem returns the answer to the client. Only a 503 may be retried, with a new signature.
 func (r *Refusal) Problem() *httpidem.Problem {
 	p := httpidem.NewProblem(r.Code, r)
 	if p.Status == http.StatusServiceUnavailable {

@@ -16,8 +16,8 @@ func publicOf(tb testing.TB, w *world, id string) crypto.PublicKey {
 	return w.keys[id].Public()
 }
 
-// resign signs r with a digest that is not its body's: by a client that has a key and computes the
-// digest wrongly.
+// resign signs r with a digest that does not match its body, like a client that has a key and
+// computes the digest wrongly.
 func (w *world) resign(r *http.Request, change func(http.Header)) string {
 	w.t.Helper()
 	body, err := io.ReadAll(r.Body)

@@ -16,37 +16,39 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// DefaultTag is the tag of signatures of this package, which says what they are for: one that was
-// made for another application with the same key is not taken for one of these (RFC 9421, section
+// DefaultTag is the tag of signatures of this package. It says what they are for: a signature that
+// was made for another application with the same key is not accepted here (RFC 9421, section
 // 7.2.2).
 const DefaultTag = "retrysafe"
 
-// defaultLife is how long a signature is good, and maxAge the longest that a verifier may be told
-// to accept.
+// defaultLife is how long a signature is valid. maxAge is the longest time that a verifier can be
+// configured to accept.
 const (
 	defaultLife = time.Minute
 	maxAge      = 24 * time.Hour
 )
 
-// Signer signs requests. It is safe for concurrent use as long as its fields are left alone; KeyID
-// and Key must be set.
+// Signer signs requests. KeyID and Key must be set. It is safe for concurrent use as long as its
+// fields are not changed.
 type Signer struct {
-	// KeyID is what the verifier finds the key by.
+	// KeyID is the id by which the verifier finds the key.
 	KeyID string
 	// Key signs: a SharedKey or a PrivateKey.
 	Key Key
-	// Cover are further components that are covered where the request has them: fields in lower
-	// case, or @scheme and @target-uri. Always covered are @method, @authority, @path and @query,
-	// and where they are there content-digest, content-type, content-encoding and idempotency-key.
+	// Cover names further components to cover if the request has them: fields in lower case, or
+	// @scheme and @target-uri. Always covered are @method, @authority, @path and @query, and if
+	// present content-digest, content-type, content-encoding and idempotency-key.
 	Cover []string
-	// Life is how long a signature is good: from created to expires; default 1 minute, 1 s to 24 h.
-	// A retry has a new one.
+	// Life is how long a signature is valid, from created to expires; default 1 minute, 1 s to 24
+	// h. A retry has a new signature.
 	Life time.Duration
-	// Tag says what signatures are for; default [DefaultTag]. The verifier looks for the same.
+	// Tag says what signatures are for; default [DefaultTag]. The verifier must look for the same
+	// tag.
 	Tag string
-	// Untagged leaves the tag out.
+	// Untagged omits the tag.
 	Untagged bool
-	// MaxBody is the largest body that is signed, in bytes; default 1 MiB. It is held in memory.
+	// MaxBody is the largest body that is signed, in bytes; default 1 MiB. The body is held in
+	// memory.
 	MaxBody int64
 	// Now is the clock; default time.Now.
 	Now func() time.Time
@@ -54,7 +56,7 @@ type Signer struct {
 	nonce func() string // nil: random
 }
 
-// Validate says what is wrong with s.
+// Validate reports what is wrong with s. It returns nil if s is valid.
 func (s *Signer) Validate() error {
 	errs := []error{checkKeyID(s.KeyID), checkComponents(s.Cover), checkTag(s.Tag, s.Untagged)}
 	if !s.Key.CanSign() {
@@ -79,21 +81,21 @@ func checkTag(tag string, untagged bool) error {
 	return nil
 }
 
-// label is what the signature is called in the two fields. Nothing depends on it.
+// label is the label of the signature in the two fields. Nothing depends on it.
 const label = "retrysafe"
 
-// always are the components of every signature, and ifThere those that are covered where the
-// request has them.
+// always are the components of every signature, and ifThere those that are covered if the request
+// has them.
 var (
 	always  = []string{"@method", "@authority", "@path", "@query"}
 	ifThere = []string{"content-digest", "content-type", "content-encoding", "idempotency-key"}
 )
 
-// Sign signs r as it is to be sent: it sets Content-Digest where there is a body, or the method
-// usually has one, and Signature-Input and Signature, in place of its own of before and beside
-// those of others. The body is read to its end and put back, GetBody with it, so that [net/http]
-// can send it. After an error r must not be sent; its body is to be closed by the caller. Trailers
-// cannot be signed.
+// Sign signs r as it will be sent. It sets Content-Digest if there is a body, or if the method
+// usually has one, and Signature-Input and Signature. It replaces its own earlier signature, and
+// keeps signatures of others. It reads the body to its end and restores it, with GetBody, so that
+// [net/http] can send it. After an error r must not be sent, and the caller must close its body.
+// Trailers cannot be signed.
 func (s *Signer) Sign(r *http.Request) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -124,7 +126,7 @@ func (s *Signer) prepare(r *http.Request) (body []byte, err error) {
 	return body, nil
 }
 
-// signHead signs what stands in r.
+// signHead signs r as it is.
 func (s *Signer) signHead(r *http.Request, body []byte) error {
 	t, err := leaving(r)
 	if err != nil {
@@ -158,7 +160,7 @@ func signError(err error) error {
 	return fmt.Errorf("httpsig: the request cannot be signed: %w; nothing was sent", err)
 }
 
-// body reads the body and puts it back.
+// body reads the body and restores it.
 func (s *Signer) body(r *http.Request) ([]byte, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		if r.ContentLength > 0 {
@@ -186,7 +188,7 @@ func (s *Signer) body(r *http.Request) ([]byte, error) {
 	return b, nil
 }
 
-// memory is a body whose length can be asked for.
+// memory is a body that knows its length.
 type memory struct{ bytes.Reader }
 
 // Close implements io.Closer.
@@ -201,7 +203,7 @@ func inMemory(b []byte) io.ReadCloser {
 	return m
 }
 
-// names are the components that the signature of m covers.
+// names returns the components that the signature of m covers.
 func (s *Signer) names(m *message) ([]string, error) {
 	names := slices.Clone(always)
 	for _, name := range slices.Concat(ifThere, s.Cover) {
@@ -221,7 +223,7 @@ func (s *Signer) names(m *message) ([]string, error) {
 	return names, nil
 }
 
-// list is the member of Signature-Input.
+// list returns the member of Signature-Input.
 func (s *Signer) list(names []string) httpsfv.InnerList {
 	now := time.Now
 	if s.Now != nil {
@@ -250,7 +252,7 @@ func (s *Signer) list(names []string) httpsfv.InnerList {
 	return list
 }
 
-// randomNonce has 128 bits.
+// randomNonce returns 128 random bits.
 func randomNonce() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails: it would end the process
@@ -264,7 +266,7 @@ func tagOr(tag string) string {
 	return tag
 }
 
-// put adds the signature to what is there.
+// put adds the signature to those that are there.
 func (*Signer) put(h http.Header, list httpsfv.InnerList, value []byte) error {
 	for name, member := range map[string]httpsfv.Member{"Signature-Input": list, "Signature": httpsfv.NewItem(value)} {
 		d, err := dictionary(h[name])

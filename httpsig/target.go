@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// target is what of a request stands around its fields.
+// target is the part of a request that is not in its fields.
 type target struct {
 	method, scheme, authority string
-	path, query               string // as on the wire; the query with its "?", or empty
+	path, query               string // as sent; the query with its "?", or empty
 }
 
 var (
@@ -17,9 +17,9 @@ var (
 	errHost   = errors.New("the host cannot be signed; use printable ASCII without a zone, and Punycode for other letters")
 )
 
-// arrived is the target of a request that a server got. What was signed is what stood on the wire:
-// RequestURI, which no handler changes, and not URL.Path, which is decoded, nor URL.RawPath, which
-// is empty unless the path has an unusual escape.
+// arrived returns the target of a request that a server received. It uses what was sent, which is
+// what was signed: RequestURI, which no handler changes. URL.Path is decoded, and URL.RawPath is
+// empty unless the path has an unusual escape.
 func arrived(r *http.Request, scheme string) (target, error) {
 	if scheme == "" {
 		scheme = "http"
@@ -30,7 +30,7 @@ func arrived(r *http.Request, scheme string) (target, error) {
 	return targetOf(r.Method, scheme, r.Host, r.RequestURI)
 }
 
-// leaving is the target of a request that a client is about to send.
+// leaving returns the target of a request that a client is about to send.
 func leaving(r *http.Request) (target, error) {
 	if r.URL == nil || r.URL.Opaque != "" || r.URL.Host == "" || r.Method == http.MethodConnect {
 		return target{}, errTarget
@@ -65,7 +65,7 @@ func targetOf(method, scheme, host, uri string) (t target, err error) {
 	return t, nil
 }
 
-// cutBefore is s up to the first of chars.
+// cutBefore returns s up to the first of chars.
 func cutBefore(s, chars string) string {
 	if i := strings.IndexAny(s, chars); i >= 0 {
 		return s[:i]
@@ -73,8 +73,8 @@ func cutBefore(s, chars string) string {
 	return s
 }
 
-// authority is a host in its normal form: lower case, and without the port that the scheme has
-// anyway (RFC 9421, section 2.2.3).
+// authority returns a host in its normal form: in lower case, and without the default port of the
+// scheme (RFC 9421, section 2.2.3).
 func authority(host, scheme string) (string, error) {
 	if host == "" || !printable(host) || strings.ContainsAny(host, "%/@?#\\ ") {
 		return "", errHost

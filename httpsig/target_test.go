@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestTargets: whatever a client can write as an address arrives as what was signed, and each is
-// another path than all others.
+// TestTargets tests that whatever a client can write as an address arrives as it was signed, and
+// that each address has a path different from all others.
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -44,7 +44,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestForms: one address in its several forms is the same one.
+// TestForms tests that the different forms of one address are the same address.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -75,8 +75,8 @@ func TestForms(t *testing.T) {
 	assert.Equal(t, w.send(w.sign(r, w.signer("hmac"))), "accepted", "an empty query (%s)", w.reason())
 }
 
-// TestScheme: what is signed with @target-uri for https is not good on http, nor the other way
-// round.
+// TestScheme tests that a request that is signed with @target-uri for https is refused over http,
+// and the other way round.
 func TestScheme(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"http", "https"} {
@@ -99,8 +99,8 @@ func TestScheme(t *testing.T) {
 	}
 }
 
-// TestRewrittenPath: a handler in front that takes a prefix off the path changes nothing of what
-// was signed.
+// TestRewrittenPath tests that a handler in front that removes a prefix of the path does not change
+// what was signed.
 func TestRewrittenPath(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -120,7 +120,7 @@ func (s *status) Header() http.Header       { return s.header }
 func (*status) Write(b []byte) (int, error) { return len(b), nil }
 func (s *status) WriteHeader(code int)      { s.code = code }
 
-// TestWhatCannotBeSigned is an error, and nothing is sent.
+// TestWhatCannotBeSigned tests that it is an error, and that nothing is sent.
 func TestWhatCannotBeSigned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

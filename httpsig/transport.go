@@ -11,22 +11,22 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// Transport is an [http.RoundTripper] that signs each request. Put it under httpidem.Transport, as
-// its Base: then every try of a request is signed anew, and the server takes it for the repeat that
-// it is. The other way round all tries would carry one signature, of which the server accepts the
-// first.
+// Transport is an [http.RoundTripper] that signs each request. Use it as the Base of
+// httpidem.Transport: then every try of a request gets a new signature, and the server recognises
+// it as a duplicate. The other way round, all tries would carry one signature, of which the server
+// accepts the first.
 //
-// A connection that turns out to be closed makes [http.Transport] send a request again by itself,
-// as it is; should the first copy have arrived, the second is told nonce-used. Then Transport signs
-// once more, if the request has an Idempotency-Key or is idempotent by itself (RFC 9110, section
+// If a connection turns out to be closed, [http.Transport] sends the request again by itself,
+// unchanged. If the first copy had arrived, the second gets nonce-used. Transport then signs once
+// more, if the request has an Idempotency-Key or its method is idempotent (RFC 9110, section
 // 9.2.2); other requests get that answer.
 //
-// A redirect to another host, port or scheme is an error, and nothing is sent there: whoever can
-// redirect a client could have anything signed.
+// A redirect to another host, port or scheme is an error, and nothing is sent there: an attacker
+// who can redirect a client could otherwise have anything signed.
 type Transport struct {
-	// Base sends; default http.DefaultTransport.
+	// Base sends the requests; default http.DefaultTransport.
 	Base http.RoundTripper
-	// Signer signs; it must be set.
+	// Signer signs the requests; it must be set.
 	Signer *Signer
 }
 
@@ -36,8 +36,8 @@ var (
 		"nothing was sent there: ask that host itself")
 )
 
-// RoundTrip signs a copy of req and sends it. It leaves req as it is but for its body, which is
-// read and closed.
+// RoundTrip signs a copy of req and sends it. It does not change req, but reads and closes its
+// body.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case t.Signer == nil:
@@ -68,7 +68,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.base().RoundTrip(again)
 }
 
-// CloseIdleConnections does so in Base, if that can.
+// CloseIdleConnections calls the method of that name of Base, if there is one.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
@@ -88,7 +88,7 @@ func closeBody(r *http.Request) {
 	}
 }
 
-// drop reads what is left of an answer, so that its connection can be used again.
+// drop reads the rest of an answer, so that its connection can be reused.
 func drop(resp *http.Response) {
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
 	_ = resp.Body.Close()
@@ -102,7 +102,7 @@ func usedNonce(resp *http.Response) bool {
 	return ok && p.Code == codeUsed
 }
 
-// repeatable tells whether the server can tell a repeat, or need not.
+// repeatable reports whether the server can recognise a duplicate of req, or does not need to.
 func repeatable(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
@@ -111,18 +111,18 @@ func repeatable(req *http.Request) bool {
 	return req.Header.Get("Idempotency-Key") != ""
 }
 
-// elsewhere tells whether req follows a redirect away from the host that was asked first.
+// elsewhere reports whether req follows a redirect away from the host of the first request.
 func elsewhere(req *http.Request) bool {
 	first := req
 	for first.Response != nil {
 		if first = first.Response.Request; first == nil {
-			return true // nobody knows who was asked
+			return true // the first request is not known
 		}
 	}
 	return first != req && origin(first.URL) != origin(req.URL)
 }
 
-// origin is the scheme, the host and the port of u (RFC 6454).
+// origin returns the scheme, the host and the port of u (RFC 6454).
 func origin(u *url.URL) string {
 	if u == nil {
 		return ""

@@ -22,8 +22,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// bank is a server with signatures before idempotency, whose connections can be cut when it begins
-// to answer.
+// bank is a server that verifies signatures before idempotency. Its connections can be cut when it
+// begins to answer.
 type bank struct {
 	*httptest.Server
 	world    *world
@@ -57,8 +57,8 @@ func newBank(t *testing.T) *bank {
 	return b
 }
 
-// cutter is a listener whose connections break when the server begins to answer, as long as there
-// are cuts left.
+// cutter is a listener whose connections break when the server begins to answer, as long as cuts
+// are left.
 type cutter struct {
 	net.Listener
 	cuts *atomic.Int64
@@ -85,7 +85,7 @@ func (c *cutConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// signing is a transport with connections of its own.
+// signing returns a transport with its own connections.
 func (b *bank) signing(t *testing.T, id string) *httpsig.Transport {
 	t.Helper()
 	base := &http.Transport{}
@@ -114,8 +114,8 @@ func (b *bank) pay(t *testing.T, rt http.RoundTripper, key string) string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s %s", resp.StatusCode, body, resp.Header.Get("Idempotency-Replayed")))
 }
 
-// TestRetriesAreReplayed: the answers are lost on their way, the client tries again, and each try
-// has a signature and a nonce of its own: one payment, and its answer.
+// TestRetriesAreReplayed tests answers that are lost: the client retries, each try has its own
+// signature and nonce, and there is one payment with one answer.
 func TestRetriesAreReplayed(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"hmac", "ed", "ec"} {
@@ -132,8 +132,9 @@ func TestRetriesAreReplayed(t *testing.T) {
 	}
 }
 
-// TestRetryOfACopyIsRefused: whoever has seen the request sends it again. That is neither run nor
-// replayed, since a replay would tell the answer; the client's own retry is.
+// TestRetryOfACopyIsRefused tests an attacker that sends a request again that it has seen. The copy
+// is neither run nor replayed, since a replay would disclose the answer; the client's own retry is
+// replayed.
 func TestRetryOfACopyIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBank(t)
@@ -158,8 +159,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestRepeatsBelowTheSigner: a transport that sends a request again as it is, as net/http's does.
-// The request is signed anew where the server can tell the repeat, and only there.
+// TestRepeatsBelowTheSigner tests a transport that sends a request again unchanged, as net/http's
+// does. The request is signed again if the server can recognise the duplicate, and only then.
 func TestRepeatsBelowTheSigner(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]string{"key-1": "201 payment 1 by hmac: 42 EUR true", "": "409 nonce-used"} {
@@ -173,7 +174,7 @@ func TestRepeatsBelowTheSigner(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				_ = resp.Body.Close() // and nobody hears of it
+				_ = resp.Body.Close() // the caller does not see it
 			}
 			return testclient.HTTP.Transport.RoundTrip(r)
 		})
@@ -182,7 +183,7 @@ func TestRepeatsBelowTheSigner(t *testing.T) {
 	}
 }
 
-// TestTenantsAreKeys: two callers with one idempotency key do not meet.
+// TestTenantsAreKeys tests that two callers with one idempotency key do not collide.
 func TestTenantsAreKeys(t *testing.T) {
 	t.Parallel()
 	b := newBank(t)
@@ -191,8 +192,8 @@ func TestTenantsAreKeys(t *testing.T) {
 	assert.Equal(t, b.pay(t, testclient.HTTP.Transport, "key-1"), "401 signature-missing", "nobody")
 }
 
-// TestRedirects: what would be signed for another host is not sent; on the same host each hop is
-// signed for itself.
+// TestRedirects tests that a request to another host is not signed and not sent, and that on the
+// same host each hop is signed separately.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
 	b := newBank(t)
@@ -219,7 +220,8 @@ func TestRedirects(t *testing.T) {
 	assert.Equal(t, resp.StatusCode, http.StatusCreated, "status")
 }
 
-// TestTransportLeavesTheRequest as it was, and closes its body whatever happens.
+// TestTransportLeavesTheRequest tests that the request is not changed, and that its body is always
+// closed.
 func TestTransportLeavesTheRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -41,8 +41,8 @@ func bytesOf(t *testing.T, text string) []byte {
 	return b
 }
 
-// TestVectorsOfTheRFC: both algorithms are deterministic, so that we make the signatures of the
-// standard to the letter.
+// TestVectorsOfTheRFC tests that the signatures of the standard are reproduced exactly, since both
+// algorithms are deterministic.
 func TestVectorsOfTheRFC(t *testing.T) {
 	t.Parallel()
 	shared, err := SharedKey(bytesOf(t, b25Key))
@@ -80,7 +80,7 @@ func TestVectorsOfTheRFC(t *testing.T) {
 	assert.NoError(t, checkDigest([]string{"sha-512=:WZDPaVn/7XgHaAy8pmojAkGWoRx2UFChF41A2svX+TaPm+AbwAgBWnrIiYllu7BNNyealdVLvRwEmTHWXvJwew==:"}, []byte(`{"hello": "world"}`)), "its digest")
 }
 
-// TestValues: components as RFC 9421, section 2.2, writes them.
+// TestValues tests components as RFC 9421, section 2.2, writes them.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ host, uri, name, want string }{

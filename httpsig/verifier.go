@@ -12,13 +12,13 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// Verifier accepts requests with a signature that is good, and each of them once. It is safe for
-// concurrent use.
+// Verifier accepts requests with a valid signature, each of them once. It is safe for concurrent
+// use.
 type Verifier struct {
 	o Options
 }
 
-// New returns a verifier. It panics on options that [Options.Validate] refuses.
+// New returns a verifier. It panics if [Options.Validate] returns an error.
 func New(o *Options) *Verifier {
 	if o == nil {
 		o = new(Options)
@@ -31,14 +31,15 @@ func New(o *Options) *Verifier {
 	return v
 }
 
-// Handler passes on to next what [Verifier.Accept] accepts. It stands before httpidem's middleware,
-// with [Tenant] as the tenant there. Refusals are problem documents: 401 signature-missing,
-// signature-refused and signature-expired, 409 nonce-used, 413 body-too-large, 400 body-incomplete,
-// 503 store-unavailable and shutting-down. Nothing has run then.
+// Handler returns a handler that passes to next the requests that [Verifier.Accept] accepts. Put it
+// before httpidem's middleware, with [Tenant] as the tenant there. Refusals are problem documents:
+// 401 signature-missing, signature-refused and signature-expired, 409 nonce-used, 413
+// body-too-large, 400 body-incomplete, 503 store-unavailable and shutting-down. After a refusal
+// nothing has run.
 func (v *Verifier) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(w)
-		// a writer that cannot has no connection that could be slow
+		// a ResponseWriter without read deadlines has no connection that could be slow
 		_ = rc.SetReadDeadline(time.Now().Add(v.o.BodyTime))
 		accepted, err := v.Accept(r)
 		_ = rc.SetReadDeadline(time.Time{})
@@ -62,11 +63,11 @@ func (v *Verifier) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := refusal.Problem()
 	p.Type = v.o.Docs + p.Code + ".md"
 	if p.Status == http.StatusUnauthorized {
-		// RFC 9110 asks for a challenge, and no scheme is registered for RFC 9421
+		// RFC 9110 requires a challenge, and no scheme is registered for RFC 9421
 		w.Header().Set("WWW-Authenticate", "Signature")
 	}
 	if r.Body != nil && r.Body != http.NoBody {
-		w.Header().Set("Connection", "close") // what is left of the body is not read
+		w.Header().Set("Connection", "close") // the rest of the body is not read
 	}
 	if v.o.Answer != nil {
 		v.o.Answer(w, r, p)
@@ -75,14 +76,14 @@ func (v *Verifier) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p.ServeHTTP(w, r)
 }
 
-// Accept returns the request to go on with, or a [*Refusal]. In this order: the signature is read,
-// its key found, what it must cover looked at, the signature verified, its time looked at, the body
-// read and compared with Content-Digest, the time looked at again, and then the nonce claimed. So
-// nobody without a key makes the server read a body or burns a nonce.
+// Accept returns the request to continue with, or a [*Refusal]. In this order, it reads the
+// signature, finds its key, checks what it must cover, verifies it, checks its time, reads the body
+// and compares it with Content-Digest, checks the time again, and then claims the nonce. So a
+// caller without a key can neither make the server read a body nor use up a nonce.
 //
 // The request that is returned has its body in memory, no trailer, and the [Caller] in its context.
-// r must be one that a server got, with its RequestURI as it was on the wire, and its body not yet
-// read; r itself must not be used any more.
+// r must be a request that a server received, with its RequestURI as it was sent, and with a body
+// that has not been read; r itself must not be used any more.
 func (v *Verifier) Accept(r *http.Request) (*http.Request, error) {
 	in, m, err := v.read(r)
 	if err != nil {
@@ -99,7 +100,8 @@ func (v *Verifier) Accept(r *http.Request) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	left, err := v.timeLeft(in) // a body that drips in must not outlive the record of its nonce
+	// a body that arrives slowly must not outlive the record of its nonce
+	left, err := v.timeLeft(in)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +121,7 @@ func (v *Verifier) Accept(r *http.Request) (*http.Request, error) {
 	return accepted, nil
 }
 
-// claimTime is more than a claim can be under way.
+// claimTime is longer than a claim can take.
 const claimTime = 10 * time.Second
 
 var (
@@ -132,7 +134,7 @@ var (
 	errOld          = errors.New("the signature is too old, or has expired")
 )
 
-// read reads the signature of r and looks at what it covers.
+// read reads the signature of r and checks what it covers.
 func (v *Verifier) read(r *http.Request) (*input, *message, error) {
 	if r.Header["Signature-Input"] == nil || r.Header["Signature"] == nil {
 		return nil, nil, &Refusal{codeMissing, errNone}
@@ -170,7 +172,7 @@ func (v *Verifier) read(r *http.Request) (*input, *message, error) {
 	return in, m, nil
 }
 
-// keyOf finds the key that has made the signature.
+// keyOf returns the key that made the signature.
 func (v *Verifier) keyOf(ctx context.Context, in *input, m *message) (*Key, error) {
 	var space [1024]byte
 	base, err := m.appendBase(space[:0], in.names, in.params)
@@ -197,7 +199,7 @@ func (v *Verifier) keyOf(ctx context.Context, in *input, m *message) (*Key, erro
 	return nil, refused(why)
 }
 
-// timeLeft is how long the signature will be accepted from now on.
+// timeLeft returns how long the signature will be accepted from now on.
 func (v *Verifier) timeLeft(in *input) (time.Duration, error) {
 	now, created := v.o.Now(), time.Unix(in.created, 0)
 	end := created.Add(v.o.MaxAge)
@@ -216,7 +218,7 @@ func (v *Verifier) timeLeft(in *input) (time.Duration, error) {
 
 var errBody = errors.New("the body did not arrive as it was announced, or somebody has read it before")
 
-// body reads the body and compares it with Content-Digest where that is covered.
+// body reads the body and compares it with Content-Digest if that is covered.
 func (v *Verifier) body(r *http.Request, in *input) ([]byte, error) {
 	body, err := v.readBody(r)
 	if err != nil {
@@ -248,7 +250,7 @@ func (v *Verifier) readBody(r *http.Request) ([]byte, error) {
 		buf.Grow(int(r.ContentLength) + bytes.MinRead)
 	}
 	n, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1))
-	var tooLarge *http.MaxBytesError // an outer handler has a limit of its own
+	var tooLarge *http.MaxBytesError // an outer handler has its own limit
 	switch {
 	case errors.As(err, &tooLarge), n > limit:
 		return nil, &Refusal{"body-too-large", httpidem.NewProblem("body-too-large", nil)}

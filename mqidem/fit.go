@@ -11,6 +11,7 @@ import (
 const (
 	CutHeaders = "headers" // all headers of the producer
 	CutBody    = "body"    // the end of the body, or all of it, and the headers
+	CutReason  = "reason"  // what the reason says about the record
 )
 
 // ErrCut means that a part of the message was left out of the dead letter, because the broker
@@ -41,7 +42,10 @@ func Fit(m *Message, why Reason, tooLarge func(error) bool, write func(m *Messag
 	}
 	forms := []func(){
 		func() { why.Error = "" },
-		func() { why = Reason{Why: why.Why, Tries: why.Tries, At: why.At, Redrives: why.Redrives} },
+		func() {
+			// Without the key of its record, a redriven message would be taken for a duplicate.
+			why = Reason{Why: why.Why, Tries: why.Tries, At: why.At, Redrives: why.Redrives, Cut: CutReason}
+		},
 		func() {
 			sum := sha256.Sum256(m.Body)
 			why.Cut, why.Size, why.SHA256 = CutHeaders, len(m.Body), hex.EncodeToString(sum[:])

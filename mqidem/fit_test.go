@@ -21,7 +21,7 @@ func TestFit(t *testing.T) {
 	errSize := errors.New("too large")
 	body := strings.Repeat("x", 1000)
 	sum := sha256.Sum256([]byte(body))
-	whole := mqidem.Reason{Why: mqidem.DeadPoison, Error: "no stock", Key: "record", Source: "q"}
+	whole := mqidem.Reason{Why: mqidem.DeadPoison, Error: "no stock", Key: "record", Source: strings.Repeat("q", 60)}
 	packed, err := whole.Pack()
 	assert.NoError(t, err, "pack")
 	full := len(body) + len("1") + len("v") + len(packed)
@@ -32,7 +32,7 @@ func TestFit(t *testing.T) {
 	}{
 		"all of it":          {full, "v", " 1000 1 no stock record 1"},
 		"without the error":  {full - 1, "v", " 1000 1  record 1"},
-		"without the record": {full - 25, "v", " 1000 1   1"},
+		"without the record": {full - 40, "v", "reason 1000 1   1"},
 		"without headers":    {1300, strings.Repeat("v", 4000), "headers 1000 0   1"},
 		"half of the body":   {1000, "v", "body 500 0   1"},
 		"a part of the body": {250, "v", "body 62 0   1"},
@@ -55,7 +55,7 @@ func TestFit(t *testing.T) {
 				why, err := mqidem.ParseReason(packed)
 				assert.NoError(t, err, "%s: the reason", name)
 				got = fmt.Sprint(why.Cut, " ", len(m.Body), " ", len(m.Headers), " ", why.Error, " ", why.Key, " ", m.ID)
-				if why.Cut != "" {
+				if why.Cut != "" && why.Cut != mqidem.CutReason {
 					assert.Equal(t, fmt.Sprint(why.Size, why.SHA256), fmt.Sprint(1000, hex.EncodeToString(sum[:])), "%s: the whole body", name)
 				}
 				return nil

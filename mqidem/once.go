@@ -211,12 +211,17 @@ func (w *work) bury(ctx context.Context, m *Message, a *retrysafe.Attempt, why s
 	if r.park != nil {
 		reason := w.reason(m, why, err)
 		if cause := r.park(ctx, reason); cause != nil {
+			onlyParks := r.past.dead != nil // an earlier try has run the handler
 			r.past.dead = &reason
 			switch {
 			case a == nil:
-			case why == DeadInDoubt:
+			case why == DeadInDoubt, w.policy.OnDoubt == retrysafe.Refuse:
+				// Under Refuse no other consumer may run it again, and none knows of the refusal.
 				_ = a.Doubt(ctx, err)
 			default:
+				if onlyParks {
+					_ = a.Uncount(ctx, 1)
+				}
 				_ = a.Release(ctx, err)
 			}
 			return &parkError{cause}

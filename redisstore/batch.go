@@ -15,6 +15,9 @@ var _ retrysafe.Batcher = (*Store)(nil)
 // do: WAIT covers the writes of one connection.
 func (s *Store) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
 	return batch(ctx, s, reqs, s.acquireCall, func(req *retrysafe.AcquireRequest, call redisclient.Call, a answer, err error) (retrysafe.Acquired, error) {
+		if got, ok := s.finishedThough(ctx, req, err); ok {
+			return got, nil
+		}
 		return a.acquired(req, call.Args, err)
 	})
 }

@@ -102,7 +102,12 @@ func batch[Q, R any](ctx context.Context, s *Store, reqs []Q, key func(*Q) retry
 		place *place
 		at    []int
 	}
-	byShard, alone := map[string]*part{}, []int{}
+	// A later call may see a newer map, in which the same shard has another floor and other times.
+	type target struct {
+		name string
+		m    *Map
+	}
+	byShard, alone := map[target]*part{}, []int{}
 	for i := range reqs {
 		k := key(&reqs[i])
 		if err := check(ctx, k); err != nil {
@@ -115,15 +120,15 @@ func batch[Q, R any](ctx context.Context, s *Store, reqs []Q, key func(*Q) retry
 			alone = append(alone, i)
 		case err != nil:
 			answers[i] = failure(err)
-		case byShard[p.name] == nil:
-			byShard[p.name] = &part{p, []int{i}}
+		case byShard[target{p.name, p.m}] == nil:
+			byShard[target{p.name, p.m}] = &part{p, []int{i}}
 		default:
-			byShard[p.name].at = append(byShard[p.name].at, i)
+			byShard[target{p.name, p.m}].at = append(byShard[target{p.name, p.m}].at, i)
 		}
 	}
 	var wg sync.WaitGroup
 	room := make(chan struct{}, together)
-	for name, part := range byShard {
+	for to, part := range byShard {
 		room <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-room }()
@@ -135,7 +140,7 @@ func batch[Q, R any](ctx context.Context, s *Store, reqs []Q, key func(*Q) retry
 			for j, i := range part.at {
 				switch {
 				case err != nil:
-					answers[i] = failure(failed(name, err))
+					answers[i] = failure(failed(to.name, err))
 				case doubtful(part.place, got[j]):
 					answers[i] = one(reqs[i])
 				default:

@@ -160,9 +160,11 @@ func (s *Store) Watch(ctx context.Context, key retrysafe.StoreKey, changed func(
 	return errors.ErrUnsupported
 }
 
-// Sweep implements [retrysafe.Sweeper] for the shards that need it, one after the other.
+// Sweep implements [retrysafe.Sweeper] for the shards that need it, one after the other. A shard
+// that is away does not keep it from the others.
 func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	swept := false
+	var errs []error
 	m := s.Map()
 	for _, name := range m.all() {
 		shard, err := s.atlas.shard(name)
@@ -183,13 +185,13 @@ func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 		swept = true
 		removed += n
 		if err != nil {
-			return removed, failed(name, err)
+			errs = append(errs, failed(name, err))
 		}
 	}
 	if !swept {
 		return 0, errors.ErrUnsupported
 	}
-	return removed, nil
+	return removed, errors.Join(errs...)
 }
 
 // Shared implements [retrysafe.Sharer]. It reports whether any shard is shared.

@@ -83,8 +83,8 @@ func (a atlas) survey(ctx context.Context, name string, here, there []string, re
 
 // known reports whether the other home of the key also knows what a record says.
 func (a atlas) known(ctx context.Context, name, home string, rec *retrysafe.Record, returning bool) (bool, error) {
-	if rec.State == retrysafe.StateReleased && rec.Answer.Codec == "" {
-		return true, nil // nothing happened
+	if rec.State == retrysafe.StateReleased && rec.Answer.Codec == "" && !rec.Issued {
+		return true, nil // nothing happened, and no token can be lost
 	}
 	s, err := a.shard(home)
 	if err != nil {

@@ -70,6 +70,20 @@ func (l *lines) next(line recordID) []*charging {
 	return waiting[:n:n]
 }
 
+// drop removes a charge whose caller has left, so that the line does not grow while the database
+// does not answer.
+func (l *lines) drop(line recordID, c *charging) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of, ok := l.waiting[line]
+	if !ok {
+		return
+	}
+	if i := slices.Index(of, c); i >= 0 {
+		l.waiting[line] = slices.Delete(of, i, i+1)
+	}
+}
+
 // len returns how many charges wait.
 func (l *lines) len() (n int) {
 	l.mu.Lock()
@@ -92,13 +106,16 @@ const readLines = 8
 func (s *Store) chargeTogether(ctx context.Context, c *charging) error {
 	wait, cancel := s.patience(ctx, time.Time{})
 	defer cancel()
-	s.charges.reading.join(recordID{c.id[0] % readLines}, []*charging{c}, s.readCharges)
+	line := recordID{c.id[0] % readLines}
+	s.charges.reading.join(line, []*charging{c}, s.readCharges)
 	select {
 	case <-c.done:
 		return c.err
 	case <-wait.Done():
 	}
 	if c.state.CompareAndSwap(0, left) {
+		s.charges.reading.drop(line, c)
+		s.charges.writing.drop(s.writeLine(c), c)
 		return &lockError{ended: wait.caller.Err(), after: wait.limit, text: s.waits}
 	}
 	select { // it has begun, and may be counted
@@ -113,6 +130,9 @@ func (s *Store) chargeTogether(ctx context.Context, c *charging) error {
 // writer, all tenants share one line.
 func (s *Store) readCharges(_ recordID, batch []*charging) {
 	tenants := byTenant(slices.DeleteFunc(batch, func(c *charging) bool { return c.state.Load() == left }))
+	if len(tenants) == 0 {
+		return
+	}
 	writes, failed := make([]bool, len(tenants)), make([]error, len(tenants))
 	err := s.backend.read(context.Background(), brief, func(ctx context.Context, db execer) error {
 		for i, of := range tenants {
@@ -128,16 +148,20 @@ func (s *Store) readCharges(_ recordID, batch []*charging) {
 		return nil
 	})
 	for i, of := range tenants {
-		var line recordID
-		if s.dialect != SQLite {
-			line = recordID{of[0].id[0] % writeLines}
-		}
 		if err == nil && failed[i] == nil && writes[i] {
-			s.charges.writing.join(line, of, s.writeCharges)
+			s.charges.writing.join(s.writeLine(of[0]), of, s.writeCharges)
 			continue
 		}
 		endCharges(of, errors.Join(err, failed[i]))
 	}
+}
+
+// writeLine returns the line in which a charge waits to be written. SQLite has one writer.
+func (s *Store) writeLine(c *charging) recordID {
+	if s.dialect == SQLite {
+		return recordID{}
+	}
+	return recordID{c.id[0] % writeLines}
 }
 
 // writeCharges makes charges in one transaction. If one tenant's charges fail, it makes the others

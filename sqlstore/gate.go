@@ -49,7 +49,14 @@ func (s *Store) SettleTx(ctx context.Context, key retrysafe.StoreKey) error {
 	}
 	id := idOf(key)
 	var ignored any
-	err := s.db.QueryRowContext(ctx, s.queries.settle, id[:]).Scan(&ignored)
+	// In a transaction of its own: without one the lock would stay with an idle connection of the
+	// pool, if the server's autocommit is off.
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return unavailable(s.failed("wait for transactions", err))
+	}
+	defer tx.Rollback() //nolint:errcheck // it has only read
+	err = tx.QueryRowContext(ctx, s.queries.settle, id[:]).Scan(&ignored)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil // a missing record cannot have been locked
 	}

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -47,6 +48,7 @@ func (k *looks) at(ctx context.Context, id recordID) (loaded, error) {
 	select {
 	case <-s.done:
 	case <-wait.Done():
+		k.drop(s)
 		return loaded{}, &lockError{ended: ctx.Err(), after: wait.limit, text: k.store.waits}
 	}
 	if s.err == nil {
@@ -59,6 +61,16 @@ func (k *looks) at(ctx context.Context, id recordID) (loaded, error) {
 	}
 	defer func() { <-k.alone }()
 	return k.store.lookAlone(ctx, id)
+}
+
+// drop removes a lookup whose caller has left, so that the line does not grow while the database
+// does not answer.
+func (k *looks) drop(s *sight) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if i := slices.Index(k.waiting, s); i >= 0 {
+		k.waiting = slices.Delete(k.waiting, i, i+1)
+	}
 }
 
 // start reads waiting lookups if a lane is free. k.mu is held.

@@ -21,7 +21,7 @@ import (
 func serve(t *testing.T, h http.Handler) string {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // of the panics that the suite makes
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // the suite makes handlers panic
 	s.Config.Protocols = new(http.Protocols)
 	s.Config.Protocols.SetHTTP1(true)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
@@ -41,7 +41,7 @@ func engine(t *testing.T, s retrysafe.Store, p retrysafe.Policy) *retrysafe.Engi
 	return e
 }
 
-// router is a server of echo that says nothing.
+// router returns a server of echo that logs nothing.
 func router() *echo.Echo {
 	e := echo.New()
 	e.Logger = slog.New(slog.DiscardHandler)

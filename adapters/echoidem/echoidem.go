@@ -9,20 +9,21 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// The field by which a handler tells the guard what it did; it is not sent on.
+// outcome is the field in which a handler tells the guard what it did; it is not sent to the
+// client.
 const outcome = "Idempotency-Outcome"
 
-// Middleware guards the handlers that come after it. A repeat gets the first answer. Inside,
-// request and response of the context are those of the guard: what handlers write is held back
-// until the record has it, and the context does not end when the client hangs up. Afterwards they
-// are what they were. It is safe for concurrent use.
+// Middleware guards the handlers that come after it. A duplicate gets the first answer. Inside, the
+// request and the response of the context are those of the guard: what handlers write is held back
+// until it is stored, and the context does not end when the client hangs up. Afterwards the context
+// has its own request and response again. It is safe for concurrent use.
 //
-// An error of a guarded handler is answered by the server's HTTPErrorHandler before the record is
-// made, without its marks, and is returned as well, for middleware outside; the answer is committed
-// by then, which an error handler has to respect, as echo's own does. [retrysafe.NothingDone]
-// around an error lets a repeat run, whatever the status; [retrysafe.InDoubt] leaves the key in
-// doubt. Unlike with echo alone, an informational status (1xx) goes out at once and is not the
-// last.
+// The server's HTTPErrorHandler answers an error of a guarded handler, without its marks, before
+// the answer is stored. The error is also returned to middleware outside. By then the answer is
+// committed, which an error handler has to respect, as echo's own does. An error in
+// [retrysafe.NothingDone] lets a retry run, whatever the status; one in [retrysafe.InDoubt] leaves
+// the key in doubt. Unlike with echo alone, an informational status (1xx) is sent at once, and a
+// final status may follow.
 func Middleware(m *httpidem.Middleware) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) (err error) {
@@ -60,7 +61,8 @@ func mark(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set(outcome, "not-executed")
 	case retrysafe.Doubtful:
 		if a, ok := retrysafe.AttemptFrom(r.Context()); ok {
-			_ = a.Doubt(r.Context(), nil) // what cannot be recorded lapses into doubt
+			// if the store fails, the lease expires, and the key is in doubt
+			_ = a.Doubt(r.Context(), nil)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// An order that is sent twice with one key is placed once, and an error is told again, too.
+// An order that is sent twice with one key is placed once; an error is replayed too.
 func Example() {
 	engine := retrysafe.New(memstore.New(nil), nil)
 	idem := httpidem.New(engine, &httpidem.Options{Tenant: httpidem.Global})

@@ -35,7 +35,7 @@ func post(t *testing.T, url, key string) answer {
 	assert.NoError(t, err, "request")
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Idempotency-Key", key)
-	resp, err := testclient.HTTP.Transport.RoundTrip(r) // which follows no redirects
+	resp, err := testclient.HTTP.Transport.RoundTrip(r) // does not follow redirects
 	assert.NoError(t, err, "answer")
 	body, err := io.ReadAll(resp.Body)
 	assert.NoError(t, err, "body")
@@ -50,8 +50,9 @@ func guard(t *testing.T) *httpidem.Middleware {
 
 var errOfTheHandler = errors.New("of the handler")
 
-// TestHandlers: whatever echo's handlers answer or fail with, the first caller gets what echo alone
-// would send, and a repeat gets the same; the middleware outside sees the error and what was sent.
+// TestHandlers tests that, whatever echo's handlers answer or return as an error, the first caller
+// gets what echo alone would send, and a duplicate gets the same. The middleware outside sees the
+// error and what was sent.
 func TestHandlers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -60,7 +61,7 @@ func TestHandlers(t *testing.T) {
 		body    string
 		err     error // as the middleware outside sees it
 		runs    int64 // after two requests
-		then    int   // the status of the second, if it is no replay
+		then    int   // the status of the second request if it is not a replay
 	}{
 		"JSON": {handler: func(c *echo.Context) error {
 			var in struct{ What string }
@@ -148,8 +149,8 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
-// TestPanicOutside: echo's Recover in front answers for a handler that panicked, and the key is in
-// doubt.
+// TestPanicOutside tests that echo's Recover outside the guard answers for a handler that panicked,
+// and that the key is in doubt.
 func TestPanicOutside(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
@@ -168,7 +169,8 @@ func TestPanicOutside(t *testing.T) {
 	assert.Equal(t, runs.Load(), int64(1), "runs")
 }
 
-// TestHijack: a handler may take the connection; a repeat does not run it again.
+// TestHijack tests that a handler can take the connection over, and that a duplicate does not run
+// it again.
 func TestHijack(t *testing.T) {
 	t.Parallel()
 	r := router()
@@ -186,7 +188,7 @@ func TestHijack(t *testing.T) {
 	assert.Equal(t, post(t, base+"/orders", "k").status, 409, "the repeat")
 }
 
-// TestEarly: an informational status goes out at once, and is not the last.
+// TestEarly tests that an informational status is sent at once, and that another status can follow.
 func TestEarly(t *testing.T) {
 	t.Parallel()
 	r := router()

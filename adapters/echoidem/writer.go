@@ -8,8 +8,8 @@ import (
 	"github.com/labstack/echo/v5"
 )
 
-// early is a response of echo that takes no informational status for the last one: those go to the
-// writer below.
+// early is a response of echo that does not treat an informational status as the final one: it
+// sends it through the writer below.
 type early struct{ http.ResponseWriter }
 
 // WriteHeader sends the status.
@@ -23,10 +23,10 @@ func (e *early) WriteHeader(status int) {
 	e.ResponseWriter.WriteHeader(status)
 }
 
-// Flush implements [http.Flusher], which older libraries ask for.
+// Flush implements [http.Flusher], which older libraries use.
 func (e *early) Flush() { _ = http.NewResponseController(e.ResponseWriter).Flush() }
 
-// Hijack implements [http.Hijacker], which older libraries ask for.
+// Hijack implements [http.Hijacker], which older libraries use.
 func (e *early) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(e.ResponseWriter).Hijack()
 }

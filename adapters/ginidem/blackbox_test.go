@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 func serve(t *testing.T, h http.Handler) string {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // of the panics that the suite makes
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // the suite makes handlers panic
 	s.Config.Protocols = new(http.Protocols)
 	s.Config.Protocols.SetHTTP1(true)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
@@ -46,8 +46,8 @@ func engine(t *testing.T, s retrysafe.Store, p retrysafe.Policy) *retrysafe.Engi
 	return e
 }
 
-// now is gin's writer as handlers of net/http expect it: fields that are set after WriteHeader come
-// too late.
+// now is gin's writer as handlers of net/http expect it: fields that are set after WriteHeader are
+// not sent.
 type now struct{ gin.ResponseWriter }
 
 func (n now) WriteHeader(status int) {

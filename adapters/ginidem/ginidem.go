@@ -8,14 +8,14 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// Middleware guards the handlers that come after it. A repeat gets the first answer, and the chain
-// is aborted. Inside, c.Writer and c.Request are those of the guard: what handlers write is held
-// back until the record has it, and the context does not end when the client hangs up. Afterwards
-// they are what they were, so that middleware outside sees the status and the size of what was
-// sent. It is safe for concurrent use.
+// Middleware guards the handlers that come after it. A duplicate gets the first answer, and the
+// chain is aborted. Inside, c.Writer and c.Request are those of the guard: what handlers write is
+// held back until it is stored, and the context does not end when the client hangs up. Afterwards c
+// has its own writer and request again, so that middleware outside sees the status and the size of
+// what was sent. It is safe for concurrent use.
 //
-// A final status with no body (c.Status) is an answer like any other. Unlike with gin alone, an
-// informational status (1xx) goes out at once.
+// A final status without a body (c.Status) is an answer like any other. Unlike with gin alone, an
+// informational status (1xx) is sent at once.
 func Middleware(m *httpidem.Middleware) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		outerWriter, outerRequest := c.Writer, c.Request

@@ -37,7 +37,7 @@ func post(t *testing.T, url, key string) answer {
 	if key != "" {
 		r.Header.Set("Idempotency-Key", key)
 	}
-	resp, err := testclient.HTTP.Transport.RoundTrip(r) // which follows no redirects
+	resp, err := testclient.HTTP.Transport.RoundTrip(r) // does not follow redirects
 	assert.NoError(t, err, "answer")
 	body, err := io.ReadAll(resp.Body)
 	assert.NoError(t, err, "body")
@@ -50,9 +50,9 @@ func guard(t *testing.T) *httpidem.Middleware {
 	return httpidem.New(engine(t, memstore.New(nil), retrysafe.Policy{}), &httpidem.Options{Tenant: httpidem.Global})
 }
 
-// TestHandlers: whatever gin's handlers answer with, the first caller gets what gin alone would
-// send, and a repeat gets the same; handlers behind the middleware run once, and the middleware
-// outside sees what was sent.
+// TestHandlers tests that, whatever gin's handlers answer, the first caller gets what gin alone
+// would send, and a duplicate gets the same. Handlers after the middleware run once, and the
+// middleware outside sees what was sent.
 func TestHandlers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -61,7 +61,7 @@ func TestHandlers(t *testing.T) {
 		body     string
 		field    string // X-A of the answer
 		runs     int64  // after two requests; each handler of a chain counts
-		again    bool   // the second request runs, too
+		again    bool   // the second request runs too
 	}{
 		"JSON": {[]gin.HandlerFunc{func(c *gin.Context) {
 			var in struct{ What string }
@@ -134,8 +134,8 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
-// TestPanicOutside: gin.Recovery in front answers for a handler that panicked, and the key is in
-// doubt.
+// TestPanicOutside tests that gin.Recovery outside the guard answers for a handler that panicked,
+// and that the key is in doubt.
 func TestPanicOutside(t *testing.T) {
 	t.Parallel()
 	r := gin.New()
@@ -159,7 +159,8 @@ func TestPanicOutside(t *testing.T) {
 	assert.Equal(t, runs.Load(), int64(2), "runs without a key")
 }
 
-// TestHijack: a handler may take the connection; a repeat does not run it again.
+// TestHijack tests that a handler can take the connection over, and that a duplicate does not run
+// it again.
 func TestHijack(t *testing.T) {
 	t.Parallel()
 	r := gin.New()
@@ -182,8 +183,8 @@ func TestHijack(t *testing.T) {
 	assert.Equal(t, post(t, base+"/late", "k").body, "said", "after a body")
 }
 
-// TestRoutesThatAreNone: a request that no route takes is answered by gin's own handler, with its
-// status.
+// TestRoutesThatAreNone tests that gin's own handler answers a request that matches no route, with
+// its own status.
 func TestRoutesThatAreNone(t *testing.T) {
 	t.Parallel()
 	r := gin.New()
@@ -198,7 +199,7 @@ func TestRoutesThatAreNone(t *testing.T) {
 	}
 }
 
-// TestEarly: an informational status goes out at once, and is not the last.
+// TestEarly tests that an informational status is sent at once, and that another status can follow.
 func TestEarly(t *testing.T) {
 	t.Parallel()
 	r := gin.New()
@@ -227,7 +228,8 @@ func TestEarly(t *testing.T) {
 	}
 }
 
-// TestTrailer: a trailer of an answer without a body is one, and no field of the head.
+// TestTrailer tests that a trailer of an answer without a body is sent as a trailer, not as a
+// header field.
 func TestTrailer(t *testing.T) {
 	t.Parallel()
 	r := gin.New()

@@ -11,8 +11,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// outer is gin's writer as the guard needs it: gin's own keeps a status back until something is
-// written, and takes an informational one for the last.
+// outer adapts gin's writer to the guard. Gin's own holds a status back until something is written,
+// and treats an informational status as the final one.
 type outer struct{ gin.ResponseWriter }
 
 // WriteHeader sends the status at once.
@@ -30,9 +30,10 @@ func (o *outer) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (o *outer) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
-const nothing = -1 // the size before anything is written, as gin has it
+const nothing = -1 // the size before anything is written, as in gin
 
-// inner is the writer of the guard with what gin adds to one. Like gin's it is for one goroutine.
+// inner is the writer of the guard with the methods of gin.ResponseWriter. Like gin's writer, it is
+// not safe for concurrent use.
 type inner struct {
 	http.ResponseWriter
 	request *http.Request
@@ -46,7 +47,7 @@ func newInner(w http.ResponseWriter, r *http.Request, status int) *inner {
 	return &inner{ResponseWriter: w, request: r, status: status, size: nothing}
 }
 
-// WriteHeader sets the status; it counts with the first byte, or at the end.
+// WriteHeader sets the status. It is sent with the first byte, or at the end.
 func (w *inner) WriteHeader(status int) {
 	switch {
 	case status >= 100 && status < 200 && status != http.StatusSwitchingProtocols:
@@ -56,7 +57,7 @@ func (w *inner) WriteHeader(status int) {
 	}
 }
 
-// WriteHeaderNow takes the status as it is.
+// WriteHeaderNow sends the current status.
 func (w *inner) WriteHeaderNow() {
 	if !w.Written() {
 		w.size = 0
@@ -64,7 +65,7 @@ func (w *inner) WriteHeaderNow() {
 	}
 }
 
-// Write takes a part of the body.
+// Write writes a part of the body.
 func (w *inner) Write(p []byte) (int, error) {
 	w.WriteHeaderNow()
 	n, err := w.ResponseWriter.Write(p)
@@ -72,7 +73,7 @@ func (w *inner) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteString is Write.
+// WriteString is like Write.
 func (w *inner) WriteString(s string) (int, error) {
 	w.WriteHeaderNow()
 	n, err := io.WriteString(w.ResponseWriter, s)
@@ -80,19 +81,19 @@ func (w *inner) WriteString(s string) (int, error) {
 	return n, err
 }
 
-// Status returns the status that is set.
+// Status returns the current status.
 func (w *inner) Status() int { return w.status }
 
-// Size returns the bytes of the body so far, and -1 before the header.
+// Size returns the bytes of the body so far, or -1 before the header is written.
 func (w *inner) Size() int { return w.size }
 
-// Written tells whether the header is out.
+// Written reports whether the header has been written.
 func (w *inner) Written() bool { return w.size != nothing }
 
-// Flush sends what there is.
+// Flush sends what has been written.
 func (w *inner) Flush() {
 	w.WriteHeaderNow()
-	// as gin: who wants the error asks a controller
+	// as in gin: http.ResponseController returns the error
 	_ = http.NewResponseController(w.ResponseWriter).Flush()
 }
 
@@ -104,7 +105,7 @@ func (w *inner) FlushError() error {
 
 var errWritten = errors.New("ginidem: a body was written, so the connection cannot be taken over")
 
-// Hijack hands the connection over, if no body was written.
+// Hijack takes the connection over, if no body was written.
 func (w *inner) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if w.size > 0 {
 		return nil, nil, errWritten
@@ -116,15 +117,15 @@ func (w *inner) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, err
 }
 
-// CloseNotify tells of the end of the request's context. Guarded work goes on when its client has
-// gone, so that it is not told of that.
+// CloseNotify reports the end of the request's context. Guarded work continues when its client has
+// gone, so it does not report that.
 func (w *inner) CloseNotify() <-chan bool {
 	gone := make(chan bool, 1)
 	context.AfterFunc(w.request.Context(), func() { gone <- true })
 	return gone
 }
 
-// Pusher is nil: what is pushed would not be a part of the answer that is kept.
+// Pusher returns nil: a pushed resource would not be part of the stored answer.
 func (w *inner) Pusher() http.Pusher { return nil }
 
 // Unwrap is for http.ResponseController.

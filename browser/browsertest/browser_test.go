@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// chromium is the one browser of all tests; each test has a profile of its own in it.
+// chromium is the browser of all tests; each test has its own profile in it.
 var chromium context.Context
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -40,7 +40,7 @@ func run(m *testing.M) int {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		// a name that is no secure context, unlike localhost
+		// a host name that is not a secure context, unlike localhost
 		chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1"))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // the sandbox does not work for root
@@ -55,8 +55,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// patience is how long tests wait for what happens soon: much longer than a busy machine needs,
-// since waiting ends as soon as it has happened.
+// patience is how long tests wait for an effect. It is much longer than a busy machine needs;
+// waiting ends with the effect.
 const patience = 2 * time.Minute
 
 // tab is a page in the browser.
@@ -65,7 +65,7 @@ type tab struct {
 	ctx context.Context
 }
 
-// openTab opens a page in a profile of its own, which has stored nothing.
+// openTab opens a page in a new profile, which has stored nothing.
 func openTab(t *testing.T, url string) *tab {
 	t.Helper()
 	return openIn(chromium, t, url, chromedp.WithNewBrowserContext())
@@ -88,7 +88,7 @@ func openIn(parent context.Context, t *testing.T, url string, options ...chromed
 	return b
 }
 
-// as is the same tab in a subtest.
+// as returns the same tab for a subtest.
 func (b *tab) as(t *testing.T) *tab {
 	t.Helper()
 	return &tab{t, b.ctx}
@@ -105,8 +105,8 @@ func (b *tab) scriptOff(off bool) {
 	assert.NoError(b.t, err, "script off: %v", off)
 }
 
-// aim returns what presses an element with the mouse, whether or not it is disabled. A page that is
-// about to be left takes presses and answers no questions: aim before.
+// aim returns a function that presses an element with the mouse, whether or not it is disabled. A
+// page that is about to be left accepts presses but answers no queries, so aim first.
 func (b *tab) aim(selector string) (press func()) {
 	b.t.Helper()
 	at := eval[[]float64](b, `(() => { const r = document.querySelector("`+selector+`").getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`)
@@ -121,7 +121,7 @@ func (b *tab) click(selector string) {
 	b.aim(selector)()
 }
 
-// back is the Back button. It does not wait: a page that the browser has kept is not loaded.
+// back presses the Back button. It does not wait: a page that the browser has cached is not loaded.
 func (b *tab) back() {
 	b.t.Helper()
 	h, err := chromedp.Run(b.ctx, chromedp.NavigationEntries())
@@ -130,7 +130,7 @@ func (b *tab) back() {
 	assert.NoError(b.t, err, "back")
 }
 
-// eval is what a script returns, or what its promise comes to.
+// eval returns the result of a script, or what its promise resolves to.
 func eval[V any](b *tab, script string) V {
 	b.t.Helper()
 	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[V](script, chromedp.EvalAwaitPromise))
@@ -138,7 +138,7 @@ func eval[V any](b *tab, script string) V {
 	return v
 }
 
-// until looks again and again until a script says something; pages may come and go meanwhile.
+// until runs a script repeatedly until it returns want. Pages may change in the meantime.
 func (b *tab) until(script, want string) {
 	b.t.Helper()
 	got := ""

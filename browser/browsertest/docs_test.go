@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestTableOfDocs: what docs/browser.md says of each mechanism is what TestMechanisms finds.
+// TestTableOfDocs tests that docs/browser.md says of each mechanism what TestMechanisms finds.
 func TestTableOfDocs(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "browser.md"))

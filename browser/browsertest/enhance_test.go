@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// How a form looks to those who see it and to those who hear it.
+// look returns how a form appears on the screen and to a screen reader.
 const look = `[form.hasAttribute("aria-busy") ? form.ariaBusy : "idle", document.querySelector("output")?.textContent ?? "", go.disabled ? "off" : "on",
 	document.activeElement.id || document.activeElement.tagName].join("|")`
 
@@ -28,8 +28,8 @@ func enhanced(t *testing.T, s *shop, path, opts string) *tab {
 	return b
 }
 
-// TestEnhanceShows: what goes on is shown and told, the focus is not lost, and the button comes
-// back.
+// TestEnhanceShows tests that the state is shown and announced, the focus is not lost, and the
+// button is enabled again.
 func TestEnhanceShows(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
@@ -37,7 +37,8 @@ func TestEnhanceShows(t *testing.T) {
 	eval[bool](b, `window.submits = 0, form.addEventListener("submit", () => { submits++ }), true`)
 	assert.True(t, eval[bool](b, `!form.contains(document.querySelector("output"))`), "the live region stands outside of what is busy")
 	assert.Equal(t, eval[string](b, look), "idle||on|BODY", "before")
-	eval[bool](b, `go.click(), go.click(), true`) // the second one before the button is disabled
+	// the second click comes before the button is disabled
+	eval[bool](b, `go.click(), go.click(), true`)
 	b.until("go.disabled", "true")
 	assert.Equal(t, eval[string](b, `form.ariaBusy + document.querySelector("output").textContent`), "truePlease wait", "meanwhile")
 	b.click("#go")
@@ -56,7 +57,8 @@ func TestEnhanceShows(t *testing.T) {
 	assert.Equal(t, len(s.keys()), 0, "requests")
 }
 
-// TestEnhanceSendsTheButton: a button that is disabled too soon would not be sent.
+// TestEnhanceSendsTheButton tests that the button is sent: one that is disabled too soon would not
+// be.
 func TestEnhanceSendsTheButton(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string]string{"plain": "{}", "with a token": `{ token: "/.retrysafe/tokens" }`, "with a key": `{ key: true }`} {
@@ -73,8 +75,8 @@ func TestEnhanceSendsTheButton(t *testing.T) {
 	}
 }
 
-// TestEnhanceToken: the token is fetched once, for one press, also when it is pressed twice;
-// without one nothing is sent.
+// TestEnhanceToken tests that the token is fetched once for one press, also for a double click, and
+// that nothing is sent without a token.
 func TestEnhanceToken(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
@@ -97,8 +99,8 @@ func TestEnhanceToken(t *testing.T) {
 	assert.Equal(t, outcome{len(s.keys()), s.made()}, outcome{2, 1}, "the token's request, and one order")
 }
 
-// TestEnhanceLeavesMistakesAlone: a form that is not valid, or that somebody stops, is not busy
-// afterwards.
+// TestEnhanceLeavesMistakesAlone tests that a form that is invalid, or that another listener stops,
+// is not busy afterwards.
 func TestEnhanceLeavesMistakesAlone(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
@@ -119,8 +121,8 @@ func TestEnhanceLeavesMistakesAlone(t *testing.T) {
 	assert.Equal(t, s.made(), 0, "orders")
 }
 
-// TestEnhanceGivesBack: the button comes back by itself where the answer leaves the page, and when
-// the page is come back to.
+// TestEnhanceGivesBack tests that the button is enabled again by itself if the answer leaves the
+// page open, and when the user returns to the page.
 func TestEnhanceGivesBack(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
@@ -141,9 +143,9 @@ func TestEnhanceGivesBack(t *testing.T) {
 	assert.Equal(t, eval[string](b, look), "idle||on|go", "come back to")
 }
 
-// TestBackIsTheSameKey: a page with a key that is left and come back to, even one that the browser
-// has not kept in memory, has the key that it had; under no-store it would be another one, and the
-// second press a second order.
+// TestBackIsTheSameKey tests that a page with a key still has that key after the user has left it
+// and gone back, even if the browser has not kept it in memory. Under no-store it would have
+// another key, and the second press would be a second order.
 func TestBackIsTheSameKey(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -168,5 +170,5 @@ func TestBackIsTheSameKey(t *testing.T) {
 	}
 }
 
-// file answers with what the browser saves, and leaves the page as it is.
+// file answers with a status that leaves the page open, like a download.
 func file(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestWhichAnswersEndAKey is the table of docs/browser.md: how often a request is sent that is
-// answered like this each time, and whether the next press has the same key.
+// TestWhichAnswersEndAKey tests the table of docs/browser.md: how often a request is sent if it
+// always gets this answer, and whether the next press has the same key.
 func TestWhichAnswersEndAKey(t *testing.T) { //nolint:tparallel // the subtests share a page
 	t.Parallel()
 	const tries = 4
@@ -87,12 +87,12 @@ func unknown(code int) http.HandlerFunc {
 	}
 }
 
-// redirect leads to a page that says 404.
+// redirect leads to a page that answers 404.
 func redirect(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/none", http.StatusSeeOther)
 }
 
-// TestFetch is what fetchOnce does besides.
+// TestFetch tests everything else that fetchOnce does.
 func TestFetch(t *testing.T) { //nolint:tparallel // the subtests share a page
 	t.Parallel()
 	l := openLab(t)
@@ -121,7 +121,7 @@ func TestFetch(t *testing.T) { //nolint:tparallel // the subtests share a page
 				fmt.Fprint(w, "order ", n)
 			})
 			l.answers(service, func(w http.ResponseWriter, r *http.Request) {
-				// told in-progress, with the second that it is asked to wait
+				// gets in-progress, with a Retry-After of a second
 				<-begun
 				service(w, r)
 				close(gate)

@@ -18,15 +18,16 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// lab is a page that has the script as window.rs, and a service whose answers are told one by one.
+// lab is a page that has the script as window.rs, and a service whose answers a test sets one by
+// one.
 type lab struct {
 	url  string
 	mu   sync.Mutex
 	seen []arrival
-	plan []http.HandlerFunc // of the next requests; the last one stays
+	plan []http.HandlerFunc // for the next requests; the last one is repeated
 }
 
-// arrival is a request as it came.
+// arrival is a received request.
 type arrival struct{ key, body, contentType string }
 
 func openLab(t *testing.T) *lab {
@@ -46,7 +47,7 @@ func openLab(t *testing.T) *lab {
 	mux.HandleFunc("POST /", l.serve)
 	mux.HandleFunc("PUT /", l.serve)
 	server := httptest.NewUnstartedServer(mux)
-	// Chromium itself sends again what was lost on a connection that it has used before
+	// Chromium itself retries what was lost on a reused connection
 	server.Config.SetKeepAlivesEnabled(false)
 	server.Start()
 	t.Cleanup(server.Close)
@@ -71,21 +72,22 @@ func (l *lab) serve(w http.ResponseWriter, r *http.Request) {
 	next(w, r)
 }
 
-// answers says what the next requests are told, the last one for ever, and forgets those that were.
+// answers sets the answers to the next requests, with the last one repeated, and forgets earlier
+// requests.
 func (l *lab) answers(plan ...http.HandlerFunc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.plan, l.seen = plan, nil
 }
 
-// came are the requests since then.
+// came returns the requests since then.
 func (l *lab) came() []arrival {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]arrival(nil), l.seen...)
 }
 
-// sameKey wants that many requests, all of them alike.
+// sameKey checks that there were n requests, all with the same content.
 func (l *lab) sameKey(t *testing.T, n int) string {
 	t.Helper()
 	all := l.came()
@@ -112,7 +114,7 @@ func (b *tab) ready() {
 // drop cuts the connection before a byte of an answer.
 func drop(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// half answers with half of what it promises.
+// half answers with half of the announced length.
 func half(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", "100")
 	fmt.Fprint(w, "half")
@@ -132,12 +134,13 @@ func status(code int, fields ...string) http.HandlerFunc {
 	}
 }
 
-// problem answers as the middleware does, but for Retry-After, which tests would have to wait for.
+// problem answers as the middleware does, but without Retry-After, which tests would have to wait
+// for.
 func problem(code string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { httpidem.NewProblem(code, nil).ServeHTTP(w, r) }
 }
 
-// guarded is a service behind the middleware; work counts.
+// guarded is a service with the middleware; work gets the number of its run.
 func guarded(t *testing.T, change func(*httpidem.Options), work func(http.ResponseWriter, *http.Request, int)) http.HandlerFunc {
 	t.Helper()
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!"), Sweep: -1})
@@ -157,7 +160,7 @@ func guarded(t *testing.T, change func(*httpidem.Options), work func(http.Respon
 	})).ServeHTTP
 }
 
-// lose lets h work, and loses its answer.
+// lose runs h, and loses its answer.
 func lose(h http.HandlerFunc) http.HandlerFunc {
 	return func(_ http.ResponseWriter, r *http.Request) {
 		h(httptest.NewRecorder(), r)
@@ -165,7 +168,7 @@ func lose(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// call is fetchOnce with an action of its name and quick retries; it comes to "status body", or to
+// call is fetchOnce with an action of its name and fast retries. It resolves to "status body" or
 // "Error: …".
 func call(action, path, init, opts string) string {
 	name, _ := json.Marshal(action)

@@ -6,9 +6,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestBrowserRepeatsByItself: one click, and an answer that is lost on a connection which the
-// browser has used before. It sends the POST again and tells nobody. Only a key makes one order of
-// that.
+// TestBrowserRepeatsByItself tests one click whose answer is lost on a reused connection. The
+// browser sends the POST again without telling the page. Only a key makes that one order.
 func TestBrowserRepeatsByItself(t *testing.T) {
 	t.Parallel()
 	for way, want := range map[string]outcome{"plain": {2, 2}, "button": {2, 2}, "prg": {2, 2}, "key": {2, 1}, "token": {2, 1}, "prg+key": {2, 1}, "fetch": {2, 1}} {

@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// offline takes the network away from a tab, or gives it back.
+// offline takes the network away from a tab, or restores it.
 func (b *tab) offline(off bool) {
 	b.t.Helper()
 	rule := &network.Conditions{Offline: off, DownloadThroughput: -1, UploadThroughput: -1}
@@ -23,7 +23,8 @@ func (b *tab) offline(off bool) {
 	assert.NoError(b.t, err, "state off: %v", off)
 }
 
-// TestOffline: what cannot be sent waits for the network, is no try, and is sent once there is one.
+// TestOffline tests that a request that cannot be sent waits for the network, does not count as a
+// try, and is sent when there is a network.
 func TestOffline(t *testing.T) {
 	t.Parallel()
 	l := openLab(t)
@@ -47,8 +48,8 @@ func TestOffline(t *testing.T) {
 	b.offline(false)
 }
 
-// TestReloadWhileItIsSent: the key outlives the page. The service has acted, the page is loaded
-// anew, and the next press is told the answer.
+// TestReloadWhileItIsSent tests that the key outlives the page: the service has acted, the page is
+// reloaded, and the next press gets the answer.
 func TestReloadWhileItIsSent(t *testing.T) {
 	t.Parallel()
 	l := openLab(t)
@@ -71,7 +72,7 @@ func TestReloadWhileItIsSent(t *testing.T) {
 	assert.True(t, !eval[bool](b, `rs.pending("pay")`), "pending after the answer")
 }
 
-// TestTabs: each tab has actions of its own, unless the application makes the key.
+// TestTabs tests that each tab has its own actions, unless the application makes the key.
 func TestTabs(t *testing.T) {
 	t.Parallel()
 	l := openLab(t)
@@ -91,8 +92,8 @@ func TestTabs(t *testing.T) {
 	assert.Equal(t, all[0], all[1], "the application's key in both")
 }
 
-// TestOtherOrigin: headers that the other side does not expose are not needed; the problem's code
-// says enough.
+// TestOtherOrigin tests that headers that the other origin does not expose are not needed: the
+// problem's code is enough.
 func TestOtherOrigin(t *testing.T) {
 	t.Parallel()
 	l, page := openLab(t), openLab(t)
@@ -108,8 +109,8 @@ func TestOtherOrigin(t *testing.T) {
 	l.sameKey(t, 2)
 }
 
-// TestPlainHTTP: a site without TLS has no crypto.subtle; keys and contents are told apart all the
-// same.
+// TestPlainHTTP tests that keys and contents are told apart on a site without TLS too, which has no
+// crypto.subtle.
 func TestPlainHTTP(t *testing.T) {
 	t.Parallel()
 	l := openLab(t)

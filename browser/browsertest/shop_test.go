@@ -23,10 +23,10 @@ import (
 	"github.com/retrysafe/retrysafe/token"
 )
 
-// policy is what a careful site allows: scripts of its own and nothing in line.
+// policy is what a careful site allows: its own scripts and nothing inline.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src *; form-action 'self'; base-uri 'none'"
 
-// shop takes orders by a form, in several ways.
+// shop accepts orders by a form, in several ways.
 type shop struct {
 	t      *testing.T
 	url    string
@@ -36,23 +36,23 @@ type shop struct {
 	mu       sync.Mutex
 	orders   int
 	requests []request
-	lost     int           // answers that are lost on their way from now on
-	gate     chan struct{} // handlers wait for it once they have acted; nil: they do not
+	lost     int           // how many of the next answers are lost
+	gate     chan struct{} // handlers wait for it after they have acted; nil: they do not wait
 	came     *sync.Cond
 }
 
-// request is a POST as it arrived.
+// request is a received POST.
 type request struct {
 	path, key string
 	form      url.Values
 }
 
-// way is one mechanism against repeats, alone.
+// way is one mechanism against duplicates, alone.
 type way struct {
 	hidden string // in the form
 	script string // of the page
 	prg    bool   // the answer is a redirect
-	store  string // Cache-Control in place of that of the package forms
+	store  string // Cache-Control in place of the one of package forms
 	guard  func(*shop) *httpidem.Middleware
 }
 
@@ -102,8 +102,8 @@ func openShop(t *testing.T) *shop {
 	return openShopWith(t, false)
 }
 
-// openShopWith may let the browser use connections again. Chromium itself then repeats a request
-// that was lost on such a one.
+// openShopWith opens a shop. With keepAlive the browser may reuse connections; Chromium itself then
+// retries a request that was lost on one.
 func openShopWith(t *testing.T, keepAlive bool) *shop {
 	t.Helper()
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!"), Sweep: -1})
@@ -210,7 +210,7 @@ func (s *shop) note(r *http.Request) {
 	s.came.Broadcast()
 }
 
-// loses tells whether the next answer is lost.
+// loses reports whether the next answer is lost.
 func (s *shop) loses() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,7 +234,7 @@ func (s *shop) release() {
 	}
 }
 
-// arrived waits for that many requests in all.
+// arrived waits for n requests in all.
 func (s *shop) arrived(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,7 +250,7 @@ func (s *shop) arrived(n int) {
 	}
 }
 
-// forget begins to count anew.
+// forget resets the counts.
 func (s *shop) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,14 +263,14 @@ func (s *shop) made() int {
 	return s.orders
 }
 
-// form is what a request had in its body.
+// form returns the body of a request.
 func (s *shop) form(n int) url.Values {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requests[n].form
 }
 
-// keys are those of the requests in the order of their arrival.
+// keys returns the keys of the requests, in the order of arrival.
 func (s *shop) keys() (all []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

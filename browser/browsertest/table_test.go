@@ -8,9 +8,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// What people do to a form.
+// habits are what people do to a form.
 var habits = map[string]func(b *tab, s *shop, requests int){
-	// The second click comes while the first one is worked on: the browser drops the first answer
+	// The second click comes while the first request is running: the browser drops the first answer
 	// and shows the second.
 	"double click": func(b *tab, s *shop, requests int) {
 		s.slow()
@@ -75,8 +75,8 @@ var habits = map[string]func(b *tab, s *shop, requests int){
 // outcome is how many requests a habit sends, and how many orders they make.
 type outcome struct{ requests, orders int }
 
-// table is what docs/browser.md says of each mechanism alone. What makes two orders of one intent
-// is no protection against that habit.
+// table has what docs/browser.md says of each mechanism alone. A mechanism does not protect against
+// a habit if two orders result from one intent.
 var table = map[string]map[string]outcome{
 	"plain": {
 		"double click": {2, 2}, "Enter and click": {2, 2}, "reload of the answer": {2, 2},
@@ -122,7 +122,7 @@ func TestMechanisms(t *testing.T) {
 			first := openTab(t, s.url+"/"+mechanism)
 			for habit, want := range rows {
 				t.Run(habit, func(t *testing.T) {
-					// one after the other in one tab, since a tab takes a second to open
+					// one after the other in one tab, since opening a tab takes a second
 					b := first.as(t)
 					s.forget()
 					b.scriptOff(false)

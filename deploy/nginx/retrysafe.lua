@@ -1,5 +1,6 @@
--- retrysafe for nginx: a request with an Idempotency-Key goes to the service at most once, and every repeat gets the first answer. See
--- docs/nginx.md. The records are those of package redisstore in the layer "nginx", so that `retrysafe keys` sees and settles them.
+-- retrysafe for nginx: a request with an Idempotency-Key is sent to the service at most once, and
+-- every duplicate gets the first answer. See docs/nginx.md. The records are those of package
+-- redisstore in the layer "nginx", so `retrysafe keys` can list and resolve them.
 local digest = require "retrysafe.digest"
 local key = require "retrysafe.key"
 local message = require "retrysafe.message"
@@ -11,17 +12,17 @@ local json = require("cjson").new()
 local M = {}
 M.__index = M
 
--- defaults of new. Times are in seconds. What has none here must be given or may be absent.
+-- Defaults of new. Times are in seconds. Options without a default are required or optional.
 local defaults = {
   prefix = "rs:",
-  service = "/retrysafe/service", -- the internal location that sends to the service
-  pass = "@retrysafe_pass", -- the one for requests that are not guarded
+  service = "/retrysafe/service", -- the internal location that sends requests to the service
+  pass = "@retrysafe_pass", -- the location for requests that are not guarded
   key_header = "Idempotency-Key",
   key = "optional", -- or required
-  min_key = 22, -- of callers without a credential
+  min_key = 22, -- for callers without a credential
   tenant = "credential", -- global, or the name of a variable such as remote_user
   binding = false, -- names of the cookies that tell callers without a credential apart; false: all of them
-  on_doubt = "refuse", -- or reexecute: only for what does no harm twice
+  on_doubt = "refuse", -- or reexecute: only for work that is safe to run twice
   duplicate = "replay", -- or reject
   lease = 30,
   retention = 86400, -- or "forever"
@@ -65,14 +66,15 @@ local function check(o)
     if type(o[name]) ~= "number" or o[name] <= 0 then wrong("%s must be a positive number", name) end
   end
   if o.retention ~= "forever" and (type(o.retention) ~= "number" or o.retention <= 0) then wrong("retention must be a positive number or forever") end
-  if o.proxy_timeouts >= o.lease then -- nobody renews it
+  if o.proxy_timeouts >= o.lease then -- nothing renews the lease
     wrong("the lease of %g s must be longer than proxy_timeouts, the sum of proxy_connect_timeout, proxy_send_timeout and proxy_read_timeout of %s (%g s)",
       o.lease, o.service, o.proxy_timeouts)
   end
   if o.max_answer > 1048576 then wrong("max_answer is at most 1048576") end
 end
 
--- new returns a guard. It is called in init_by_lua_block, so that nginx does not start with options that make no sense.
+-- new returns a guard. Call it in init_by_lua_block, so that nginx does not start with invalid
+-- options.
 function M.new(given)
   local o = filled(given, defaults)
   o.redis = filled(o.redis, redis_defaults)
@@ -90,7 +92,8 @@ function M:with(other)
   return M.new(o)
 end
 
--- seen tells a guarded request what became of it at the service; it stands in header_filter_by_lua_block of the service's location.
+-- seen records for a guarded request what happened at the service. Call it in
+-- header_filter_by_lua_block of the service's location.
 function M.seen()
   local v = ngx.var
   ngx.ctx.retrysafe = {
@@ -104,7 +107,7 @@ local function strip()
   ngx.req.clear_header("Idempotency-Fence")
 end
 
--- tenant is who asks, and the credential that repeats must come with.
+-- tenant returns the caller, and the credential that duplicates must carry.
 local function tenant(o)
   if o.tenant == "global" then return "global" end
   if o.tenant ~= "credential" then return ngx.var[o.tenant] or "", nil, true end
@@ -115,7 +118,8 @@ local function tenant(o)
   return key.credential(o.secret, header), digest.credential(o.secret, shown)
 end
 
--- body reads the request's body whole: it is part of the fingerprint, and one that breaks off must not run.
+-- body reads the whole request body: it is part of the fingerprint, and a request whose body breaks
+-- off must not run.
 local function body(o)
   local length = tonumber(ngx.var.http_content_length or "")
   if length and length > o.max_body then return nil, "body-too-large" end
@@ -134,10 +138,10 @@ local function body(o)
   return b
 end
 
--- guard answers the request of a location; it is its content_by_lua_block.
+-- guard answers the request of a location. Call it in content_by_lua_block.
 function M:guard()
   local o, method = self.o, ngx.req.get_method()
-  local value = ngx.req.get_headers(0)[o.key_header] -- 0: also behind the hundredth
+  local value = ngx.req.get_headers(0)[o.key_header] -- 0: also fields after the hundredth
   if method ~= "POST" and method ~= "PATCH" or value == nil and o.key ~= "required" then
     strip()
     return ngx.exec(o.pass)
@@ -170,7 +174,7 @@ function M:guard()
   return self:refuse(status, record, at)
 end
 
--- refuse tells a repeat what there is.
+-- refuse answers a request that did not acquire its key.
 function M:refuse(status, r, at)
   local o = self.o
   if status == storage.FINISHED then return self:replay(r) end
@@ -186,7 +190,7 @@ function M:refuse(status, r, at)
   return problem.send("store-unavailable", {retry_after = 1})
 end
 
--- replay gives the answer of a finished record.
+-- replay answers with the stored answer of a finished record.
 function M:replay(r)
   if self.o.duplicate == "reject" then return problem.send("already-done", {error_code = 202}) end
   if r.codec == message.codec and r.kept then
@@ -210,42 +214,45 @@ function M:replay(r)
     end
     return problem.send("answer-not-kept", more)
   end
-  -- An answer that a person gave, resolving a doubt.
+  -- An answer that an operator gave when resolving an outcome in doubt.
   local kind = r.codec == "json" and "application/json" or "application/octet-stream"
   return message.send(200, {{"Content-Type", {kind}}, {"Idempotency-Replayed", {"true"}}}, r.body)
 end
 
--- not_run are the answers that services give before they act.
+-- not_run are the statuses that services answer with before they act.
 local not_run = {
   [401] = true, [403] = true, [407] = true, [408] = true, [409] = true, [421] = true, [423] = true, [425] = true, [429] = true,
 }
 
 local function answered(seen) return (seen.came or ""):find("%d") ~= nil end
 
--- unsent tells that no byte was given to a connection. A 502 that no upstream is named for comes of a name that was not resolved.
+-- unsent reports whether no byte was given to a connection. A 502 without an upstream comes from a
+-- name that could not be resolved.
 local function unsent(res, seen)
   local sent = seen.sent or (not seen.status and res.status == 502 and "0") or "unknown"
   return not answered(seen) and sent:find("^[0, ]+$") ~= nil
 end
 
--- doubt is why the outcome of an exchange is unknown, in a word, and the status that the client is told; nil where there is an answer.
+-- doubt returns why the outcome of an exchange is unknown, in one word, and the status for the
+-- client. It returns nil if there is an answer.
 local function doubt(res, seen)
   if not answered(seen) then
     if res.status == 504 then return "timeout", 504 end
     if (seen.received or "0"):find("[1-9]") then return "garbage", 502 end
     return "reset", 504
   end
-  -- Without a single field it may be anything: nginx takes what has no head for an answer of HTTP/0.9.
+  -- An answer without any field may be anything: nginx reads data without a head as an answer of
+  -- HTTP/0.9.
   if res.status < 200 or not seen.hidden and next(res.header) == nil then return "garbage", 502 end
   if res.truncated then return "truncated", 504 end
 end
 
--- run sends the request to the service, once, and settles the attempt by what comes.
+-- run sends the request to the service, once, and finishes the attempt by the answer.
 function M:run(claim, r, method, content)
   local o, holder, ctx = self.o, r.fence8 .. claim.owner, {}
   ngx.req.set_header("Idempotency-Attempt", r.attempt)
   ngx.req.set_header("Idempotency-Fence", ("%.0f"):format(digest.number(r.fence8, 1, 8)))
-  ngx.req.set_header("Accept-Encoding", "identity") -- a repeat may not accept what the first one did
+  ngx.req.set_header("Accept-Encoding", "identity") -- a duplicate may not accept the coding that the first request did
   ngx.req.clear_header("Upgrade")
   local began = ngx.now()
   local res = ngx.location.capture(o.service, {method = ngx["HTTP_" .. method], body = content, ctx = ctx})
@@ -260,7 +267,7 @@ function M:run(claim, r, method, content)
   local cause, status = doubt(res, seen)
   if cause then
     ngx.log(ngx.WARN, "retrysafe: outcome unknown: ", cause, " after ", ngx.now() - began, " s")
-    if not claim.reexecute then self.store:release(claim.key, holder, true, cause) end -- else the lease lapses: the service may be at it
+    if not claim.reexecute then self.store:release(claim.key, holder, true, cause) end -- else the lease expires: the service may still be working
     return problem.send("outcome-unknown", {status = status})
   end
   if ngx.now() - began > o.lease then
@@ -269,7 +276,8 @@ function M:run(claim, r, method, content)
   self:settle(claim, holder, res)
 end
 
--- settle keeps the answer, and then sends it: one that a client has seen whole is one that is kept.
+-- settle stores the answer, and then sends it: an answer that a client has received in full is
+-- stored.
 function M:settle(claim, holder, res)
   local o, status, content = self.o, res.status, message.bodiless(res.status) and "" or res.body
   local fields, outcome = message.fields(res.header), res.header["Idempotency-Outcome"]
@@ -296,7 +304,8 @@ function M:settle(claim, holder, res)
   return message.send(status, fields, content)
 end
 
--- too_large is for the location of error_page 413: nginx refuses what is over client_max_body_size before a guard sees it.
+-- too_large is for the location of error_page 413: nginx refuses a body over client_max_body_size
+-- before a guard sees it.
 function M.too_large() problem.send("body-too-large") end
 
 return M

@@ -1,5 +1,6 @@
 #!/bin/sh
-# After the files are there: a secret of this machine's own unless there is one. Nothing is started: the address of the service has to be set first.
+# Runs after the files are installed. Makes a secret for this machine unless there is one. Starts
+# nothing: the address of the service must be set first.
 set -eu
 secret=/etc/retrysafe/environment
 if [ ! -e "$secret" ]; then

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes what archives and packages have besides programs, in build/: manual pages, completion, and the unit for /usr/bin.
+# Makes what archives and packages contain besides programs, in build/: manual pages, completion,
+# and the unit for /usr/bin.
 set -eu
 cd "$(dirname "$0")/../.."
 rm -rf build
@@ -16,5 +17,5 @@ done
 for page in build/man/*.1; do
   gzip -9nc "$page" >"build/man-gz/$(basename "$page").gz"
 done
-# The unit is written for a program that somebody has installed by hand.
+# The unit is written for a program that was installed by hand.
 sed 's,/usr/local/bin/,/usr/bin/,; /^#   /d' deploy/retrysafe.service >build/retrysafe.service

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Before the files go; an upgrade leaves the service alone ($1: deb has remove or upgrade, rpm the number of versions that stay).
+# Runs before the files are removed. An upgrade leaves the service running ($1: for deb remove or
+# upgrade, for rpm the number of versions that stay).
 set -eu
 case "${1:-}" in
 remove | 0)

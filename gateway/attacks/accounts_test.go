@@ -14,7 +14,7 @@ func basic(user, password string) string {
 	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password)) + "\r\n"
 }
 
-// forged is a token that says whose it is, and that nobody has signed.
+// forged returns a token that names a user, and that no issuer has signed.
 func forged(sub, signature string) string {
 	part := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 	return "Authorization: Bearer " + part(`{"alg":"RS256"}`) + "." + part(`{"iss":"https://login","sub":"`+sub+`"}`) + "." + signature + "\r\n"
@@ -24,7 +24,7 @@ func key(n int) string {
 	return fmt.Sprintf("Idempotency-Key: %q\r\n", fmt.Sprintf("a-key-of-an-attacker-%08d", n))
 }
 
-// members lets in what carries the right password or signature.
+// members accepts requests with the right password or signature.
 func members(w http.ResponseWriter, r *http.Request) {
 	_, password, _ := r.BasicAuth()
 	if header := r.Header.Get("Authorization"); password == "right" || strings.HasSuffix(header, ".right") {
@@ -34,7 +34,7 @@ func members(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusUnauthorized)
 }
 
-// TestLimitsOfAVictim: who only says that he is Alice uses up nothing of hers.
+// TestLimitsOfAVictim tests that a caller that only claims to be Alice uses up none of her limits.
 func TestLimitsOfAVictim(t *testing.T) {
 	t.Parallel()
 	for name, as := range map[string]func(secret string) string{
@@ -53,8 +53,8 @@ func TestLimitsOfAVictim(t *testing.T) {
 	}
 }
 
-// TestTokensOfAVictim: nobody takes the tokens of another, and a stranger takes those of one
-// address.
+// TestTokensOfAVictim tests that no caller uses up the tokens of another, and that a stranger uses
+// up those of one address.
 func TestTokensOfAVictim(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "trusted: [127.0.0.0/8]\nroutes:\n  - {match: POST /orders, key: token}\n", members)
@@ -73,7 +73,8 @@ func TestTokensOfAVictim(t *testing.T) {
 	assert.Equal(t, ask("Cookie: session=bob\r\n", from("192.0.2.2")), "201", "another stranger")
 }
 
-// TestVotesUnderAnotherName: a key of fields is made for who has a secret, not for who says a name.
+// TestVotesUnderAnotherName tests that a key of fields needs a tenant with a secret, not one with
+// only a name.
 func TestVotesUnderAnotherName(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, `
@@ -93,7 +94,7 @@ routes:
 	assert.Equal(t, x.reached.Load(), int64(2), "votes")
 }
 
-// TestSpellingsOfACredential: one token is one caller, however its scheme is written.
+// TestSpellingsOfACredential tests that one token is one caller, however its scheme is spelled.
 func TestSpellingsOfACredential(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "defaults: {limits: {live: 2}}\n", created)
@@ -103,8 +104,8 @@ func TestSpellingsOfACredential(t *testing.T) {
 	}
 }
 
-// TestSecretInDisguise: a service that takes underscores for hyphens sees the secret by which the
-// guard goes, and no other.
+// TestSecretInDisguise tests that a service that treats underscores as hyphens sees the secret that
+// the guard uses, and no other.
 func TestSecretInDisguise(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "defaults: {tenant: {header_secret: X-Api-Key}}\n", saw)
@@ -112,7 +113,8 @@ func TestSecretInDisguise(t *testing.T) {
 	assert.True(t, strings.Contains(got, "X-Api-Key: mine") && !strings.Contains(got, "hidden") && !strings.Contains(got, "https"), "the service got %s", got)
 }
 
-// TestTokensOfMadeUpCallers: whoever makes up a credential for each token is bounded by address.
+// TestTokensOfMadeUpCallers tests that a caller that invents a credential for each token is limited
+// by address.
 func TestTokensOfMadeUpCallers(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "trusted: [127.0.0.0/8]\nlimits: {new_by_address: {per_s: 0.001, burst: 30}}\nroutes:\n  - {match: POST /orders, key: token}\n", created)

@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// resident is how many bytes of this process are in memory.
+// resident returns how many bytes of this process are in memory.
 func resident(t *testing.T) int64 {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
@@ -29,8 +29,8 @@ func resident(t *testing.T) int64 {
 	return kib << 10
 }
 
-// TestHalfSentBodies: four hundred bodies of a mebibyte that lack six bytes take no more memory
-// than there is room for, and customers are served meanwhile.
+// TestHalfSentBodies tests that four hundred bodies of a mebibyte that lack six bytes take no more
+// memory than there is room for, and that other customers are served in the meantime.
 func TestHalfSentBodies(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	if runtime.GOOS != "linux" {
 		t.Log("the memory of the process is not measured here")
@@ -40,7 +40,8 @@ func TestHalfSentBodies(t *testing.T) { //nolint:paralleltest // it measures the
 	const attackers = 400
 	var all sync.WaitGroup
 	var conns [attackers]net.Conn
-	part := bytes.Repeat([]byte("x"), 1<<20-6) // one for all: what is measured is the server's
+	// shared by all, so that the test measures the server's memory
+	part := bytes.Repeat([]byte("x"), 1<<20-6)
 	for i := range attackers {
 		all.Go(func() {
 			c, err := net.Dial("tcp", x.addr)
@@ -70,7 +71,7 @@ func TestHalfSentBodies(t *testing.T) { //nolint:paralleltest // it measures the
 	assert.True(t, most < room, "memory: %d MiB", most>>20)
 }
 
-// served sends a request until there is room for it, as its client does.
+// served sends a request until there is room for it, as its client would.
 func (x *target) served(t *testing.T, request, what string) {
 	t.Helper()
 	got := ""
@@ -81,7 +82,8 @@ func (x *target) served(t *testing.T, request, what string) {
 	assert.Equal(t, got, "201", "%s", what)
 }
 
-// TestSlowBodiesGiveWay: bodies that drip in are told so when others need their room.
+// TestSlowBodiesGiveWay tests that slow bodies are evicted, and answered so, when others need their
+// room.
 func TestSlowBodiesGiveWay(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "limits: {bodies: 1MiB, body_time: 10m}\ndefaults: {max_body: 400KiB}\n", created)
@@ -111,7 +113,7 @@ func TestSlowBodiesGiveWay(t *testing.T) {
 	assert.Equal(t, x.reached.Load(), int64(8), "requests that reached the service")
 }
 
-// TestRoomForEachBody: a configuration that has no room for one body is refused.
+// TestRoomForEachBody tests that a configuration without room for one body is refused.
 func TestRoomForEachBody(t *testing.T) {
 	t.Parallel()
 	c, err := gateway.ParseConfig([]byte("upstream: http://127.0.0.1:9\nlimits: {bodies: 1MiB}\n"), nil)

@@ -1,3 +1,3 @@
-// Package attacks has no code: its tests send a gateway what an attacker would send, byte for byte,
-// and say what the right answer is.
+// Package attacks has no code. Its tests send a gateway what an attacker would send, byte for byte,
+// and check the answer.
 package attacks

@@ -20,7 +20,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// target is a gateway as a file configures it, and the service behind it.
+// target is a gateway that a file configures, and its service.
 type target struct {
 	addr    string
 	engine  *retrysafe.Engine
@@ -60,8 +60,8 @@ func newTarget(t *testing.T, file string, service http.HandlerFunc) *target {
 	return x
 }
 
-// send sends the bytes of a request on a connection of its own, and returns the status and the code
-// of the problem or the body.
+// send sends the bytes of a request on a new connection, and returns the status and the code of the
+// problem or the body.
 func (x *target) send(t *testing.T, bytes string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", x.addr)
@@ -82,7 +82,7 @@ func (x *target) send(t *testing.T, bytes string) string {
 	return strings.TrimSpace(fmt.Sprint(resp.StatusCode, " ", text))
 }
 
-// post is a request with fields, each with its line end.
+// post returns a request with fields, each with its line break.
 func post(path, body string, fields ...string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: shop\r\nContent-Length: %d\r\n%s\r\n%s", path, len(body), strings.Join(fields, ""), body)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestTooLargeOverHTTP2: a body that is refused ends its request, and not all others of its
-// connection.
+// TestTooLargeOverHTTP2 tests that a body that is refused ends its own request, and not the others
+// of its connection.
 func TestTooLargeOverHTTP2(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "", created)
@@ -40,8 +40,8 @@ func TestTooLargeOverHTTP2(t *testing.T) {
 	}
 }
 
-// TestSpaceInAPath: over HTTP/2 a path may have any bytes, and would be another request line of
-// HTTP/1.1.
+// TestSpaceInAPath tests a path with a space. Over HTTP/2 a path may have any bytes, which would
+// make another request line in HTTP/1.1.
 func TestSpaceInAPath(t *testing.T) {
 	t.Parallel()
 	reached := false

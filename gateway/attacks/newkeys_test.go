@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestNewKeysOfAnAddress: an address begins no more than it may, its repeats are answered, and
-// others are served.
+// TestNewKeysOfAnAddress tests that an address begins no more than its limit, that its duplicates
+// are answered, and that others are served.
 func TestNewKeysOfAnAddress(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "trusted: [127.0.0.0/8]\nlimits: {new_by_address: {per_s: 0.001, burst: 20}}\n", members)
@@ -31,7 +31,7 @@ func TestNewKeysOfAnAddress(t *testing.T) {
 	got := x.send(t, post("/orders", "tea", basic("alice", "right"), key(2000), from("192.0.2.2")))
 	assert.Equal(t, got, "429 too-many-keys", "a customer who has begun as many")
 	assert.Equal(t, x.send(t, post("/orders", "tea", basic("alice", "right"), key(1000), from("192.0.2.2"))), "201", "and a repeat")
-	for i := range 30 { // a network of version 6 is one
+	for i := range 30 { // an IPv6 network counts as one address
 		got = x.send(t, post("/orders", "tea", basic("bob", "right"), key(3000+i), from(fmt.Sprintf("2001:db8::%x", i+1))))
 	}
 	assert.True(t, strings.HasPrefix(got, "429"), "addresses of one network: %s", got)

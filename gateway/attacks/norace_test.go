@@ -2,5 +2,5 @@
 
 package attacks_test
 
-// room is what the process may take.
+// room is the memory that the process may use.
 const room = 200 << 20

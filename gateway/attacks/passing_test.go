@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// saw is a service that answers with the request as it came.
+// saw is a service that answers with the request that it received.
 func saw(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s\n", r.Method, r.RequestURI)
 	_ = r.Header.Write(w)
@@ -23,8 +23,8 @@ func get(path string, fields ...string) string {
 	return "GET " + path + " HTTP/1.1\r\nHost: shop\r\n" + strings.Join(fields, "") + "\r\n"
 }
 
-// TestQueryPassesAsItCame: a query is not written again, which would turn what was signed into
-// something else.
+// TestQueryPassesAsItCame tests that the gateway does not rewrite a query, which would change what
+// was signed.
 func TestQueryPassesAsItCame(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "", saw)
@@ -36,7 +36,7 @@ func TestQueryPassesAsItCame(t *testing.T) {
 	}
 }
 
-// TestTrustedFrontsAreBelieved about how a request came, and nobody else is.
+// TestTrustedFrontsAreBelieved tests that only trusted servers may say how a request arrived.
 func TestTrustedFrontsAreBelieved(t *testing.T) {
 	t.Parallel()
 	const told = "X-Forwarded-Proto: https\r\nX-Forwarded-Host: shop.example\r\nClient-Cert: :MAo=:\r\nClient_Cert: :MAo=:\r\n"
@@ -50,8 +50,8 @@ func TestTrustedFrontsAreBelieved(t *testing.T) {
 	}
 }
 
-// TestFieldsInDisguise: what a service takes for a field that only a trusted server or we may set
-// does not reach it.
+// TestFieldsInDisguise tests that a field does not reach the service if the service could read it
+// as one that only the gateway or a trusted server may set.
 func TestFieldsInDisguise(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "trusted: [192.0.2.1]\ndefaults: {tenant: 'header:X-User'}\n", saw)
@@ -63,8 +63,8 @@ func TestFieldsInDisguise(t *testing.T) {
 	}
 }
 
-// TestUpgrades: a connection becomes a tunnel for what is named alone; a client that asks for
-// another protocol is served as it is.
+// TestUpgrades tests that a connection becomes a tunnel only for the configured protocols, and that
+// a client that asks for another protocol is served without it.
 func TestUpgrades(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "upgrades: [spdy]\nroutes:\n  - {match: POST /votes, key: required}\n", func(w http.ResponseWriter, r *http.Request) {
@@ -95,7 +95,7 @@ func TestUpgrades(t *testing.T) {
 	}
 }
 
-// TestConnectionThatTakesAway: a field by which the guard goes cannot be taken from the service.
+// TestConnectionThatTakesAway tests that a client cannot remove a field that the guard decides by.
 func TestConnectionThatTakesAway(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "trusted: [127.0.0.0/8]\ndefaults: {tenant: {header_secret: X-Api-Key}}\n", saw)
@@ -112,8 +112,8 @@ func TestConnectionThatTakesAway(t *testing.T) {
 	assert.True(t, strings.HasPrefix(got, "200 ") && !strings.Contains(got, "X-Mine"), "another field ends here: %s", got)
 }
 
-// TestNothingIsMadeUp of an answer without a content type, whatever its body looks like; a replay
-// is the same.
+// TestNothingIsMadeUp tests that an answer without a content type gets none, whatever its body
+// looks like, and that a replay is the same.
 func TestNothingIsMadeUp(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "", func(w http.ResponseWriter, _ *http.Request) {
@@ -134,7 +134,8 @@ func TestNothingIsMadeUp(t *testing.T) {
 	}
 }
 
-// TestMethodsThatAreNotPassedOn, and who has passed on the others.
+// TestMethodsThatAreNotPassedOn tests which methods are refused, and that Via is set for the
+// others.
 func TestMethodsThatAreNotPassedOn(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "", saw)

@@ -10,15 +10,15 @@ import (
 
 func created(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
 
-// otherSpellings of /votes, which some servers take for it: those without regard to case, Tomcat,
-// IIS and Windows, what is written in C, and what decodes twice.
+// otherSpellings of /votes, which some servers read as /votes: servers that ignore case, Tomcat,
+// IIS and Windows, servers in C, and servers that decode twice.
 var otherSpellings = []string{
 	"/Votes", "/VOTES", "/votes;a=1", "/votes;", "/;/votes", "/x/..;/votes", "/x/..;a/votes", "/votes%20", "/votes.", "/votes..", "/votes%2e", "/votes%00",
 	"/votes%00.html", "/votes%0a", "/votes%3b1", "/votes%2520", "/vote%73.", "/votes%2F", "/%2Fvotes", "/x%2F..%2Fvotes", "/votes%5C", "/Votes;a=1/", "//Votes",
 	"/vote%C5%BF", "/x/..%3B/votes",
 }
 
-// TestOtherSpellings of a guarded path do not reach the service.
+// TestOtherSpellings tests that other spellings of a guarded path do not reach the service.
 func TestOtherSpellings(t *testing.T) {
 	t.Parallel()
 	for _, rest := range []string{"", "  - {match: POST /**, key: off}\n"} {
@@ -37,8 +37,8 @@ func TestOtherSpellings(t *testing.T) {
 	}
 }
 
-// TestSpellingsThatAreTheirOwn: a route that names a path to the letter, and case: exact, have the
-// last word.
+// TestSpellingsThatAreTheirOwn tests that a route that names a path literally, and case: exact,
+// take precedence.
 func TestSpellingsThatAreTheirOwn(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, `
@@ -56,8 +56,8 @@ routes:
 	}
 }
 
-// TestSpellingsThatLeadElsewhere: a path whose letters are those of a route that guards little does
-// not lead to one that guards more.
+// TestSpellingsThatLeadElsewhere tests that a path that matches a route with few guards literally
+// does not reach one with more guards.
 func TestSpellingsThatLeadElsewhere(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, `

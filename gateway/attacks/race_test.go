@@ -2,5 +2,5 @@
 
 package attacks_test
 
-// room is what the process may take; the race detector takes several times as much.
+// room is the memory that the process may use; the race detector needs several times as much.
 const room = 1000 << 20

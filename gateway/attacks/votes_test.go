@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestVotes: with the file at the top of docs/gateway.md a session has one vote in each poll,
-// whatever its client tries.
+// TestVotes tests that with the file at the top of docs/gateway.md a session has one vote in each
+// poll, whatever its client tries.
 func TestVotes(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/gateway.md")

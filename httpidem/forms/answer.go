@@ -12,10 +12,10 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// Refusal is what a template of [Answer] gets.
+// Refusal is the data for the template of [Answer].
 type Refusal struct {
 	*httpidem.Problem
-	// Again: the same form may be sent again, and a reload of this page does that.
+	// Again reports whether the same form may be sent again. A reload of the page does that.
 	Again bool
 	// Seconds to wait before that; zero: none.
 	Seconds int
@@ -37,10 +37,10 @@ var page = template.Must(template.New("answer").Parse(`<!doctype html>
 </html>
 `))
 
-// Answer is for httpidem.Options.Answer: people who have sent a form are told in a page of HTML
-// what programs are told in a problem document. t is executed with a [Refusal]; nil is a page
-// without any style. Programs, which do not accept text/html, and everything where t fails get the
-// problem document.
+// Answer is for httpidem.Options.Answer. It answers people who have sent a form with an HTML page,
+// where programs get a problem document. It executes t with a [Refusal]; if t is nil, it uses a
+// page without style. Clients that do not accept text/html get the problem document, as does
+// everyone if t fails.
 func Answer(t *template.Template) func(w http.ResponseWriter, r *http.Request, err error) {
 	if t == nil {
 		t = page
@@ -67,11 +67,11 @@ func Answer(t *template.Template) func(w http.ResponseWriter, r *http.Request, e
 			h.Set("Retry-After", strconv.Itoa(p.RetrySeconds()))
 		}
 		w.WriteHeader(p.Status)
-		_, _ = b.WriteTo(w) // nobody is left to tell
+		_, _ = b.WriteTo(w) // the client has gone
 	}
 }
 
-// acceptsHTML tells a browser that shows pages from everything else; those name the type.
+// acceptsHTML reports whether a client accepts text/html by name, as browsers do.
 func acceptsHTML(h http.Header) bool {
 	for _, line := range h["Accept"] {
 		for part := range strings.SplitSeq(line, ",") {

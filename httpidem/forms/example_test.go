@@ -21,8 +21,8 @@ var orderPage = template.Must(template.New("").Funcs(forms.Funcs(nil)).Parse(`<f
 {{retrysafeKey}}<input name="item"><button>Order</button>
 </form>`))
 
-// A form with a key of its own, and a redirect to the result: pressing again, in whatever way,
-// leads to the one order.
+// A form with its own key, and a redirect to the result: pressing again, in whatever way, leads to
+// one order.
 func Example() {
 	engine := retrysafe.New(memstore.New(nil), nil)
 	defer engine.Shutdown(context.Background())

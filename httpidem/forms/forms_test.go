@@ -24,7 +24,7 @@ import (
 
 func ann(*http.Request) (string, error) { return "ann", nil }
 
-// desk takes orders by forms.
+// desk accepts orders by forms.
 type desk struct {
 	mux    *http.ServeMux
 	idem   *httpidem.Middleware
@@ -54,7 +54,7 @@ func newDesk(t *testing.T, change func(*httpidem.Options)) *desk {
 	return d
 }
 
-// field is the value of the one hidden field of a page that a template makes.
+// field returns the value of the one hidden field of a page that a template makes.
 func (d *desk) field(t *testing.T, text string) string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -77,8 +77,8 @@ func (d *desk) post(fields url.Values) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestFormRepeated: every repeat of one page leads to the one order; a page that is made anew is
-// another order.
+// TestFormRepeated tests that every duplicate from one page leads to one order, and that a new page
+// is another order.
 func TestFormRepeated(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -106,8 +106,8 @@ func TestFormRepeated(t *testing.T) {
 	}
 }
 
-// TestFormChanged: other entries with the key of a page are not what was sent, and a person is told
-// so.
+// TestFormChanged tests that other entries with the key of a page are refused, and that the user is
+// told so.
 func TestFormChanged(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
@@ -127,7 +127,7 @@ func (f issuer) Issue(_ context.Context, tenant string) (string, error) { return
 
 var errAway = errors.New("the store is away")
 
-// TestTokenNotIssued: half a page is worse than none.
+// TestTokenNotIssued tests that no partial page is sent.
 func TestTokenNotIssued(t *testing.T) {
 	t.Parallel()
 	r := httptest.NewRequest("GET", "/", nil)
@@ -156,7 +156,7 @@ func TestTokenNotIssued(t *testing.T) {
 	}
 }
 
-// TestTokenIsEscaped: an issuer of somebody else's may give anything.
+// TestTokenIsEscaped tests that the value is escaped: an external issuer may return anything.
 func TestTokenIsEscaped(t *testing.T) {
 	t.Parallel()
 	funcs := forms.Funcs(&forms.Options{Tenant: ann, Issuer: issuer(func(tenant string) (string, error) { return `"><script>` + tenant, nil })})
@@ -168,7 +168,7 @@ func TestTokenIsEscaped(t *testing.T) {
 	assert.Contains(t, w.Body.String(), `value="&#34;&gt;&lt;script&gt;ann"`, "page")
 }
 
-// TestAnswer: people get a page, programs a problem document.
+// TestAnswer tests that people get a page, and programs a problem document.
 func TestAnswer(t *testing.T) {
 	t.Parallel()
 	busy := httpidem.NewProblem("in-progress", nil).RetryAfter(3 * time.Second)

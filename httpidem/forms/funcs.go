@@ -11,24 +11,25 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// Options say where tokens come from; nil is fine for pages with keys alone.
+// Options say where tokens come from. A page with keys alone needs none: use nil.
 type Options struct {
-	// Issuer makes one-time tokens; the Issuer of the package token is one.
+	// Issuer makes one-time tokens. The Issuer of the package token implements it.
 	Issuer interface {
 		Issue(ctx context.Context, tenant string) (string, error)
 	}
-	// Tenant names the caller as the route does that the form is sent to; required with Issuer.
+	// Tenant names the caller in the same way as the route that receives the form. Required with
+	// Issuer.
 	Tenant func(*http.Request) (string, error)
 }
 
-// Funcs are functions for templates, to be called inside a form:
+// Funcs returns functions for templates, to be called inside a form:
 //
 //	{{retrysafeKey}}             a hidden field with a new random key of 130 bits, for routes with FormKey
 //	{{retrysafeToken .Request}}  a hidden field with a one-time token of Issuer, for routes with the key Token
 //
-// A page that calls one of them may be shown to one user alone: use [Render], or set its
-// Cache-Control as that does. An error of Issuer or of Tenant ends the template; Render keeps half
-// a page from being sent. The map may be used by several templates.
+// A page that calls one of them must be shown to one user only: use [Render], or set Cache-Control
+// as Render does. An error of Issuer or Tenant ends the template; Render then sends no partial
+// page. Several templates may share the map.
 func Funcs(o *Options) template.FuncMap {
 	if o == nil {
 		o = new(Options)
@@ -63,8 +64,8 @@ func (o *Options) token(r *http.Request) (template.HTML, error) {
 	return hidden(token), nil
 }
 
-// hidden is the field. Without autocomplete="off" some browsers fill it, after a reload, with the
-// key of the page before.
+// hidden returns the field. Without autocomplete="off", some browsers fill it after a reload with
+// the key of the previous page.
 func hidden(value string) template.HTML {
 	return template.HTML(`<input type="hidden" name="` + httpidem.TokenField + `" value="` + //nolint:gosec // the value is escaped here
 		template.HTMLEscapeString(value) + `" autocomplete="off">`)

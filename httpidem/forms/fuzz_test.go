@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// FuzzAccept: whatever a client says it accepts, it gets the refusal with its status, and HTML only
-// if it has named that.
+// FuzzAccept checks that a client gets the refusal with its status, whatever it accepts, and HTML
+// only if it has named it.
 func FuzzAccept(f *testing.F) {
 	for _, accept := range []string{"", "*/*", "text/html", "text/html;q=0", "application/json, text/html;q=0.5", "text/html;q=x", ";;,,", "TEXT/HTML; q=\"0.1\""} {
 		f.Add(accept)

@@ -6,19 +6,19 @@ import (
 	"net/http"
 )
 
-// cacheControl keeps a page with a key from other users and from being shown anew out of a cache,
-// but not from Back: there the browser may show the page that the user has left, with the key that
-// it had, so that a second press is a repeat. "no-store" would give it a new key then, and make the
-// second press a second order.
+// cacheControl keeps a cache from giving a page with a key to another user, or from showing it
+// again without asking the server. It allows Back to show the page that the user has left, with its
+// old key, so that a second press is a duplicate. With "no-store" Back would fetch a new key, and
+// the second press would be a second order.
 const cacheControl = "private, no-cache"
 
 // Render executes the template name of t (t itself if name is empty) and writes a page that has a
 // key or a token in it: as HTML, with the Cache-Control "private, no-cache". No cache gives such a
-// page to another user, whoever opens it again gets a new key, and whoever comes back to it by the
-// Back button may find it as it was. The page is made whole first: on an error nothing is written,
-// and the caller answers. The error of a token that was not issued wraps what the issuer said.
+// page to another user. Opening the page again gives a new key; going Back to it may show it with
+// its old key. Render executes the whole template first: on an error it writes nothing, and the
+// caller answers. If a token could not be issued, the error wraps that of the issuer.
 //
-// Pages that are made in another way should say the same: [Header].
+// If you render pages in another way, call [Header].
 func Render(w http.ResponseWriter, status int, t *template.Template, name string, data any) error {
 	var page bytes.Buffer
 	var err error
@@ -33,19 +33,19 @@ func Render(w http.ResponseWriter, status int, t *template.Template, name string
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	Header(w.Header())
 	w.WriteHeader(status)
-	_, _ = page.WriteTo(w) // nobody is left to tell
+	_, _ = page.WriteTo(w) // the client has gone
 	return nil
 }
 
 // Header sets the Cache-Control of a page with a key or a token: "private, no-cache".
 func Header(h http.Header) { h.Set("Cache-Control", cacheControl) }
 
-// SeeOther ends the work of a form: 303 See Other to the page of its result, so that a reload shows
-// the result again and sends nothing. A repeat of the form is given the same redirect from the
-// record. location is best a path of this site ("/orders/7"); one that is made of what a request
-// says should be looked at first, since it may lead elsewhere. Under the policy Succeed repeats get
-// httpidem.Options.Succeed in its place.
+// SeeOther answers a form with 303 See Other to the page of its result, so that a reload shows the
+// result again and sends nothing. A duplicate of the form gets the same redirect from the record.
+// Use a path of this site for location ("/orders/7"). Check a location that is built from request
+// data, since it may lead to another site. Under the policy Succeed, duplicates get
+// httpidem.Options.Succeed instead.
 func SeeOther(w http.ResponseWriter, r *http.Request, location string) {
-	w.Header().Set("Cache-Control", "no-store") // the record answers the repeats, not a cache
+	w.Header().Set("Cache-Control", "no-store") // the record answers duplicates, not a cache
 	http.Redirect(w, r, location, http.StatusSeeOther)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// testAge: requests that were made too long ago.
+// testAge tests that requests that were made too long ago are refused.
 func testAge(t *testing.T, open Open) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	guard := func(field string) httpidem.Options {
@@ -118,7 +118,7 @@ func testAge(t *testing.T, open Open) {
 	})
 }
 
-// testFormKey: a key in a field of a form.
+// testFormKey tests a key in a field of a form.
 func testFormKey(t *testing.T, open Open) {
 	form := func(key string) call {
 		return from(ann, formBody, url.Values{"item": {"tea"}, httpidem.TokenField: {key}}.Encode())

@@ -15,7 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// testReplay is H4: the first status, end-to-end fields and body, byte for byte.
+// testReplay tests H4: a duplicate gets the first status, end-to-end fields and body, byte for
+// byte.
 func testReplay(t *testing.T, open Open) {
 	t.Run("byte for byte", func(t *testing.T) {
 		t.Parallel()
@@ -96,7 +97,7 @@ func testReplay(t *testing.T, open Open) {
 	})
 }
 
-// testInProgress is H5.
+// testInProgress tests H5.
 func testInProgress(t *testing.T, open Open) {
 	t.Run("reject", func(t *testing.T) {
 		t.Parallel()
@@ -155,7 +156,7 @@ func testInProgress(t *testing.T, open Open) {
 		for i := range replies {
 			wg.Go(func() { replies[i], _ = wd.try(keyed("k", "x")) })
 		}
-		// until they wait; a late one would be told the same by its own attempt
+		// until they wait; a later duplicate would get the same from its own attempt
 		time.Sleep(300 * time.Millisecond)
 		close(hold)
 		wg.Wait()
@@ -187,7 +188,7 @@ func testInProgress(t *testing.T, open Open) {
 	})
 }
 
-// testMismatch is H6: told before in progress, in doubt and completed.
+// testMismatch tests H6: the mismatch is answered before in progress, in doubt and completed.
 func testMismatch(t *testing.T, open Open) {
 	other := map[string]func(c *call){
 		"body":         func(c *call) { c.body = `{"cents":900}` },
@@ -252,7 +253,7 @@ func testMismatch(t *testing.T, open Open) {
 	})
 }
 
-// testInDoubt is H7.
+// testInDoubt tests H7.
 func testInDoubt(t *testing.T, open Open) {
 	wd := newWorld(t, open, Setup{}, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	_, _ = wd.try(keyed("k", "x"))
@@ -263,7 +264,7 @@ func testInDoubt(t *testing.T, open Open) {
 	wd.started(1, "in all")
 }
 
-// testDuplicates is H8.
+// testDuplicates tests H8.
 func testDuplicates(t *testing.T, open Open) {
 	t.Run("reject", func(t *testing.T) {
 		t.Parallel()

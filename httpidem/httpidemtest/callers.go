@@ -7,12 +7,12 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// fields are the headers of a caller: names and values.
+// fields are the header fields of a caller: names and values.
 type fields []string
 
 func cookie(s string) fields { return fields{"Cookie", s} }
 
-// testCallers is the rest of H3: callers without an Authorization header.
+// testCallers tests the rest of H3: callers without an Authorization header.
 func testCallers(t *testing.T, open Open) {
 	session := &httpidem.Credentials{Binding: []string{"cookie:session", "header:X-Device"}}
 	stable := &httpidem.Credentials{Cookie: "login"}

@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// world is a front, the origin behind it, and a client before it.
+// world is a front, its origin, and a client.
 type world struct {
 	t      *testing.T
 	base   string
@@ -24,10 +24,10 @@ type world struct {
 	starts atomic.Int64 // of the origin
 }
 
-// origin is what a test puts behind the front.
+// origin is the handler that a test gives the front.
 type origin func(w http.ResponseWriter, r *http.Request)
 
-// created answers 201 with a body that tells one run from another.
+// created answers 201 with a body that is different for each run.
 func (wd *world) created(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	w.Header().Set("Content-Type", "application/json")
@@ -36,7 +36,8 @@ func (wd *world) created(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(`{"run":` + strconv.FormatInt(wd.starts.Load(), 10) + `,"got":` + strconv.Itoa(len(body)) + "}"))
 }
 
-// newWorld opens a front. A nil handler is created; the origin's starts are counted either way.
+// newWorld opens a front. A nil handler means created; the origin's starts are counted in both
+// cases.
 func newWorld(t *testing.T, open Open, s Setup, handler origin) *world {
 	t.Helper()
 	wd := &world{t: t}
@@ -69,7 +70,7 @@ type reply struct {
 	body    string
 }
 
-// code is the code of a problem.
+// code returns the code of a problem.
 func (r reply) code() string {
 	var p struct {
 		Code string `json:"code"`
@@ -80,7 +81,7 @@ func (r reply) code() string {
 
 func (r reply) replayed() bool { return r.header.Get("Idempotency-Replayed") == "true" }
 
-// call is a request. Header pairs are added in order, so that a name may come twice.
+// call is a request. Header pairs are added in order, so a name may occur twice.
 type call struct {
 	method, path, body string
 	header             []string
@@ -111,7 +112,7 @@ func (wd *world) try(c call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	req.GetBody = nil // the client repeats nothing by itself
+	req.GetBody = nil // the client itself must not retry
 	for i := 0; i < len(c.header); i += 2 {
 		req.Header[http.CanonicalHeaderKey(c.header[i])] = append(req.Header[http.CanonicalHeaderKey(c.header[i])], c.header[i+1])
 	}
@@ -132,7 +133,7 @@ func withKey(key string, more ...string) []string {
 	return append([]string{"Idempotency-Key", key, "Authorization", "Bearer opaque-token"}, more...)
 }
 
-// keyed is a request with a key and a credential.
+// keyed returns a request with a key and a credential.
 func keyed(key, body string, more ...string) call {
 	return call{body: body, header: withKey(key, more...)}
 }
@@ -142,7 +143,8 @@ func (wd *world) started(want int64, what string) {
 	assert.Equal(wd.t, wd.starts.Load(), want, "starts of the origin %s", what)
 }
 
-// problem wants an answer to be the problem with that status and code, with or without Retry-After.
+// problem checks that an answer is the problem with that status and code, with or without
+// Retry-After.
 func (wd *world) problem(r reply, status int, code string, retry bool) {
 	wd.t.Helper()
 	assert.Equal(wd.t, r.status, status, "status (body %s)", r.body)
@@ -158,7 +160,7 @@ func (wd *world) problem(r reply, status int, code string, retry bool) {
 	assert.True(wd.t, err == nil && seconds >= 1 && seconds <= 5, "Retry-After is 1 to 5 whole seconds: %q", after)
 }
 
-// same wants a replay of first.
+// same checks that again is a replay of first.
 func (wd *world) same(first, again reply) {
 	wd.t.Helper()
 	assert.True(wd.t, again.replayed(), "the repeat says that it is replayed")
@@ -176,7 +178,7 @@ func (wd *world) same(first, again reply) {
 	}
 }
 
-// eventually waits for what another goroutine does.
+// eventually waits for an effect of another goroutine.
 func (wd *world) eventually(ok func() bool, what string) {
 	wd.t.Helper()
 	const patience = 3 * time.Minute // much longer than a busy machine needs

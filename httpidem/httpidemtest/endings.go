@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// testEndings is H9: what an answer does to the key.
+// testEndings tests H9: what an answer means for the key.
 func testEndings(t *testing.T, open Open) {
 	const refuse, reexecute = retrysafe.Refuse, retrysafe.Reexecute
 	type test struct {
@@ -81,7 +81,7 @@ func testEndings(t *testing.T, open Open) {
 	}
 }
 
-// testCrashes is H10.
+// testCrashes tests H10.
 func testCrashes(t *testing.T, open Open) {
 	crashes := map[string]func(){
 		"panic":     func() { panic("the origin is broken") },
@@ -119,7 +119,7 @@ func testCrashes(t *testing.T, open Open) {
 		wd := newWorld(t, open, Setup{}, func(w http.ResponseWriter, r *http.Request) {
 			close(entered)
 			<-hungUp
-			// Long enough for a connection's end to be noticed, if anybody listened.
+			// Long enough to notice the end of a connection, if the front passed it on.
 			select {
 			case <-r.Context().Done():
 			case <-time.After(300 * time.Millisecond):

@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// testKeys is H1.
+// testKeys tests H1.
 func testKeys(t *testing.T, open Open) {
 	t.Run("malformed", func(t *testing.T) {
 		t.Parallel()
@@ -66,7 +66,7 @@ func testKeys(t *testing.T, open Open) {
 	})
 }
 
-// testGuarded is H2.
+// testGuarded tests H2.
 func testGuarded(t *testing.T, open Open) {
 	t.Run("methods", func(t *testing.T) {
 		t.Parallel()

@@ -17,7 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// testNotKept is H11: an answer that cannot be kept never leads to a second run.
+// testNotKept tests H11: an answer that cannot be stored never leads to a second run.
 func testNotKept(t *testing.T, open Open) {
 	const limit = 1000
 	sizes := map[string]int{"one over": limit + 1, "far over": 300 * limit}
@@ -106,7 +106,7 @@ func testNotKept(t *testing.T, open Open) {
 	})
 }
 
-// raw sends bytes as they are, and returns status and code of the answer, or nothing where there is
+// raw sends bytes as they are. It returns status and code of the answer, or nothing if there is
 // none, and whether the connection ends.
 func (wd *world) raw(request string, closeWrite bool) (status int, code string, closes bool) {
 	wd.t.Helper()
@@ -130,7 +130,7 @@ func (wd *world) raw(request string, closeWrite bool) (status int, code string, 
 	return resp.StatusCode, reply{body: string(body)}.code(), resp.Close
 }
 
-// testBodies is H12.
+// testBodies tests H12.
 func testBodies(t *testing.T, open Open) {
 	t.Run("too large", func(t *testing.T) {
 		t.Parallel()
@@ -143,7 +143,7 @@ func testBodies(t *testing.T, open Open) {
 		assert.Equal(t, fmt.Sprint(status, code), "413body-too-large", "without a length")
 		assert.True(t, closes, "what is left of the body is not read")
 		wd.started(0, "for bodies over the limit")
-		// the server is about to end the one with the body that it has not read
+		// the server is about to close the connection with the unread body
 		wd.http.CloseIdleConnections()
 		assert.Equal(t, wd.do(keyed("k", strings.Repeat("x", 1000))).status, 201, "a body of the limit runs, under the same key")
 	})

@@ -20,7 +20,7 @@ const (
 	formBody = "application/x-www-form-urlencoded"
 )
 
-// from is a request without a key.
+// from returns a request without a key.
 func from(credential, contentType, body string, more ...string) call {
 	header := []string{"Content-Type", contentType}
 	if credential != "" {
@@ -29,7 +29,7 @@ func from(credential, contentType, body string, more ...string) call {
 	return call{body: body, header: append(header, more...)}
 }
 
-// testParams: keys that are made of all parameters.
+// testParams tests keys that are derived from all parameters.
 func testParams(t *testing.T, open Open) {
 	guard := httpidem.Options{Key: httpidem.Params, Rule: fingerprint.Rule{Ignore: slices.Concat(fingerprint.Times, fingerprint.Positions)}}
 	const order = `{"item":"tea","n":2,"timestamp":1,"lat":52.5}`
@@ -151,7 +151,7 @@ func testParams(t *testing.T, open Open) {
 	})
 }
 
-// testFields: keys that are made of named fields, whatever key a request brings.
+// testFields tests keys that are derived from named fields, whatever key a request sends.
 func testFields(t *testing.T, open Open) {
 	vote := func(*http.Request) string { return "vote" }
 	guard := httpidem.Options{
@@ -266,7 +266,7 @@ func testFields(t *testing.T, open Open) {
 	})
 }
 
-// multipartOf is a body with the boundary b.
+// multipartOf returns a body with the boundary b.
 func multipartOf(pairs ...string) string {
 	var b strings.Builder
 	for i := 0; i < len(pairs); i += 2 {

@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// breakable is a store whose calls fail while a test wants it.
+// breakable is a store whose calls fail while a test wants them to.
 type breakable struct {
 	retrysafe.Store
 	down     atomic.Bool  // every call
@@ -57,7 +57,7 @@ func (b *breakable) Complete(ctx context.Context, r retrysafe.CompleteRequest) (
 	return b.Store.Complete(ctx, r)
 }
 
-// testStoreDown is H13: fail closed, and recover without help.
+// testStoreDown tests H13: fail closed, and recover without help.
 func testStoreDown(t *testing.T, open Open) {
 	s := &breakable{Store: memstore.New(nil)}
 	s.down.Store(true)
@@ -72,7 +72,7 @@ func testStoreDown(t *testing.T, open Open) {
 	assert.Equal(t, wd.do(keyed("k", "x")).status, 201, "when it is back")
 }
 
-// testProblems is H14; the codes are tested where they belong.
+// testProblems tests H14; other tests check the codes.
 func testProblems(t *testing.T, open Open) {
 	t.Run("outer fields stay", func(t *testing.T) {
 		t.Parallel()
@@ -97,7 +97,7 @@ func testProblems(t *testing.T, open Open) {
 	})
 }
 
-// testSecrets is H16: keys, bodies, queries and causes are in no answer of the front's own.
+// testSecrets tests H16: no answer of the front itself contains keys, bodies, queries or causes.
 func testSecrets(t *testing.T, open Open) {
 	wd := newWorld(t, open, Setup{Guard: httpidem.Options{MaxBody: 100}}, func(_ http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "panic") {
@@ -121,14 +121,15 @@ func testSecrets(t *testing.T, open Open) {
 	assert.True(t, strings.Contains(all.String(), "payload-mismatch") && strings.Contains(all.String(), "key-malformed"), "the answers came")
 }
 
-// testOrder is H17: an answer is sent when it is kept, and marked where that is not known.
+// testOrder tests H17: an answer is sent after it is stored, and marked if the store has not
+// confirmed it.
 func testOrder(t *testing.T, open Open) {
 	stream := func(w http.ResponseWriter, _ *http.Request) {
 		rc := http.NewResponseController(w)
 		_, _ = io.WriteString(w, "first part,")
 		_ = rc.Flush()
 		_, _ = io.WriteString(w, "last part")
-		_ = rc.Flush() // all but the last byte goes out
+		_ = rc.Flush() // everything but the last byte is sent
 	}
 	buffered := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Order", "1")
@@ -151,7 +152,7 @@ func testOrder(t *testing.T, open Open) {
 	t.Run("unconfirmed, streamed", func(t *testing.T) {
 		t.Parallel()
 		wd := failing(t, errDown, func(w http.ResponseWriter, r *http.Request) {
-			// what a gateway passes on as it comes
+			// a gateway passes this on as it comes
 			w.Header().Set("Content-Type", "text/event-stream")
 			stream(w, r)
 		})

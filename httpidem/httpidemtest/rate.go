@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// testRate: how often a caller may come.
+// testRate tests how often a caller may send requests.
 func testRate(t *testing.T, open Open) {
 	slow := retrysafe.Rate{PerSecond: 0.1, Burst: 3}
 	for name, key := range map[string]httpidem.KeyMode{"with keys": httpidem.Optional, "unguarded": httpidem.Off} {

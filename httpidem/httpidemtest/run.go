@@ -1,6 +1,6 @@
-// Package httpidemtest is the HTTP contract (H1 to H18 of docs/design.md) as a black-box suite:
-// every adapter and the gateway must pass it. It speaks HTTP to whatever stands before an origin,
-// and knows nothing of what that is.
+// Package httpidemtest is the HTTP contract (H1 to H18 of docs/design.md) as a black-box suite.
+// Every adapter and the gateway must pass it. It sends HTTP requests to a front before an origin,
+// and does not depend on what that front is.
 package httpidemtest
 
 import (
@@ -12,24 +12,24 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// Setup is what a test asks of the front. The tenant is [httpidem.Credential] with its binding;
-// everything that is zero is at its default.
+// Setup is what a test requires of the front. The tenant is [httpidem.Credential] with its binding.
+// Zero fields have their defaults.
 type Setup struct {
-	// Store has the records. It is set always, and the suite makes it fail.
+	// Store holds the records. It is always set, and the suite makes it fail.
 	Store  retrysafe.Store
 	Policy retrysafe.Policy
-	// Guard has the options that a test changes. Policy is the front's to fill from the above, and
-	// so are Credentials where the test has none. The engine's namespace is the default, and it has
-	// no secret: the suite issues tokens for the front by an engine of its own.
+	// Guard has the options that a test changes. The front must set its Policy from the field
+	// above, and Credentials if the test sets none. The engine must have the default namespace and
+	// no secret, since the suite issues tokens for the front with its own engine.
 	Guard httpidem.Options
 }
 
-// Open puts what is tested before origin, and returns the address at which it answers, for example
-// http://127.0.0.1:4711. What it started ends with the test.
+// Open starts the implementation under test before origin, and returns the address at which it
+// answers, for example http://127.0.0.1:4711. It must stop what it started when the test ends.
 type Open func(t *testing.T, origin http.Handler, s Setup) (base string)
 
 // RunHTTP2 is Run over HTTP/2 without TLS, by prior knowledge (RFC 9113, section 3.3). The front
-// must speak HTTP/1.1 too.
+// must support HTTP/1.1 too.
 func RunHTTP2(t *testing.T, open Open) {
 	t.Helper()
 	Run(t, func(t *testing.T, origin http.Handler, s Setup) string {
@@ -37,10 +37,10 @@ func RunHTTP2(t *testing.T, open Open) {
 	})
 }
 
-// h2c stands in place of http in an address that is spoken to in HTTP/2.
+// h2c replaces http in an address that is called over HTTP/2.
 const h2c = "h2c"
 
-// Run runs the suite; subtests are named after the clauses.
+// Run runs the suite. Subtests are named after the clauses.
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	for _, clause := range []struct {

@@ -11,7 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// tooMany wants a new key to be refused, with a time of whole seconds between least and most.
+// tooMany checks that a new key is refused, with a Retry-After of whole seconds between least and
+// most.
 func (wd *world) tooMany(r reply, least, most int) {
 	wd.t.Helper()
 	assert.Equal(wd.t, r.status, http.StatusTooManyRequests, "status (body %s)", r.body)
@@ -21,8 +22,8 @@ func (wd *world) tooMany(r reply, least, most int) {
 	assert.True(wd.t, err == nil && after >= least && after <= most, "Retry-After is %d to %d whole seconds: %q", least, most, r.header.Get("Retry-After"))
 }
 
-// testTenantLimits is H18: a tenant's new keys over its limits are refused before anything runs,
-// and nothing else is.
+// testTenantLimits tests H18: a tenant's new keys over its limits are refused before anything runs,
+// and nothing else is refused.
 func testTenantLimits(t *testing.T, open Open) {
 	of := func(user, key string) call {
 		return call{body: "x", header: []string{"Idempotency-Key", key, "Authorization", basic(user, "1")}}
@@ -97,7 +98,7 @@ func testTenantLimits(t *testing.T, open Open) {
 		wd := world(t, retrysafe.Limits{Bytes: 1}, nil)
 		first := wd.do(of("ann", "0"))
 		n := 0
-		wd.eventually(func() bool { // what an answer takes is counted soon after it
+		wd.eventually(func() bool { // the bytes of an answer are counted soon after it
 			n++
 			return wd.do(of("ann", strconv.Itoa(n))).status == http.StatusTooManyRequests
 		}, "an answer that fills the room")

@@ -12,13 +12,13 @@ func basic(user, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-// jwt has the form of a token; nothing in it is verified.
+// jwt returns a value with the form of a token; its content is not verified.
 func jwt(claims, signature string) string {
 	enc := base64.RawURLEncoding.EncodeToString
 	return "Bearer " + enc([]byte(`{"alg":"RS256"}`)) + "." + enc([]byte(claims)) + "." + enc([]byte(signature))
 }
 
-// testTenants is H3: the tenant is a stable principal, the credential only a binding.
+// testTenants tests H3: the tenant is a stable principal, the credential only a binding.
 func testTenants(t *testing.T, open Open) {
 	for name, tt := range map[string]struct{ first, second, want string }{
 		"the same credential":              {basic("ann", "1"), basic("ann", "1"), "replayed"},

@@ -20,7 +20,7 @@ import (
 	"github.com/retrysafe/retrysafe/token"
 )
 
-// mint is a world whose front asks for tokens.
+// mint is a world whose front requires tokens.
 type mint struct {
 	*world
 	clock   *setClock
@@ -28,7 +28,7 @@ type mint struct {
 	options token.Options
 }
 
-// setClock is the store's.
+// setClock is the clock of the store.
 type setClock struct {
 	mu    sync.Mutex
 	ahead time.Duration
@@ -59,13 +59,13 @@ func newMint(t *testing.T, open Open, s Setup, stateless bool, handler origin) *
 	return m
 }
 
-// process is another one than the front.
+// process returns the engine of another process than the front.
 func (m *mint) process() *retrysafe.Engine {
 	return retrysafe.New(m.store, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// issue makes a token for the caller with that field Authorization, in a process that knows what
-// time it is.
+// issue issues a token for the caller with that Authorization field, in a process that knows the
+// time of the store.
 func (m *mint) issue(credential string) string {
 	m.t.Helper()
 	e := m.process()
@@ -82,7 +82,7 @@ const (
 	bob = "Bearer bob"
 )
 
-// sent are the ways in which a token comes with a request.
+// sent are the ways in which a request can carry a token.
 var sent = map[string]func(token string) call{
 	"header": func(token string) call {
 		return call{body: "item=tea", header: []string{"Idempotency-Key", token, "Authorization", ann}}
@@ -103,7 +103,7 @@ var sent = map[string]func(token string) call{
 	},
 }
 
-// testTokens: a route that asks for keys that were issued.
+// testTokens tests a route that requires issued keys.
 func testTokens(t *testing.T, open Open) {
 	for _, stateless := range []bool{false, true} {
 		for name, with := range sent {
@@ -157,8 +157,8 @@ func testTokens(t *testing.T, open Open) {
 	})
 }
 
-// testTokenOnce: the first use runs, with its body whole; repeats get its answer long after the
-// token's life, and nothing after the record's.
+// testTokenOnce tests that the first use runs, with its whole body, that duplicates get its answer
+// long after the token's life, and that nothing is answered after the record's life.
 func testTokenOnce(m *mint, with func(string) call) {
 	m.t.Helper()
 	c := with(m.issue(ann))
@@ -180,8 +180,8 @@ func testTokenOnce(m *mint, with func(string) call) {
 	m.started(1, "in all")
 }
 
-// testTokenRefusals: a token that is unknown, expired, forged, another's or no token at all is
-// refused with one answer.
+// testTokenRefusals tests that a token that is unknown, expired, forged, another caller's or no
+// token at all is refused, always with the same answer.
 func testTokenRefusals(m *mint) {
 	m.t.Helper()
 	old := m.issue(ann)
@@ -223,8 +223,8 @@ func testTokenRefusals(m *mint) {
 	m.started(1, "in all")
 }
 
-// testTokenReleased: what the origin says it did not do can be done with the same token, for the
-// rest of its life and a lease longer.
+// testTokenReleased tests that work that the origin says it did not do can be done with the same
+// token, for the rest of its life and a lease longer.
 func testTokenReleased(t *testing.T, open Open, stateless bool) {
 	t.Helper()
 	var m *mint
@@ -241,7 +241,7 @@ func testTokenReleased(t *testing.T, open Open, stateless bool) {
 	for range 2 {
 		r := m.do(c)
 		assert.Equal(t, fmt.Sprint(r.status, r.replayed()), "500 false", "the origin does nothing")
-		m.clock.pass(5*time.Minute - time.Second) // the second time the token's own time has passed
+		m.clock.pass(5*time.Minute - time.Second) // the second time, the token's own life is over
 	}
 	first := m.do(c)
 	assert.Equal(t, fmt.Sprint(first.status, first.replayed()), "201 false", "the origin does it (body %s)", first.body)

@@ -16,7 +16,8 @@ import (
 )
 
 // pack writes a module's files of the tree into a proxy directory, in the layout that "go help
-// goproxy" describes, and returns the lines that belong into the go.sum of whoever requires it.
+// goproxy" describes, and returns the lines that belong in the go.sum of the modules that require
+// it.
 func (r *repo) pack(ctx context.Context, m *mod, version, proxy string) (sums string, err error) {
 	escaped, err := module.EscapePath(m.path)
 	if err != nil {

@@ -65,7 +65,7 @@ func (r *repo) next(ctx context.Context) (string, error) {
 	return fmt.Sprintf("v%d.%d.0", major, minor+1), nil
 }
 
-// strangersEnv is the environment of somebody who has Go and nothing of ours.
+// strangersEnv is the environment of a user who has Go and nothing else.
 func strangersEnv(ctx context.Context, stage, proxy string) ([]string, error) {
 	out, err := output(ctx, stage, []string{"GOWORK=off"}, "go", "env", "GOMODCACHE", "GOPROXY")
 	if err != nil {

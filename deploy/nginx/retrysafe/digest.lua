@@ -1,4 +1,4 @@
--- SHA-256 and what is made of it, and the numbers of a packed record.
+-- SHA-256 and digests made with it, and the numbers of a packed record.
 local sha256 = require "retrysafe.library" "sha256"
 local bit = require "bit"
 local char, byte, floor = string.char, string.byte, math.floor
@@ -21,7 +21,7 @@ local function hmac(key, ...)
   return M.sum(xored(key, 0x5c), M.sum(xored(key, 0x36), ...))
 end
 
--- credential is the digest of what must be told apart but not be read.
+-- credential returns the digest of a value that must be compared but not read.
 function M.credential(secret, data)
   if secret == "" then return M.sum("retrysafe credential\n", data) end
   return hmac(secret, "retrysafe credential\n", data)
@@ -31,7 +31,7 @@ function M.hex(s)
   return (s:gsub(".", function(c) return ("%02x"):format(byte(c)) end))
 end
 
--- be8 is n, below 2^53, as 8 bytes; number is the number of the bytes of s from at on.
+-- be8 returns n, below 2^53, as 8 bytes. number returns the number in size bytes of s from at on.
 function M.be8(n)
   local out = {}
   for i = 8, 1, -1 do

@@ -1,12 +1,12 @@
--- Whose request it is, and which: the key's header, the tenant, and the text that names the record. All as package httpidem has it, so
--- that both make one name of one request.
+-- The caller and the key of a request: the key's header, the tenant, and the text that names the
+-- record. All are as in package httpidem, so that both give a request the same name.
 local digest = require "retrysafe.digest"
 local json = require("cjson").new()
 json.decode_invalid_numbers(false)
 
 local M = {}
 
--- read_string is where a String of RFC 8941 that begins at the quote ends, and what it says.
+-- read_string returns where a String of RFC 8941 ends that begins at the quote, and its value.
 local function read_string(v, at)
   local said, i = {}, at + 1
   while i <= #v do
@@ -24,7 +24,7 @@ local function read_string(v, at)
   end
 end
 
--- items are the bare items of RFC 8941, section 3.3, as far as it matters where they end.
+-- items are patterns of the bare items of RFC 8941, section 3.3; only their ends matter.
 local items = {"^:[A-Za-z0-9+/=]*:()", "^%?[01]()", "^%-?[0-9][0-9.]*()", "^[A-Za-z*][A-Za-z0-9!#$%%&'*+%-.^_`|~:/]*()"}
 
 local function item_end(v, at)
@@ -38,7 +38,7 @@ local function item_end(v, at)
   end
 end
 
--- parameters tells whether nothing but parameters stands from at on.
+-- parameters reports whether only parameters follow from at on.
 local function parameters(v, at)
   while at <= #v do
     at = v:match("^; *[a-z*][a-z0-9_%-.*]*()", at)
@@ -51,7 +51,8 @@ local function parameters(v, at)
   return true
 end
 
--- parse reads the value of the key's header: a string, or a table where the field came more than once. nil and why: malformed.
+-- parse parses the value of the key's header: a string, or a table if the field came more than
+-- once. It returns nil and the reason if the value is malformed.
 function M.parse(v)
   if type(v) == "table" then return nil, "the field stands in the request more than once; send one key" end
   local key = v
@@ -79,7 +80,7 @@ local function base64(s, url)
   return ngx.decode_base64(s)
 end
 
--- subject is iss and sub of what has the form of a JWT, without verifying it.
+-- subject returns iss and sub of a token that has the form of a JWT, without verifying it.
 local function subject(token)
   local payload = token:match("^[^.]*%.([^.]*)%.[^.]*$")
   payload = payload and #token <= 16384 and base64(payload, true)
@@ -92,7 +93,8 @@ local function subject(token)
   return iss .. "\0" .. sub
 end
 
--- credential is the tenant that is told by the Authorization header: its stable part, or a digest of the whole.
+-- credential returns the tenant that the Authorization header names: its stable part, or a digest
+-- of the whole.
 function M.credential(secret, header)
   if header == "" then return "" end
   local function of(kind, s) return kind .. ":" .. digest.hex(digest.credential(secret, kind .. "\0" .. s)) end
@@ -102,11 +104,12 @@ function M.credential(secret, header)
   if user then return of("basic", user) end
   local who = scheme == "bearer" and subject(rest)
   if who then return of("jwt", who) end
-  -- However the scheme is written, it is one caller's.
+  -- Every spelling of the scheme names the same caller.
   return of("credential", header:find(" ", 1, true) and scheme .. " " .. rest:match("^(.-) *$") or header)
 end
 
--- anonymous is what tells callers without a credential apart: their cookies, or those that are named.
+-- anonymous returns what tells callers without a credential apart: all their cookies, or the named
+-- ones.
 function M.anonymous(cookies, named)
   local shown, want = {}, nil
   if named then
@@ -127,18 +130,19 @@ end
 
 local function is_digest(s) return #s == 72 and s:find("^~sha256%.[0-9a-f]+$") ~= nil end
 
--- part is s as a part of a key's text, however long it is.
+-- part returns s as a part of a key's text, however long it is.
 local function part(s)
   if #s > 512 or is_digest(s) then return "~sha256." .. digest.hex(digest.sum(s)) end
   return (s:gsub("[^A-Za-z0-9._~-]", function(c) return ("%%%02X"):format(c:byte()) end):gsub("^~", "%%7E"))
 end
 
--- text names the record.
+-- text returns the name of the record.
 function M.text(namespace, tenant, operation, id)
   return part(namespace) .. "/nginx/" .. part(tenant) .. "/" .. part(operation) .. "/" .. part(id)
 end
 
--- boundary is that of a multipart content type; nil where it has none that can be read.
+-- boundary returns the boundary of a multipart content type, or nil if it has none that can be
+-- parsed.
 local function boundary(content_type)
   local rest, found = content_type:match("^[^;]*(.*)$"), {}
   while rest:find("[^%s;]") do
@@ -158,7 +162,7 @@ local function boundary(content_type)
   return found.boundary
 end
 
--- replaced is s with each what as with, both plain text.
+-- replaced returns s with each what replaced by with, both plain text.
 local function replaced(s, what, with)
   local out, at = {}, 1
   while true do
@@ -171,7 +175,8 @@ local function replaced(s, what, with)
   return table.concat(out)
 end
 
--- fingerprint is that of version 1, with the byte of the version. Path and query are as sent.
+-- fingerprint returns the fingerprint of version 1, after the byte of the version. Path and query
+-- are as sent.
 function M.fingerprint(method, path, query, content_type, body)
   local media = content_type:match("^[^;]*"):match("^%s*(.-)%s*$"):lower()
   if media:find("^multipart/") then

@@ -1,4 +1,4 @@
--- A library of OpenResty under the name that it has here: Debian's is nginx.*, everybody else's resty.*.
+-- Loads a library of OpenResty. Debian calls it nginx.*, all others resty.*.
 return function(name)
   local ok, found = pcall(require, "nginx." .. name)
   if ok then return found end

@@ -1,4 +1,5 @@
--- Stored answers: a plain HTTP/1.1 message, its fields sorted by name, as package httpidem writes and reads it.
+-- Stored answers: a plain HTTP/1.1 message with its fields sorted by name, as package httpidem
+-- writes and reads it.
 local M = {codec = "message/http"}
 
 local max_head = 65536
@@ -19,13 +20,14 @@ local text = {
   [507] = "Insufficient Storage", [508] = "Loop Detected", [510] = "Not Extended", [511] = "Network Authentication Required",
 }
 
--- of_transfer are the fields that belong to one transfer; they never reach the client as the service sent them.
+-- of_transfer are the fields that belong to one transfer. They never reach the client as the
+-- service sent them.
 local of_transfer = {
   ["Connection"] = true, ["Keep-Alive"] = true, ["Proxy-Connection"] = true, ["Te"] = true, ["Trailer"] = true,
   ["Transfer-Encoding"] = true, ["Upgrade"] = true, ["Content-Length"] = true, ["Idempotency-Outcome"] = true,
 }
 
--- not_stored are made anew, or only the first client's.
+-- not_stored are fields that are set again for each answer, or that only the first client gets.
 local not_stored = {
   ["Proxy-Authenticate"] = true, ["Proxy-Authorization"] = true, ["Age"] = true, ["Alt-Svc"] = true, ["Idempotency-Replayed"] = true,
   ["Idempotency-Stored"] = true, ["Set-Cookie"] = true,
@@ -35,7 +37,7 @@ local function canonical(name)
   return (name:lower():gsub("^%l", string.upper):gsub("%-%l", string.upper))
 end
 
--- fields are those of an answer as {name, values}, sorted by name.
+-- fields returns the fields of an answer as {name, values}, sorted by name.
 function M.fields(header)
   local by, names = {}, {}
   for name, v in pairs(header) do
@@ -57,7 +59,8 @@ function M.fields(header)
   return out
 end
 
--- head is status line and fields as they are stored; not ok where they are too large, and cut down to what finds the answer.
+-- head returns the status line and the fields as they are stored, and whether they are complete. If
+-- they are too large, it keeps only what is needed to find the answer.
 function M.head(status, fields)
   local function made(keep)
     local lines = {("HTTP/1.1 %d %s\r\n"):format(status, text[status] or "")}
@@ -74,7 +77,8 @@ function M.head(status, fields)
   return made(function(name) return name == "Location" end), false
 end
 
--- parse reads a stored answer: status, fields and body; nil where it is damaged.
+-- parse parses a stored answer into status, fields and body. It returns nil if the answer is
+-- damaged.
 function M.parse(b)
   local last = b:find("\r\n\r\n", 1, true)
   local status, at = b:match("^HTTP/1%.1 (%d%d%d) [^\r\n]*\r\n()")
@@ -96,11 +100,11 @@ end
 
 function M.bodiless(status) return status == 204 or status == 304 end
 
--- send gives an answer to the client.
+-- send sends an answer to the client.
 function M.send(status, fields, body)
   local h = ngx.header
   ngx.status = status
-  h["Content-Type"] = nil -- or nginx would add its own to an answer that has none
+  h["Content-Type"] = nil -- or nginx would add its own to an answer without one
   for _, f in ipairs(fields) do h[f[1]] = #f[2] == 1 and f[2][1] or f[2] end
   if M.bodiless(status) then
     ngx.send_headers()

@@ -1,4 +1,4 @@
--- The answers that are nginx's own: problem documents, as in docs/problems.
+-- The answers of nginx itself: problem documents, as in docs/problems.
 local json = require("cjson").new()
 
 local M = {docs = "https://github.com/retrysafe/retrysafe/blob/main/docs/problems/"}
@@ -35,7 +35,8 @@ local all = {
 
 local order = {"type", "title", "status", "detail", "code", "error_code", "answer_status", "answer_length", "answer_sha256", "location"}
 
--- send answers with a problem. more may have other members of the document, and retry_after in seconds.
+-- send answers with a problem. more may have other members of the document, and retry_after in
+-- seconds.
 function M.send(code, more)
   local known = all[code]
   local p = {type = M.docs .. code .. ".md", status = known[1], title = known[2], detail = known[3], code = code}
@@ -56,7 +57,8 @@ end
 
 local seeded
 
--- jittered spreads retries over the seconds up to most, so that the repeats of one key do not all come back at once.
+-- jittered spreads retries over the seconds up to most, so that the duplicates of one key do not
+-- all retry at the same moment.
 function M.jittered(most)
   if not seeded then
     math.randomseed(ngx.now() * 1000 + ngx.worker.pid())

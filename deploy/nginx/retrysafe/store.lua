@@ -1,4 +1,5 @@
--- The records in Redis. What is decided is decided there, by the scripts of package redisstore; this only calls them.
+-- The records in Redis. The scripts of package redisstore make all decisions there; this module
+-- only calls them.
 local redis = require "retrysafe.library" "redis"
 local digest = require "retrysafe.digest"
 local scripts = require "retrysafe.scripts"
@@ -8,7 +9,7 @@ local M = {WON = 1, IN_PROGRESS = 2, FINISHED = 3, IN_DOUBT = 4, MISMATCH = 5, P
 M.__index = M
 local FRESH, LATE = 99, 101
 
--- forever is the retention without an end, which no number of Lua holds.
+-- forever is the retention without an end, which a Lua number cannot hold.
 local forever = "\0\32\196\155\165\227\83\247"
 
 for name, s in pairs(scripts) do
@@ -17,11 +18,12 @@ end
 
 local released_for = 300 -- seconds
 
--- new returns a store; o is what retrysafe.new was given.
+-- new returns a store; o are the options of retrysafe.new.
 function M.new(o)
   local s = setmetatable({o = o, lease = o.lease * 1e6, owed = {}}, M)
   s.span8 = o.retention == "forever" and forever or be8(o.retention * 1e6)
-  -- A record that is released carries nothing, and stays only for late repeats of its claim: for minutes, or refused requests would fill the store.
+  -- A released record has no answer. It stays only for late repetitions of its claim, for minutes;
+  -- otherwise refused requests would fill the store.
   local released = math.min(o.retention == "forever" and released_for or o.retention, released_for) * 1e6
   s.released = be8(released) .. ("%.0f"):format(released)
   return s
@@ -32,7 +34,7 @@ local function now()
   return ngx.now() * 1e6
 end
 
--- connect returns a connection that is logged in. Of a server that may drop records there is none.
+-- connect returns a connection that is logged in. It refuses a server that may drop records.
 function M:connect()
   local r, o = redis:new(), self.o.redis
   r:set_timeout(o.timeout * 1000)
@@ -55,7 +57,7 @@ function M:connect()
   end
   if not self.looked then
     local kept
-    kept, err = r:config("get", "maxmemory-policy") -- a user who may not ask gets false
+    kept, err = r:config("get", "maxmemory-policy") -- false if the user may not read it
     if kept == nil then return nil, err end
     if type(kept) == "table" and kept[2] ~= "noeviction" and not o.allow_eviction then
       r:close()
@@ -69,7 +71,8 @@ function M:connect()
   return r
 end
 
--- eval runs a script: its answer's number, and what follows the time. Else nil, what happened, and whether the script may have run.
+-- eval runs a script. It returns the number of its answer, the bytes after the time, and the time.
+-- On failure it returns nil, the error, and whether the script may have run.
 function M:eval(script, key, ...)
   local r, err = self:connect()
   if not r then return nil, err, false end
@@ -87,7 +90,8 @@ function M:eval(script, key, ...)
   return reply:byte(1), reply:sub(10), at
 end
 
--- fields are those of a packed record that matter here; docs/formats.md has the layout.
+-- fields returns the fields of a packed record that are needed here; docs/formats.md has the
+-- layout.
 local function fields(raw)
   local r = {
     state = raw:byte(2), flags = raw:byte(3), attempt = number(raw, 5, 4), fence8 = raw:sub(9, 16), owner = raw:sub(17, 32),
@@ -106,8 +110,9 @@ local function fields(raw)
   return r
 end
 
--- acquire claims the key: what the script decided, and the record; or nil and why not. A try without an answer may have won all the
--- same: it is repeated with the same owner, and what is left of it is given back later.
+-- acquire claims the key. It returns the script's decision, the record and the time, or nil and the
+-- reason. A try without an answer may have acquired the key: it is repeated with the same owner,
+-- and a claim that is left over is released later.
 function M:acquire(claim)
   local unanswered, last_err, not_after = false, nil, 0
   for _ = 1, 3 do
@@ -139,7 +144,8 @@ function M:acquire(claim)
   return nil, last_err
 end
 
--- complete keeps an answer: true, "lost", or nil where the store has not confirmed it, which goes on in the background.
+-- complete stores an answer. It returns true, "lost", or nil if the store has not confirmed it;
+-- tries then continue in the background.
 function M:complete(key, holder, answer)
   local flags = (answer.kept and 4 or 0) + (answer.digest and 64 or 0)
   local args = {holder .. string.char(flags, 3, 0) .. self.span8,
@@ -147,7 +153,7 @@ function M:complete(key, holder, answer)
   return self:settle {kind = "complete", key = key, args = args, size = #answer.body, tries = 3}
 end
 
--- release gives the key back, or puts it in doubt.
+-- release releases the key, or puts it in doubt.
 function M:release(key, holder, doubt, cause)
   return self:settle {kind = "release", key = key, args = {holder, doubt and "" or self.released, doubt and "1" or "0", cause, ""}, size = 0, tries = 2}
 end
@@ -160,7 +166,7 @@ function M:settle(debt)
   self:owe(debt)
 end
 
--- pay tries to settle what is owed once: nil where it is to be tried again.
+-- pay tries an unconfirmed call once. It returns nil if the call must be tried again.
 function M:pay(debt)
   if debt.kind == "claim" then return self:give_back(debt) end
   local code, err, sent = self:eval(scripts[debt.kind], debt.key, unpack(debt.args))
@@ -168,7 +174,7 @@ function M:pay(debt)
   ngx.log(sent and ngx.WARN or ngx.ERR, "retrysafe: ", debt.kind, ": ", err)
 end
 
--- give_back releases a claim whose reply nobody heard, once it cannot be applied any more.
+-- give_back releases a claim whose reply was lost, once it cannot be applied any more.
 function M:give_back(debt)
   local code, raw, at = self:eval(scripts.lookup, debt.key, "1")
   if not code or at <= debt.not_after then return nil end
@@ -179,7 +185,8 @@ end
 
 local most_owed = 64 * 1048576 -- bytes in each worker
 
--- owe keeps what the store has not confirmed, and tries again for an hour. One timer of a worker does it for all.
+-- owe keeps a call that the store has not confirmed, and tries it again for an hour. One timer per
+-- worker does this for all calls.
 function M:owe(debt)
   debt.till, debt.size = now() + 3600e6, (debt.size or 0) + 1024
   if (self.owing or 0) + debt.size > most_owed then
