@@ -33,7 +33,7 @@ type queries struct {
 	look     string
 	held     func(skipDead bool) string // part, limit
 	// part, after; then part, owner, fence, limit
-	take   func(skipDead bool, held [][hashSize]byte) (string, []any)
+	take   func(skipDead bool, held [][hashSize]byte, after int64) (string, []any)
 	holds  string                             // part, owner, fence
 	remove func(seqs []int64) (string, []any) // and part, owner, fence
 	retain func(seqs []int64) (string, []any) // and part, owner, fence
@@ -94,14 +94,25 @@ func queriesOf(d Dialect, table string) queries {
 	q.held = func(skipDead bool) string {
 		return sql(`SELECT DISTINCT b.key_hash FROM {x} b WHERE b.part = ? AND ` + holding(skipDead) + ` LIMIT ?`)
 	}
-	q.take = func(skipDead bool, held [][hashSize]byte) (string, []any) {
+	q.take = func(skipDead bool, held [][hashSize]byte, after int64) (string, []any) {
 		before := holding(skipDead)
 		if d == PostgreSQL {
 			before += ` OFFSET 0` // for each message: a join would read all pending messages
 		}
 		without, args := hashesOut(d, held)
+		// A transaction may have committed late, so that its messages are before the position of the
+		// pass. They come first of their key. SQLite has one writer, whose commits are in order.
+		late := ""
+		if after > 0 && d != SQLite {
+			pending := map[Dialect]string{PostgreSQL: `b.state = 0`, MySQL: `b.failed = 0 AND b.state = 0`}[d]
+			if d == PostgreSQL {
+				pending += ` OFFSET 0`
+			}
+			late = ` AND NOT EXISTS (SELECT 1 FROM {x} b WHERE b.key_hash = m.key_hash AND b.seq <= ? AND ` + pending + `)`
+			args = append(args, after)
+		}
 		return sql(`SELECT m.seq, m.key_hash, m.id, m.topic, m.msg_key, m.headers, m.content_type, m.created, m.attempts, m.payload FROM {x} m
-			WHERE m.state = 0 AND m.part = ? AND m.due <= {now} AND m.seq > ?` + without + `
+			WHERE m.state = 0 AND m.part = ? AND m.due <= {now} AND m.seq > ?` + without + late + `
 			AND NOT EXISTS (SELECT 1 FROM {x} b WHERE b.key_hash = m.key_hash AND b.seq < m.seq AND ` + before + `)` + own + ` ORDER BY m.seq LIMIT ?`), args
 	}
 	q.holds = sql(`SELECT count(*) FROM {x_parts} WHERE part = ? AND owner = ? AND fence = ?`)

@@ -226,7 +226,7 @@ func (t tables) held(ctx context.Context, h hold, limit int, skipDead bool) (hel
 }
 
 func (t tables) take(ctx context.Context, h hold, limit int, skipDead bool, p *pass) (batch []Outgoing, last bool, err error) {
-	query, args := t.queries.take(skipDead, p.held)
+	query, args := t.queries.take(skipDead, p.held, p.after)
 	args = append(append([]any{h.part, p.after}, args...), h.part, h.owner[:], h.fence, limit)
 	err = t.reading(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		batch, last = nil, true

@@ -138,6 +138,9 @@ func (f *fakeTable) take(_ context.Context, h hold, limit int, _ bool, p *pass) 
 		if r.m.seq > p.after && len(batch) < limit {
 			f.read++
 		}
+		if r.m.seq <= p.after {
+			held[r.m.hash] = true // its transaction has committed late: it comes first
+		}
 		if r.dead || r.due.After(time.Now()) {
 			held[r.m.hash] = true
 		}

@@ -22,6 +22,9 @@ CREATE TABLE "retrysafe_outbox" (
 -- What a relay reads.
 CREATE INDEX "retrysafe_outbox_pending" ON "retrysafe_outbox" (part, seq) WHERE state = 0;
 
+-- What comes first of a key, if its transaction has committed late.
+CREATE INDEX "retrysafe_outbox_key" ON "retrysafe_outbox" (key_hash, seq) WHERE state = 0;
+
 -- What holds up a key: few.
 CREATE INDEX "retrysafe_outbox_failed" ON "retrysafe_outbox" (key_hash, seq) WHERE due > 0 AND state < 2;
 

@@ -112,4 +112,29 @@ var mutants = []mutant{
 		"	if err == nil || !tooLarge(err) {\n		return err\n	}\n	forms", "	if err != nil || !tooLarge(err) {\n		return err\n	}\n	forms",
 		".", "./mqidem TestFit",
 	},
+	{
+		"an empty cookie hides its caller", "httpidem/credentials.go",
+		`return plainCookie(v) != "" })`, `return true })`,
+		".", "./httpidem TestCookieWithoutAValue",
+	},
+	{
+		"a made-up credential hides the session", "httpidem/account.go",
+		"header != \"\" && (c.Cookie", "header == \"?\" && (c.Cookie",
+		".", "./httpidem TestFieldsTakeTheConfiguredCredential",
+	},
+	{
+		"what may have worked is forgotten in minutes", "attempt.go",
+		"|| a.steps.Load() != nil || mayHaveWorked {", "|| a.steps.Load() != nil || mayHaveWorked && false {",
+		".", ". TestKeyForAfterAReleaseThatMayHaveWorked",
+	},
+	{
+		"a late message is passed by", "outbox/dialect.go",
+		"if after > 0 && d != SQLite {", "if after < 0 && d != SQLite {",
+		"integration", ". TestOutboxOrderOfALateCommit",
+	},
+	{
+		"a part that is away holds up the others", "giveback.go",
+		"if last := len(g.ready) - 1; last >= 0 && !(failedIsDue && g.failedNext) {", "if last := len(g.ready) - 1; last >= 0 && !failedIsDue {",
+		".", ". TestPartThatIsAwayHoldsUpNoOther",
+	},
 }
