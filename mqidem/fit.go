@@ -43,8 +43,11 @@ func Fit(m *Message, why Reason, tooLarge func(error) bool, write func(m *Messag
 	forms := []func(){
 		func() { why.Error = "" },
 		func() {
-			// Without the key of its record, a redriven message would be taken for a duplicate.
-			why = Reason{Why: why.Why, Tries: why.Tries, At: why.At, Redrives: why.Redrives, Cut: CutReason}
+			cut := ""
+			if why.Key != "" {
+				cut = CutReason // without the key of its record it would come back as a duplicate
+			}
+			why = Reason{Why: why.Why, Tries: why.Tries, At: why.At, Redrives: why.Redrives, Cut: cut}
 		},
 		func() {
 			sum := sha256.Sum256(m.Body)
