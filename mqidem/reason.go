@@ -51,9 +51,9 @@ type Reason struct {
 	At time.Time `json:"at"`
 	// Redrives is how often it had been redriven before.
 	Redrives int `json:"redrives,omitempty"`
-	// Cut says what was left out because the broker refused a larger message: [CutHeaders],
-	// [CutBody], or empty for nothing. If it is set, Size and SHA256 (in hex) are those of the
-	// whole body.
+	// Cut says what was left out because the broker refused a larger message: [CutReason],
+	// [CutHeaders], [CutBody], or empty for nothing. For the last two, Size and SHA256 (in hex) are
+	// those of the whole body.
 	Cut    string `json:"cut,omitempty"`
 	Size   int    `json:"size,omitempty"`
 	SHA256 string `json:"sha256,omitempty"`

@@ -69,7 +69,7 @@ func TestParkFuller(t *testing.T) {
 	q.produce(t, "1", noise(1048588-300), kgo.NoCompression())
 	why := mqidem.Reason{Why: mqidem.DeadTries, Error: strings.Repeat("e", 1000), Tries: 3, Consumer: "stock", Key: strings.Repeat("k", 500)}
 	assert.NoError(t, receive(t, q.open(t), "1").Dead(t.Context(), why), "Dead")
-	assert.Equal(t, q.parked(t)[0].Reason, mqidem.Reason{Why: mqidem.DeadTries, Tries: 3}, "reason")
+	assert.Equal(t, q.parked(t)[0].Reason, mqidem.Reason{Why: mqidem.DeadTries, Tries: 3, Cut: mqidem.CutReason}, "reason")
 }
 
 // Messages that are dead-lettered concurrently do not make one batch that is too large.
