@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/httpidem"
 )
 
 func events(resp *http.Response) bool {
@@ -38,7 +37,7 @@ func (g *sender) conclude(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 	}
 	if why != nil {
 		g.unknown(r, a, why)
-		g.middleware.Problem(w, r, httpidem.NewProblem("outcome-unknown", why).WithStatus(code))
+		g.middleware.Problem(w, r, outcomeUnknown(a, why, code))
 		return
 	}
 	g.answer(w, r, a, x)

@@ -95,7 +95,10 @@ func TestCutAnswersUnderReexecute(t *testing.T) {
 			return false
 		})
 		base := before(t, u, retrysafe.Policy{OnDoubt: retrysafe.Reexecute, Lease: time.Minute}, 0)
-		_ = told(t, base, "POST", "k", "x")
+		_, body, _ := send(t, base, "POST", "k", "x")
+		if name == "small" {
+			assert.Contains(t, body, "A retry with the same key runs it again", "%s: advice", name)
+		}
 		assert.Contains(t, told(t, base, "POST", "k", "x"), "409 in-progress", "%s: at once", name)
 		assert.Equal(t, u.effects.Load(), int64(1), "%s: effects", name)
 	}

@@ -45,7 +45,16 @@ func (g *sender) failed(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 		why.cause, status = "garbage", http.StatusBadGateway
 	}
 	g.unknown(r, a, why)
-	g.middleware.Problem(w, r, httpidem.NewProblem("outcome-unknown", why).WithStatus(status))
+	g.middleware.Problem(w, r, outcomeUnknown(a, why, status))
+}
+
+// outcomeUnknown is the answer to a request whose outcome is unknown.
+func outcomeUnknown(a *retrysafe.Attempt, cause error, status int) *httpidem.Problem {
+	p := httpidem.NewProblem("outcome-unknown", cause).WithStatus(status)
+	if a.Policy().OnDoubt == retrysafe.Reexecute {
+		p.Detail = "It may have taken effect. A retry with the same key runs it again once the lease of this attempt has expired."
+	}
+	return p
 }
 
 // notSent releases the key.

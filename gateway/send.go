@@ -113,7 +113,7 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 			g.logger.Warn("no answer in time; the client was told so, and the gateway reads on", "method", r.Method,
 				"path", r.URL.EscapedPath(), "attempt", a.N())
 			visitOf(r.Context()).comes("late")
-			g.middleware.Problem(w, r, httpidem.NewProblem("outcome-unknown", context.DeadlineExceeded).WithStatus(http.StatusGatewayTimeout))
+			g.middleware.Problem(w, r, outcomeUnknown(a, context.DeadlineExceeded, http.StatusGatewayTimeout))
 			return
 		}
 		cancel(context.DeadlineExceeded)
