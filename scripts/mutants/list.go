@@ -134,7 +134,7 @@ var mutants = []mutant{
 	},
 	{
 		"a part that is away holds up the others", "giveback.go",
-		"if last := len(g.ready) - 1; last >= 0 && !(failedIsDue && g.failedNext) {", "if last := len(g.ready) - 1; last >= 0 && !failedIsDue {",
+		"if last := len(g.ready) - 1; last >= 0 && !(failedIsDue && g.failedNext) {", "if last := len(g.ready) - 1; last >= 0 && len(g.failed) == 0 {",
 		".", ". TestPartThatIsAwayHoldsUpNoOther",
 	},
 }

@@ -107,14 +107,11 @@ func (o *options) look(ctx context.Context) error {
 
 // scenario runs every scene on its own stage, and fails if one has not the expected result.
 func scenario(ctx context.Context, out io.Writer, dir string, o *options) error {
-	s, err := build(dir, "retrysafe", o.store, "--in-progress", "wait 1m", "--lease", "4s")
+	s, err := open(ctx, dir, "retrysafe", o.store, "--in-progress", "wait 1m", "--lease", "4s")
 	if err != nil {
 		return err
 	}
 	defer s.kill()
-	if err := s.start(ctx); err != nil {
-		return err
-	}
 	if s.stays {
 		records, err := openRecords(ctx, o.open, s)
 		if err != nil {

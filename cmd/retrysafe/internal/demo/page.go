@@ -41,20 +41,18 @@ type page struct {
 func openPage(ctx context.Context, dir string, o *options) (*page, error) {
 	// The lease is long enough for a duplicate to meet it after a kill. The wait is too short to
 	// outlast it.
-	s, err := build(dir, "page", o.store, "--in-progress", "wait 1s", "--lease", "6s")
+	s, err := open(ctx, dir, "page", o.store, "--in-progress", "wait 1s", "--lease", "6s")
 	if err != nil {
 		return nil, err
 	}
 	l, err := o.listen.listen()
 	if err != nil {
+		s.kill()
 		return nil, err
 	}
 	p := &page{stage: s, desk: newDesk(s.shop.addr, s.run), addr: l.Addr().String()}
 	p.renew()
 	p.ctx, p.cancel = context.WithCancel(ctx)
-	if err := s.start(p.ctx); err != nil {
-		return nil, closed(p, l, err)
-	}
 	if p.records, err = openRecords(ctx, o.open, s); err != nil {
 		return nil, closed(p, l, err)
 	}

@@ -1,14 +1,15 @@
 package demo
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -19,6 +20,9 @@ type process struct {
 	name string
 	args []string
 	addr string
+	// says is in the line that the process prints when it listens. Another program may listen on
+	// the address, if it took the port first. Empty: it prints no such line.
+	says string
 	log  *tail
 
 	mu      sync.Mutex
@@ -40,6 +44,7 @@ func (p *process) start(ctx context.Context) error {
 	cmd := exec.Command(self, p.args...) //nolint:gosec,noctx // this very program; the demo kills it
 	dieWithParent(cmd)
 	cmd.Stdout, cmd.Stderr = p.log, p.log
+	before := p.log.count()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("demo: cannot start the %s: %w", p.name, err)
 	}
@@ -51,7 +56,7 @@ func (p *process) start(ctx context.Context) error {
 	p.mu.Lock()
 	p.cmd, p.exited, p.listens = cmd, exited, false
 	p.mu.Unlock()
-	if err := p.await(ctx, exited); err != nil {
+	if err := p.await(ctx, exited, before); err != nil {
 		p.kill()
 		return err
 	}
@@ -61,14 +66,18 @@ func (p *process) start(ctx context.Context) error {
 	return nil
 }
 
-func (p *process) await(ctx context.Context, exited <-chan struct{}) error {
+// await waits until the process listens. before is how many lines its log had before it started.
+func (p *process) await(ctx context.Context, exited <-chan struct{}, before int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var d net.Dialer
 	for {
 		c, err := d.DialContext(ctx, "tcp", p.addr)
 		if err == nil {
-			return c.Close()
+			_ = c.Close()
+			if p.log.has(before, p.says) {
+				return nil
+			}
 		}
 		select {
 		case <-exited:
@@ -127,26 +136,43 @@ func (p *process) awaitDeath(ctx context.Context) error {
 type tail struct {
 	mu    sync.Mutex
 	lines []string
-	w     *io.PipeWriter
+	gone  int    // lines before these
+	part  []byte // of a line that has not ended
 }
 
-func newTail() *tail {
-	r, w := io.Pipe()
-	t := &tail{w: w}
-	go func() {
-		for s := bufio.NewScanner(r); s.Scan(); {
-			t.mu.Lock()
-			t.lines = append(t.lines, s.Text())
-			if len(t.lines) > 20 {
-				t.lines = t.lines[1:]
-			}
-			t.mu.Unlock()
+func newTail() *tail { return new(tail) }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.part = append(t.part, p...)
+	for {
+		line, rest, ok := bytes.Cut(t.part, []byte("\n"))
+		if !ok {
+			return len(p), nil
 		}
-	}()
-	return t
+		t.lines, t.part = append(t.lines, string(line)), rest
+		if len(t.lines) > 20 {
+			t.lines = t.lines[1:]
+			t.gone++
+		}
+	}
 }
 
-func (t *tail) Write(p []byte) (int, error) { return t.w.Write(p) }
+// count returns how many lines there were so far.
+func (t *tail) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.gone + len(t.lines)
+}
+
+// has reports whether a line after the first n contains part, and true for an empty part.
+func (t *tail) has(n int, part string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	later := t.lines[min(max(0, n-t.gone), len(t.lines)):]
+	return part == "" || slices.ContainsFunc(later, func(line string) bool { return strings.Contains(line, part) })
+}
 
 func (t *tail) String() string {
 	t.mu.Lock()

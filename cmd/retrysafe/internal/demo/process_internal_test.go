@@ -15,6 +15,11 @@ import (
 
 // TestMain plays a process that listens on demand.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "finds its port taken" {
+		_, err := net.Listen("tcp", os.Args[2])
+		fmt.Println(err)
+		os.Exit(1)
+	}
 	if len(os.Args) == 3 && os.Args[1] == "listens late" {
 		told := make(chan os.Signal, 1)
 		signal.Notify(told, syscall.SIGHUP)
@@ -50,4 +55,18 @@ func TestProcessRunsWhenItListens(t *testing.T) {
 	p.kill()
 	same, up := p.running()
 	assert.True(t, !up && same == pid, "a process that is gone: %d, before %d", same, pid)
+}
+
+// TestProcessOnATakenPort: a process that has lost its port to another program is not taken for the
+// one that listens there.
+func TestProcessOnATakenPort(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NoError(t, err, "listen")
+	t.Cleanup(func() { _ = l.Close() })
+	addr := l.Addr().String()
+	p := &process{name: "shop", addr: addr, says: "listening " + addr, args: []string{"finds its port taken", addr}, log: newTail()}
+	t.Cleanup(p.kill)
+	err = p.start(t.Context())
+	assert.True(t, err != nil && strings.Contains(err.Error(), "address already in use"), "start: %v", err)
 }

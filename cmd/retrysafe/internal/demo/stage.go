@@ -50,16 +50,33 @@ func build(dir, name, store string, how ...string) (*stage, error) {
 	return &stage{
 		store: store, stays: stays, run: strings.ToLower(rand.Text()[:10]),
 		shop: &process{
-			name: "shop", addr: shop, log: newTail(),
+			name: "shop", addr: shop, says: "listening " + shop, log: newTail(),
 			args: []string{"demo-shop", "--listen", shop, "--db", filepath.Join(dir, name+"-shop.db")},
 		},
 		gateway: &process{
-			name: "gateway", addr: gateway, log: newTail(),
+			name: "gateway", addr: gateway, says: "://" + gateway + " -> ", log: newTail(),
 			args: append([]string{
 				"gateway", "--listen", gateway, "--upstream", "http://" + shop, "--store", store, "--namespace", "demo", "--retention", "1h",
 			}, how...),
 		},
 	}, nil
+}
+
+// open makes a stage and starts it, on other ports if another program has taken one meanwhile.
+func open(ctx context.Context, dir, name, store string, how ...string) (*stage, error) {
+	for try := 1; ; try++ {
+		s, err := build(dir, name, store, how...)
+		if err != nil {
+			return nil, err
+		}
+		if err = s.start(ctx); err == nil {
+			return s, nil
+		}
+		s.kill()
+		if !strings.Contains(err.Error(), "address already in use") || try == 5 {
+			return nil, err
+		}
+	}
 }
 
 func (s *stage) start(ctx context.Context) error {
