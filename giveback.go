@@ -226,7 +226,7 @@ type claimHeap []*claim
 func (h claimHeap) Len() int           { return len(h) }
 func (h claimHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
 func (h claimHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *claimHeap) Push(x any)        { *h = append(*h, x.(*claim)) } //nolint:forcetypeassert // only claims are pushed
+func (h *claimHeap) Push(x any)        { *h = append(*h, x.(*claim)) } //nolint:errcheck,forcetypeassert // only claims are pushed
 func (h *claimHeap) Pop() any {
 	last := len(*h) - 1
 	c := (*h)[last]

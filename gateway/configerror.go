@@ -171,7 +171,7 @@ func (c *Config) explain(err error, from int) error {
 	if err == nil {
 		return nil
 	}
-	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.Join, not wrapped
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
 		for _, one := range many.Unwrap() {
 			if err := c.explain(one, from); err != nil {
@@ -206,7 +206,7 @@ func (c *Config) explain(err error, from int) error {
 func once(all []error) (left []error) {
 	var flat []error
 	for _, one := range all {
-		if many, ok := one.(interface{ Unwrap() []error }); ok { //nolint:errorlint // as in explain
+		if many, ok := one.(interface{ Unwrap() []error }); ok {
 			flat = append(flat, many.Unwrap()...)
 		} else {
 			flat = append(flat, one)
