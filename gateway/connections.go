@@ -83,7 +83,7 @@ func (c *connections) waitingHTTP() (all []idleConn) {
 			delete(c.idle, conn)
 			c.mu.Unlock()
 			if still {
-				go conn.Close() //nolint:errcheck // a TLS close sends an alert, which may take a while
+				go conn.Close()
 			}
 			return still
 		}})

@@ -53,9 +53,9 @@ func TestConnections(t *testing.T) {
 				certified := httptest.NewUnstartedServer(nil)
 				certified.StartTLS()
 				t.Cleanup(certified.Close)
-				go s.ServeTLS(l, &tls.Config{Certificates: certified.TLS.Certificates}) //nolint:errcheck,gosec // ends with the test
+				go s.ServeTLS(l, &tls.Config{Certificates: certified.TLS.Certificates}) //nolint:errcheck // ends with the test
 				dial = func() (net.Conn, error) {
-					return tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // a test
+					return tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true})
 				}
 			} else {
 				go s.Serve(l) //nolint:errcheck // ends with the test

@@ -37,7 +37,7 @@ func (b *sentBody) Read(p []byte) (int, error) {
 	switch {
 	case b.left == 0:
 		err = io.EOF
-	case err == io.EOF: //nolint:errorlint // a wrapped io.EOF is another error
+	case err == io.EOF:
 		b.left = 0
 	case errors.Is(err, http.ErrBodyReadAfterClose):
 		select {

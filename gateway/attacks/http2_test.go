@@ -48,7 +48,7 @@ func TestSpaceInAPath(t *testing.T) {
 	up := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
 	defer up.Close()
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Logger: silent})
-	defer e.Shutdown(t.Context()) //nolint:errcheck // it has nothing to wait for
+	defer e.Shutdown(t.Context())
 	g, err := gateway.New(e, &gateway.Options{Upstreams: []string{up.URL}, Logger: silent})
 	assert.NoError(t, err, "gateway")
 	defer g.Close()
