@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -369,3 +370,10 @@ func inherit[T comparable](field *T, base T) {
 		*field = base
 	}
 }
+
+// Certificate reads the certificate of tls. It returns nil if there is none.
+func (c *Config) Certificate() (*tls.Certificate, error) { return c.TLS.certificate() }
+
+// ClientCAs reads the authorities for client certificates. It returns nil if clients need no
+// certificate.
+func (c *Config) ClientCAs() (*x509.CertPool, error) { return c.TLS.clientCAs() }

@@ -16,31 +16,30 @@ type TLSConfig struct {
 	ClientCA string `yaml:"client_ca" default:"none" doc:"file with the authorities of clients' certificates; then every client has to show one"`
 }
 
-// Certificate reads the certificate of tls. It returns nil if there is none.
-func (c *Config) Certificate() (*tls.Certificate, error) {
-	if c.TLS == (TLSConfig{}) {
+// certificate reads the certificate. It returns nil if there is none.
+func (c *TLSConfig) certificate() (*tls.Certificate, error) {
+	if *c == (TLSConfig{}) {
 		return nil, nil //nolint:nilnil // not configured
 	}
-	if c.TLS.Cert == "" || c.TLS.Key == "" {
+	if c.Cert == "" || c.Key == "" {
 		return nil, errors.New("configuration: tls needs both: cert and key")
 	}
-	cert, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
+	cert, err := tls.LoadX509KeyPair(c.Cert, c.Key)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: tls: %w", err)
 	}
 	return &cert, nil
 }
 
-// ClientCAs reads the authorities for client certificates. It returns nil if clients need no
-// certificate.
-func (c *Config) ClientCAs() (*x509.CertPool, error) {
-	if c.TLS.ClientCA == "" {
+// clientCAs reads the authorities for client certificates. It returns nil if clients need none.
+func (c *TLSConfig) clientCAs() (*x509.CertPool, error) {
+	if c.ClientCA == "" {
 		return nil, nil //nolint:nilnil // not configured
 	}
-	text, err := os.ReadFile(c.TLS.ClientCA)
+	text, err := os.ReadFile(c.ClientCA)
 	pool := x509.NewCertPool()
 	if err == nil && !pool.AppendCertsFromPEM(text) {
-		err = fmt.Errorf("%s has no certificate in PEM", c.TLS.ClientCA)
+		err = fmt.Errorf("%s has no certificate in PEM", c.ClientCA)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("configuration: tls: client_ca: %w", err)
