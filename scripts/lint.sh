@@ -26,6 +26,7 @@ go run ./scripts/wrap -check || {
   echo 'lines of comments and pages are too long (go run ./scripts/wrap breaks them)'
   failed=1
 }
+go run ./scripts/words || failed=1
 for dir in "${modules[@]}"; do
   echo "lint $dir"
   (cd "$dir" && golangci-lint run ./...) || failed=1

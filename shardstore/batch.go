@@ -120,10 +120,12 @@ func batch[Q, R any](ctx context.Context, s *Store, reqs []Q, key func(*Q) retry
 			alone = append(alone, i)
 		case err != nil:
 			answers[i] = failure(err)
-		case byShard[target{p.name, p.m}] == nil:
-			byShard[target{p.name, p.m}] = &part{p, []int{i}}
 		default:
-			byShard[target{p.name, p.m}].at = append(byShard[target{p.name, p.m}].at, i)
+			to := target{p.name, p.m}
+			if byShard[to] == nil {
+				byShard[to] = &part{place: p}
+			}
+			byShard[to].at = append(byShard[to].at, i)
 		}
 	}
 	var wg sync.WaitGroup

@@ -334,9 +334,8 @@ func TestConcurrentAndPanicking(t *testing.T) {
 	assert.Equal(t, int(runs.Load()), 2, "runs")
 }
 
-// What cannot be kept, has no name or no engine is an error that says so. TestLargeOutput: a
-// handler whose messages are too large to be kept has its effect once; its repeats run nothing, and
-// are no success.
+// TestLargeOutput: a handler whose messages are too large to be stored has its effect once. Its
+// duplicates run nothing, and are no success.
 func TestLargeOutput(t *testing.T) {
 	t.Parallel()
 	d, effects := &watermillidem.Deduplicator{Engine: newEngine(t), Name: "stock"}, 0

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -65,16 +66,8 @@ func TestLayers(t *testing.T) {
 		}
 		for to, names := range p.uses[from] {
 			if below := layerOf(to); below > at {
-				t.Errorf("%s (%s) uses %v of %s (%s): move the declaration down, or the use up", from, layers[at].name, keys(names), to, layers[below].name)
+				t.Errorf("%s (%s) uses %v of %s (%s): move the declaration down, or the use up", from, layers[at].name, slices.Sorted(maps.Keys(names)), to, layers[below].name)
 			}
 		}
 	}
-}
-
-func keys(names map[string]bool) (all []string) {
-	for name := range names {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
 }
