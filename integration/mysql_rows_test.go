@@ -94,12 +94,12 @@ func TestMySQLOppositeOrder(t *testing.T) {
 		execSQL(t, tx, `UPDATE retrysafe_records_meta SET version = version + 0, fence_floor = fence_floor + 1 WHERE id = 1`)
 		_, err = s.Acquire(t.Context(), req)
 		assert.NoError(t, err, "Acquire")
-		execSQL(t, others, `UPDATE retrysafe_records SET state = 3, expires = 1 WHERE key_id = ?`, []byte(req.Key.ID))
+		execSQL(t, others, `UPDATE retrysafe_records SET state = 3, expires = 1 WHERE LOCATE(?, parts) > 0`, []byte(req.Key.ID))
 		swept := make(chan error, 1)
 		// It holds the record, and waits for the floor.
 		go func() { _, err := s.Sweep(t.Context(), 10); swept <- err }()
 		until(t.Context(), func() bool { return mysqlWaiting(t, others) == 1 })
-		_, err = tx.ExecContext(t.Context(), `UPDATE retrysafe_records SET attempt = attempt + 1 WHERE key_id = ?`, []byte(req.Key.ID))
+		_, err = tx.ExecContext(t.Context(), `UPDATE retrysafe_records SET updated = updated + 1 WHERE LOCATE(?, parts) > 0`, []byte(req.Key.ID))
 		if err != nil {
 			assert.Equal(t, mysqlErrorNumber(err), uint16(1213), "the error: %v", err)
 		} else {
@@ -144,10 +144,10 @@ func TestMySQLErrorsHideSecrets(t *testing.T) {
 	s, db := mysqlOn(t, server.dsn("sql_mode=%27%27", "completion_type=1"), nil)
 	var all bytes.Buffer
 	secret := request("secret-key")
-	execSQL(t, db, `ALTER TABLE retrysafe_records ADD CONSTRAINT other CHECK (attempt > 1)`)
+	execSQL(t, db, `ALTER TABLE retrysafe_records ADD CONSTRAINT other CHECK (updated < 1)`)
 	_, err := s.Acquire(t.Context(), secret)
 	fmt.Fprintln(&all, err)
-	execSQL(t, db, `ALTER TABLE retrysafe_records DROP CONSTRAINT other, MODIFY key_id VARBINARY(3) NOT NULL`)
+	execSQL(t, db, `ALTER TABLE retrysafe_records DROP CONSTRAINT other, MODIFY parts VARBINARY(3) NOT NULL`)
 	_, err = s.Acquire(t.Context(), secret) // it would be cut, without strict mode
 	fmt.Fprintln(&all, err)
 	server.kill()

@@ -41,7 +41,7 @@ func TestMySQLTimeAfterAWait(t *testing.T) {
 	}
 	tx, err := others.BeginTx(t.Context(), nil)
 	assert.NoError(t, err, "begin")
-	execSQL(t, tx, `UPDATE retrysafe_records SET attempt = attempt WHERE key_id = 'held'`)
+	execSQL(t, tx, `UPDATE retrysafe_records SET updated = updated WHERE LOCATE('held', parts) > 0`)
 	began := make(chan error, 1)
 	go func() {
 		_, err := s.Acquire(t.Context(), held) // the owner's own repeated call renews the lease
@@ -54,7 +54,7 @@ func TestMySQLTimeAfterAWait(t *testing.T) {
 	assert.NoError(t, tx.Rollback(), "release")
 	assert.NoError(t, <-began, "Acquire")
 	var updated int64
-	assert.NoError(t, others.QueryRowContext(t.Context(), `SELECT updated FROM retrysafe_records WHERE key_id = 'held'`).Scan(&updated), "the record")
+	assert.NoError(t, others.QueryRowContext(t.Context(), `SELECT updated FROM retrysafe_records WHERE LOCATE('held', parts) > 0`).Scan(&updated), "the record")
 	assert.True(t, updated >= released, "the record is of the time after the wait: %d µs before", released-updated)
 }
 

@@ -217,7 +217,7 @@ func TestPostgresErrorsHideSecrets(t *testing.T) {
 	s, db := postgresOn(t, server.url(), nil)
 	var all bytes.Buffer
 	secret := request("secret-key")
-	execSQL(t, db, `ALTER TABLE retrysafe_records ADD CHECK (attempt > 1)`)
+	execSQL(t, db, `ALTER TABLE retrysafe_records ADD CHECK (updated < 1)`)
 	_, err := s.Acquire(t.Context(), secret)
 	fmt.Fprintln(&all, err)
 	server.kill()

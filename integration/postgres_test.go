@@ -25,10 +25,8 @@ func holdRow(t *testing.T, db *sql.DB, table string, key retrysafe.StoreKey) (re
 	assert.NoError(t, err, "somebody's transaction")
 	text, _ := key.AppendText(nil)
 	id := sha256.Sum256(text)
-	_, err = tx.ExecContext(t.Context(), strings.Replace(`INSERT INTO records (id, namespace, layer, tenant, operation, key_id, state, attempt, fence, owner, on_doubt,
-		issued, lease_end, expires, created, updated, not_after, retention, cause, last_error, answer_codec, answer_kept, answer_size)
-		VALUES ($1, '', '', '', '', '', 3, 1, 7, '0123456789abcdef', 1, 0, 0, 0, 1, 1, 0, 1000000, '', '', 'raw', 1, 0)
-		ON CONFLICT (id) DO UPDATE SET attempt = 99`, "records", table, 1), id[:])
+	_, err = tx.ExecContext(t.Context(), strings.Replace(`INSERT INTO records (id, parts, state, owner, fence, lease_end, expires, updated, data)
+		VALUES ($1, '', 3, '0123456789abcdef', 7, 0, 0, 1, '') ON CONFLICT (id) DO UPDATE SET updated = 99`, "records", table, 1), id[:16])
 	assert.NoError(t, err, "hold a key")
 	release = sync.OnceFunc(func() { _ = tx.Rollback() })
 	t.Cleanup(release)

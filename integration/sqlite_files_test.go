@@ -96,7 +96,7 @@ func TestSQLiteNewerSchema(t *testing.T) {
 	t.Parallel()
 	s, db := openSQLite(t, newFile(t), nil)
 	execSQL(t, db, "UPDATE retrysafe_records_meta SET version = 7")
-	const want = "was written by a newer retrysafe (schema 7, this build knows 2); update this program, nothing was changed"
+	const want = "was written by a newer retrysafe (schema 7, this build knows 1); update this program, nothing was changed"
 	assert.Contains(t, fmt.Sprint(s.Migrate(t.Context())), want, "Migrate")
 	_, err := s.Acquire(t.Context(), request("a"))
 	assert.Contains(t, fmt.Sprint(err), want, "Acquire")

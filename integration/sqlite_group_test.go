@@ -105,7 +105,7 @@ func TestSQLiteGroupCommitOff(t *testing.T) {
 func TestSQLiteGroupOneFails(t *testing.T) {
 	t.Parallel()
 	s, set := faultyShop(t, nil)
-	execSQL(t, s.db, "CREATE TRIGGER no BEFORE INSERT ON retrysafe_records WHEN NEW.key_id = CAST('bad' AS BLOB) BEGIN SELECT raise(ABORT, 'no'); END")
+	execSQL(t, s.db, "CREATE TRIGGER no BEFORE INSERT ON retrysafe_records WHEN instr(NEW.parts, CAST('bad' AS BLOB)) > 0 BEGIN SELECT raise(ABORT, 'no'); END")
 	f, reached, goOn, _ := heldCommit()
 	defer goOn()
 	set(f)

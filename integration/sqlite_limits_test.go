@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,54 +15,6 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 	"github.com/retrysafe/retrysafe/storetest"
 )
-
-// oldFile returns a database in the form of version 1, with one record.
-func oldFile(t *testing.T) (path string, db *sql.DB) {
-	t.Helper()
-	path = newFile(t)
-	db = openDB(t, "sqlite", sqliteDSN(path))
-	schema, err := os.ReadFile("../sqlstore/testdata/sqlite_v1.golden.sql")
-	assert.NoError(t, err, "the schema of version 1")
-	for statement := range strings.SplitSeq(string(schema), ";\n") {
-		if strings.TrimSpace(statement) != "" {
-			execSQL(t, db, statement)
-		}
-	}
-	execSQL(t, db, `INSERT INTO retrysafe_records (id, namespace, layer, tenant, operation, key_id, state, attempt, fence, owner, on_doubt,
-		issued, lease_end, expires, created, updated, not_after, retention, cause, last_error, answer_codec, answer_kept, answer_size)
-		VALUES (unhex('`+hexID(t, request("old").Key)+`'), CAST('integration' AS BLOB), CAST('fn' AS BLOB), x'', CAST('charge' AS BLOB),
-		CAST('old' AS BLOB), 3, 1, 7, CAST('0123456789abcdef' AS BLOB), 1, 0, 0, 0, 1, 1, 0, 1000000, '', '', 'raw', 1, 0)`)
-	return path, db
-}
-
-// TestSQLiteSchema1: a file of the previous version is refused until Migrate has updated it,
-// however many processes call it at once.
-func TestSQLiteSchema1(t *testing.T) {
-	t.Parallel()
-	path, db := oldFile(t)
-	s := newStore(t, db, nil)
-	const want = "has schema 1 and this build works on 2; call Store.Migrate"
-	_, err := s.Acquire(t.Context(), request("a"))
-	assert.Contains(t, fmt.Sprint(err), want, "Acquire")
-	_, err = s.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour})
-	assert.Contains(t, fmt.Sprint(err), "call Store.Migrate", "Charge")
-
-	var together sync.WaitGroup
-	errs := make([]error, 8)
-	for i := range errs {
-		other := newStore(t, openDB(t, "sqlite", sqliteDSN(path)), &sqlstore.Options{LockWait: time.Minute})
-		together.Go(func() { errs[i] = other.Migrate(t.Context()) })
-	}
-	together.Wait()
-	assert.NoError(t, errors.Join(errs...), "Migrate by many at once")
-	rec, err := s.Lookup(t.Context(), request("old").Key)
-	assert.NoError(t, err, "Lookup")
-	assert.Equal(t, fmt.Sprint(rec.State, rec.Fence), "completed 7", "a record of version 1")
-	got, err := s.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour})
-	assert.True(t, err == nil && got.OK, "Charge: %v", err)
-	assert.NoError(t, s.Migrate(t.Context()), "Migrate again")
-	assert.Equal(t, count(t, db, "retrysafe_records_limits"), 1, "counts after Migrate")
-}
 
 // TestSQLiteSweepRemovesCounts: the row of a tenant is removed when nothing counts any more, by a
 // sweep or when everything is given back.

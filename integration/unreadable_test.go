@@ -102,14 +102,15 @@ func TestUnreadableRecords(t *testing.T) {
 	}
 	eachShop(t, func(t *testing.T, a, _ *shop) {
 		t.Helper()
-		bytes := func(s string) string {
-			if a.store.Dialect() == sqlstore.PostgreSQL {
-				return fmt.Sprintf(`'\x%x'`, s)
-			}
-			return fmt.Sprintf("x'%x'", s)
+		contains := map[sqlstore.Dialect]string{
+			sqlstore.SQLite: "instr(parts, x'%x') > 0", sqlstore.PostgreSQL: `position('\x%x' in parts) > 0`, sqlstore.MySQL: "LOCATE(x'%x', parts) > 0",
+		}[a.store.Dialect()]
+		bytes := "x'07'"
+		if a.store.Dialect() == sqlstore.PostgreSQL {
+			bytes = `'\x07'`
 		}
 		leftOut(t, a.store, func(id string) {
-			execSQL(t, a.db, "UPDATE retrysafe_records SET worked = "+bytes("\x07")+" WHERE key_id = "+bytes(id))
+			execSQL(t, a.db, "UPDATE retrysafe_records SET data = "+bytes+" WHERE "+fmt.Sprintf(contains, id))
 		})
 	})
 }

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"strings"
 	"time"
 )
@@ -47,7 +48,9 @@ const (
 type queries struct {
 	newest int      // the schema version that this build uses
 	schema []string // creates the tables
-	step   []string // upgrades the version before newest; nil: there is none
+	// indexKeys creates the index of Options.Listing if there is none; hasIndex returns one row, the
+	// number of such indexes, for databases that have no statement for that.
+	indexKeys, hasIndex string
 	// resumes: schema can be run over existing tables, and must be if the tables have no version. A
 	// database that commits after each CREATE TABLE can stop half way.
 	resumes bool
@@ -69,14 +72,15 @@ type queries struct {
 	// an id. The fourth column is the id. loadManyToWrite skips rows that another transaction has
 	// locked: PostgreSQL.
 	loadMany, loadManyToWrite string
-	// putMany, makeMany: like put and make, with an array for each column. PostgreSQL.
+	// putMany, makeMany: like put and make for many rows, each with the columns of inserted. On
+	// PostgreSQL they take an array for each column.
 	putMany, makeMany string
-	// put, make: id, the key's parts, the columns of a row. put overwrites an existing row; make
-	// inserts a new one.
+	// put overwrites an existing row: the columns of stored, then id. make inserts a new one: the
+	// columns of inserted.
 	put, make string
 	// made reports whether make or makeUsage has inserted a row.
 	made func(sql.Result) (bool, error)
-	// finish: the columns of a row, then id, owner and fence of the attempt.
+	// finish: the columns of finished, then id, owner and fence of the attempt.
 	finish string
 	// claimSQL inserts a record in progress if there is none, and returns its fence and its
 	// creation time (NULL, or no row: there was one). claim returns its arguments; nil: a claim
@@ -107,7 +111,7 @@ type queries struct {
 	confirm string
 	// tell publishes: channel, messages as an array. PostgreSQL.
 	tell string
-	// list is a query without its conditions.
+	// list is a query for records that have not expired, without its other conditions: time.
 	list string
 	// expired: time, limit.
 	expired string
@@ -137,31 +141,31 @@ type queries struct {
 	lockOldUsage string
 	dropOldUsage func(n int) string
 
-	// hide is the prefix of a column that must not choose the index.
-	hide string
-	// text converts a string for a text column.
-	text func(string) any
+	// contains is a condition that the column parts contains a value.
+	contains string
 	// numbered returns a statement with the database's placeholders in place of question marks.
 	numbered func(string) string
 }
 
 // finishing returns the statement that overwrites the row of an attempt.
 func finishing(table string) string {
-	return `UPDATE ` + table + ` SET ` + strings.Join(stored, " = ?, ") + ` = ? WHERE id = ? AND owner = ? AND fence = ? AND state = 2`
+	return `UPDATE ` + table + ` SET ` + strings.Join(finished, " = ?, ") + ` = ? WHERE id = ? AND owner = ? AND fence = ? AND state = 2`
 }
 
-// stored are the written columns of a row, in the order of rowArgs.
-var stored = []string{
-	"state", "attempt", "fence", "owner", "on_doubt", "issued", "fingerprint", "binding", "lease_end", "expires", "created", "updated",
-	"not_after", "retention", "cause", "last_error", "worked", "answer_codec", "answer_kept", "answer_size", "answer_digest", "answer",
-}
+var (
+	// inserted are the columns of a new row, in the order of insertArgs.
+	inserted = slices.Concat([]string{"id", "parts"}, stored)
+	// stored are the columns that every change of a record writes, in the order of rowArgs.
+	stored = slices.Concat([]string{"owner", "fence"}, finished)
+	// finished are the columns that an attempt writes, in the order of finishArgs.
+	finished = []string{"state", "lease_end", "expires", "updated", "data", "answer"}
+)
 
 // selected are the columns that are read, in the order of rowScan. They are zero if there is no
-// record. IS NULL has its own column, since some drivers return NULL and an empty value alike. Text
-// columns are read without an expression: some drivers would turn the text of an expression into a
-// time if it looks like one.
-const selected = `coalesce(r.state, 0), coalesce(r.attempt, 0), coalesce(r.fence, 0), r.owner, coalesce(r.on_doubt, 0),
-  coalesce(r.issued, 0), r.fingerprint, r.fingerprint IS NULL, r.binding, r.binding IS NULL, coalesce(r.lease_end, 0),
-  coalesce(r.expires, 0), coalesce(r.created, 0), coalesce(r.updated, 0), coalesce(r.not_after, 0), coalesce(r.retention, 0),
-  r.cause, r.last_error, r.worked, r.answer_codec, coalesce(r.answer_kept, 0),
-  coalesce(r.answer_size, 0), r.answer_digest, `
+// record.
+const selected = `r.owner, coalesce(r.fence, 0), coalesce(r.state, 0), coalesce(r.lease_end, 0), coalesce(r.expires, 0), coalesce(r.updated, 0), r.data, `
+
+// updating returns the statement that overwrites an existing row.
+func updating(table string) string {
+	return `UPDATE ` + table + ` SET ` + strings.Join(stored, " = ?, ") + ` = ? WHERE id = ?`
+}

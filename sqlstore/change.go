@@ -107,8 +107,8 @@ func (c *change) apply(ctx context.Context, w execer) (commit bool, err error) {
 	}
 }
 
-// args returns the columns of the row that is written.
-func (c *change) args() []any { return c.store.allArgs(&c.key, c.id, &c.next) }
+// args returns the columns of inserted.
+func (c *change) args() []any { return insertArgs(&c.key, c.id, &c.next) }
 
 // make makes the change. If look is set, it first reads the record. If that is enough for the
 // answer, nothing is locked and it waits for no other call.

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -34,7 +33,7 @@ func (s *Store) charge(ctx context.Context, req retrysafe.ChargeRequest) (charge
 	if err := req.Validate(); err != nil {
 		return retrysafe.Charged{}, err
 	}
-	c := &charging{id: recordID(sha256.Sum256(protocol.UsageName(req.Namespace, req.Tenant))), req: req, done: make(chan struct{})}
+	c := &charging{id: idOfName(protocol.UsageName(req.Namespace, req.Tenant)), req: req, done: make(chan struct{})}
 	if s.group != nil {
 		err = s.chargeTogether(ctx, c)
 	} else {
@@ -131,7 +130,15 @@ func (s *Store) putUsage(ctx context.Context, db execer, id recordID, req *retry
 	if err != nil {
 		return false, err
 	}
-	return s.putOrMake(ctx, db, s.queries.putUsage, s.queries.makeUsage, was.there, []any{id[:], []byte(req.Namespace), []byte(req.Tenant), u.Expires(), counts})
+	query := s.queries.makeUsage
+	if was.there {
+		query = s.queries.putUsage
+	}
+	r, err := db.ExecContext(ctx, query, id[:], []byte(req.Namespace), []byte(req.Tenant), u.Expires(), counts)
+	if err != nil || was.there {
+		return err == nil, err // MySQL counts no row if nothing has changed
+	}
+	return s.queries.made(r)
 }
 
 // sweepUsage removes tenants without any live count. It takes the lock only if there are some.

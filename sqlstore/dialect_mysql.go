@@ -38,8 +38,7 @@ func mysqlQueries(table string) queries {
 	for i, c := range stored {
 		values[i] = c + " = VALUES(" + c + ")"
 	}
-	insert := `INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, ` + strings.Join(stored, ", ") + `)
-		VALUES (?, ?, ?, ?, ?, ?` + strings.Repeat(", ?", len(stored)) + `) ON DUPLICATE KEY UPDATE `
+	insert := `INSERT INTO ` + t + ` (` + strings.Join(inserted, ", ") + `) VALUES (` + list(len(inserted)) + `) ON DUPLICATE KEY UPDATE `
 	insertUsage := `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?) ON DUPLICATE KEY UPDATE `
 	// An existing row stays unchanged, and the insert returns a last id. The count of rows depends
 	// on the driver's clientFoundRows, and INSERT IGNORE would truncate a key that is too long.
@@ -54,7 +53,7 @@ func mysqlQueries(table string) queries {
 	locked := func(table string) string { return one(table) + ` FOR UPDATE` }
 	version, floor := `(SELECT version FROM `+meta+` WHERE id = 1)`, `(SELECT fence_floor FROM `+meta+` WHERE id = 1)`
 	// The session is the caller's: its time zone stays as it is.
-	inSession := `SELECT ` + version + `, ` + floor + `, ` + mysqlStart + `, ` + selected + `r.answer, r.answer IS NULL`
+	inSession := `SELECT ` + version + `, ` + floor + `, ` + mysqlStart + `, ` + selected + `r.answer`
 	// Compare the name as the server stores it.
 	exists := `SELECT count(*) FROM information_schema.tables WHERE table_schema = DATABASE()
 		AND IF(@@lower_case_table_names = 0, CAST(table_name AS BINARY) = '` + table + `_meta', table_name = '` + table + `_meta')`
@@ -72,12 +71,12 @@ func mysqlQueries(table string) queries {
 			`UPDATE ` + counts + ` SET id = id WHERE id = ''`,
 			`DELETE FROM ` + counts + ` WHERE id = ''`,
 		},
-		load: `SELECT ` + mysqlVersion + `, m.fence_floor, ` + mysqlStart + `, ` + selected + `r.answer, r.answer IS NULL
+		load: `SELECT ` + mysqlVersion + `, m.fence_floor, ` + mysqlStart + `, ` + selected + `r.answer
 			FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
-		loadToWrite: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, ` + selected + `r.answer, r.answer IS NULL` + locked(t),
-		loadMany: `SELECT ` + mysqlVersion + `, m.fence_floor, ` + mysqlStart + `, r.id, ` + selected + `r.answer, r.answer IS NULL
+		loadToWrite: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, ` + selected + `r.answer` + locked(t),
+		loadMany: `SELECT ` + mysqlVersion + `, m.fence_floor, ` + mysqlStart + `, r.id, ` + selected + `r.answer
 			FROM ` + meta + ` m LEFT JOIN ` + t + ` r FORCE INDEX (PRIMARY) ON r.id IN (?) WHERE m.id = 1`,
-		loadManyToWrite: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, r.id, ` + selected + `r.answer, r.answer IS NULL
+		loadManyToWrite: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, r.id, ` + selected + `r.answer
 			FROM (SELECT 1 AS one) AS o LEFT JOIN ` + t + ` r FORCE INDEX (PRIMARY) ON r.id IN (?) FOR UPDATE SKIP LOCKED`,
 		loadToJoin:   inSession + locked(t),
 		loadUnlocked: inSession + one(t),
@@ -97,12 +96,15 @@ func mysqlQueries(table string) queries {
 		confirm:  `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
 		putMany:  insert + strings.Join(values, ", "),
 		makeMany: insert + keep,
-		put:      insert + strings.Join(values, ", "),
+		put:      updating(t),
 		make:     insert + keep,
 		made:     byLastID,
-		list: `SELECT r.id, r.namespace, r.layer, r.tenant, r.operation, r.key_id, ` + selected + `NULL, 1
-			FROM ` + t + ` r WHERE r.id > ? AND (r.expires = 0 OR r.expires > ?)`,
-		expired: `SELECT id FROM ` + t + ` WHERE expires BETWEEN 1 AND ? ORDER BY expires LIMIT ?`,
+		list:     `SELECT r.id, r.parts, ` + selected + `NULL FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
+		contains: `LOCATE(?, r.parts) > 0`,
+		hasIndex: `SELECT count(*) FROM information_schema.statistics WHERE table_schema = DATABASE() AND index_name = 'listing'
+			AND IF(@@lower_case_table_names = 0, CAST(table_name AS BINARY) = '` + table + `', table_name = '` + table + `')`,
+		indexKeys: `CREATE INDEX listing ON ` + t + ` (parts)`,
+		expired:   `SELECT id FROM ` + t + ` WHERE expires BETWEEN 1 AND ? ORDER BY expires LIMIT ?`,
 		// A row that another transaction has locked is being claimed again or removed there.
 		// Without FORCE INDEX the server may scan a small table as a whole, and wait for unrelated
 		// rows.
@@ -123,7 +125,6 @@ func mysqlQueries(table string) queries {
 		dropOldUsage: func(n int) string {
 			return `DELETE d FROM ` + counts + ` AS d FORCE INDEX (PRIMARY) WHERE d.id IN (` + list(n) + `)`
 		},
-		text:     func(s string) any { return []byte(s) },
 		numbered: func(q string) string { return q },
 	}
 }

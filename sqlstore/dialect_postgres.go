@@ -40,10 +40,8 @@ func postgresQueries(table string) queries {
 		return `WITH r AS (SELECT found.* FROM unnest(?::bytea[]) AS wanted (id) CROSS JOIN LATERAL
 			(SELECT * FROM ` + t + ` t WHERE t.id = wanted.id ` + lock + `) AS found) `
 	}
-	columns := `id, namespace, layer, tenant, operation, key_id, ` + strings.Join(stored, ", ")
+	columns := strings.Join(inserted, ", ")
 	insertMany := `INSERT INTO ` + t + ` (` + columns + `) SELECT ` + columns + ` FROM unnest(` + arrayPlaces() + `) AS v (` + columns + `) ON CONFLICT (id) DO `
-	insert := `INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, ` + strings.Join(stored, ", ") + `)
-		VALUES (?, ?, ?, ?, ?, ?` + strings.Repeat(", ?", len(stored)) + `) ON CONFLICT (id) DO `
 	insertUsage := `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO `
 	// A row that is locked in a WITH is read first, as it is after the lock was taken; the outer
 	// SELECT is evaluated after that.
@@ -55,38 +53,37 @@ func postgresQueries(table string) queries {
 		// Not to_regclass: it may have cached, before the lock was taken, that there is no table.
 		exists:      `SELECT count(*) FROM pg_catalog.pg_class WHERE relname = '` + table + `_meta' AND pg_catalog.pg_table_is_visible(oid)`,
 		touch:       []string{`UPDATE ` + meta + ` SET version = version WHERE id = 1`},
-		load:        `SELECT m.version, m.fence_floor, ` + beforeReading + `, ` + selected + `r.answer, r.answer IS NULL FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
-		loadToWrite: locked(t) + `SELECT m.version, m.fence_floor, ` + afterLocking + `, ` + selected + `r.answer, r.answer IS NULL FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
-		loadMany: many(`OFFSET 0`) + `SELECT m.version, m.fence_floor, ` + beforeReading + `, r.id, ` + selected + `r.answer, r.answer IS NULL
+		load:        `SELECT m.version, m.fence_floor, ` + beforeReading + `, ` + selected + `r.answer FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
+		loadToWrite: locked(t) + `SELECT m.version, m.fence_floor, ` + afterLocking + `, ` + selected + `r.answer FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
+		loadMany: many(`OFFSET 0`) + `SELECT m.version, m.fence_floor, ` + beforeReading + `, r.id, ` + selected + `r.answer
 			FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
-		loadManyToWrite: many(`FOR UPDATE SKIP LOCKED`) + `SELECT m.version, m.fence_floor, ` + afterLocking + `, r.id, ` + selected + `r.answer, r.answer IS NULL
+		loadManyToWrite: many(`FOR UPDATE SKIP LOCKED`) + `SELECT m.version, m.fence_floor, ` + afterLocking + `, r.id, ` + selected + `r.answer
 			FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
 		putMany:  insertMany + `UPDATE SET ` + strings.Join(excluded, ", "),
 		makeMany: insertMany + `NOTHING`,
 		finish:   finishing(t),
-		put:      insert + `UPDATE SET ` + strings.Join(excluded, ", "),
-		make:     insert + `NOTHING`,
+		put:      updating(t),
+		make:     `INSERT INTO ` + t + ` (` + columns + `) VALUES (` + list(len(inserted)) + `) ON CONFLICT (id) DO NOTHING`,
 		made:     byCount,
 		// The wait is limited for this one statement only: the outer SELECT is evaluated last.
 		claimSQL: `WITH s AS MATERIALIZED (SELECT current_setting('lock_timeout') AS was, set_config('lock_timeout', ?, true) AS held, ` + afterLocking + ` AS now),
-			made AS (INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, state, attempt, fence, owner, on_doubt, issued,
-				fingerprint, binding, lease_end, expires, created, updated, not_after, retention, cause, last_error, answer_codec, answer_kept, answer_size)
-			SELECT ?::bytea, ?::bytea, ?::bytea, ?::bytea, ?::bytea, ?::bytea, 2, 1, greatest(m.fence_floor + 1, s.now), ?::bytea, 1, 0,
-				?::bytea, ?::bytea, s.now + ?::bigint, 0, s.now, s.now, 0, ?::bigint, '', '', '', 0, 0
-			FROM ` + meta + ` m, s WHERE m.id = 1 AND m.version = ` + strconv.Itoa(newest) + ` ON CONFLICT (id) DO NOTHING RETURNING fence, created)
-			SELECT made.fence, made.created, set_config('lock_timeout', s.was, true) FROM s LEFT JOIN made ON true`,
+			made AS (INSERT INTO ` + t + ` (id, parts, owner, data, state, fence, lease_end, expires, updated)
+			SELECT ?::bytea, ?::bytea, ?::bytea, ?::bytea, 2, greatest(m.fence_floor + 1, s.now), s.now + ?::bigint, 0, s.now
+			FROM ` + meta + ` m, s WHERE m.id = 1 AND m.version = ` + strconv.Itoa(newest) + ` ON CONFLICT (id) DO NOTHING RETURNING fence, updated)
+			SELECT made.fence, made.updated, set_config('lock_timeout', s.was, true) FROM s LEFT JOIN made ON true`,
 		claim: func(j *joint) []any { return append([]any{lockTimeout(j.r.Wait)}, j.claimArgs()...) },
 		limit: `SELECT current_setting('lock_timeout'), set_config('lock_timeout', ?, true)`,
 		held:  func(err error) bool { return dberr.SQLState(err) == stateLockTimeout },
 		// No shared lock on the row: if many transactions share one, the server makes a new list of
 		// its holders for each one that joins.
-		hold:    `SELECT pg_advisory_xact_lock_shared(` + lockNumber + `) IS NULL`,
-		settle:  `SELECT pg_advisory_xact_lock(` + lockNumber + `) IS NULL`,
-		confirm: `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
-		tell:    `SELECT count(pg_notify(?, message)) FROM unnest(?::text[]) AS message`,
-		list: `SELECT r.id, r.namespace, r.layer, r.tenant, r.operation, r.key_id, ` + selected + `NULL::bytea, true
-			FROM ` + t + ` r WHERE r.id > ? AND (r.expires = 0 OR r.expires > ?)`,
-		expired: `SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ?`,
+		hold:      `SELECT pg_advisory_xact_lock_shared(` + lockNumber + `) IS NULL`,
+		settle:    `SELECT pg_advisory_xact_lock(` + lockNumber + `) IS NULL`,
+		confirm:   `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
+		tell:      `SELECT count(pg_notify(?, message)) FROM unnest(?::text[]) AS message`,
+		list:      `SELECT r.id, r.parts, ` + selected + `NULL::bytea FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
+		contains:  `position(?::bytea in r.parts) > 0`,
+		indexKeys: `CREATE INDEX IF NOT EXISTS "` + table + `_listing" ON ` + t + ` (parts)`,
+		expired:   `SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ?`,
 		// A row that another transaction has locked is being claimed again or removed there.
 		removeMany: `WITH old AS (SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ? FOR UPDATE SKIP LOCKED),
 			gone AS (DELETE FROM ` + t + ` d USING old WHERE d.id = old.id RETURNING d.fence) SELECT count(*), coalesce(max(fence), 0) FROM gone`,
@@ -99,8 +96,6 @@ func postgresQueries(table string) queries {
 		expiredUsage:     `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1) AS found`,
 		removeUsage: `WITH old AS (SELECT id FROM ` + counts + ` WHERE expires <= ? LIMIT ? FOR UPDATE SKIP LOCKED)
 			DELETE FROM ` + counts + ` d USING old WHERE d.id = old.id`,
-		// A text may contain characters that the database's encoding does not have.
-		text:     func(s string) any { return []byte(s) },
 		numbered: numbered,
 	}
 	q.loadToJoin, q.makeToJoin = numbered(q.loadToWrite), numbered(q.make)
@@ -113,15 +108,12 @@ func postgresQueries(table string) queries {
 	return q
 }
 
-// storedTypes are the types of stored.
-var storedTypes = []string{
-	"smallint", "bigint", "bigint", "bytea", "smallint", "smallint", "bytea", "bytea", "bigint", "bigint", "bigint", "bigint",
-	"bigint", "bigint", "bytea", "bytea", "bytea", "bytea", "smallint", "bigint", "bytea", "bytea",
-}
+// insertedTypes are the types of inserted.
+var insertedTypes = []string{"bytea", "bytea", "bytea", "bigint", "smallint", "bigint", "bigint", "bigint", "bytea", "bytea"}
 
 // arrayPlaces returns the placeholders for the columns of many rows.
 func arrayPlaces() string {
-	return strings.Repeat("?::bytea[], ", 6) + "?::" + strings.Join(storedTypes, "[], ?::") + "[]"
+	return "?::" + strings.Join(insertedTypes, "[], ?::") + "[]"
 }
 
 // lockTimeout returns a wait as the value of the setting, at least 1: zero would mean for ever.

@@ -16,43 +16,30 @@ import (
 //go:embed schema/sqlite_v1.sql
 var sqliteSchema string
 
-// sqliteStep upgrades version 1 to version 2. It is frozen too.
-//
-//go:embed schema/sqlite_v2.sql
-var sqliteStep string
-
 func sqliteQueries(table string) queries {
 	t, meta, counts := `"`+table+`"`, `"`+table+`_meta"`, `"`+table+`_limits"`
-	excluded := make([]string, len(stored))
-	for i, c := range stored {
-		excluded[i] = c + " = excluded." + c
-	}
 	q := queries{
-		newest: 2, hide: "+", made: byCount, text: func(s string) any { return s }, numbered: func(q string) string { return q },
+		newest: 1, contains: `instr(r.parts, ?) > 0`, made: byCount, numbered: func(q string) string { return q },
 		schema:  statements(strings.ReplaceAll(sqliteSchema, DefaultTable, table)),
-		step:    statements(strings.ReplaceAll(sqliteStep, DefaultTable, table)),
 		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
 		exists:  `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '` + table + `_meta' COLLATE NOCASE`,
 		touch:   []string{`UPDATE ` + meta + ` SET version = version WHERE id = 1`},
 		lock:    `UPDATE ` + meta + ` SET version = version WHERE id = 0`,
-		load: `SELECT m.version, m.fence_floor, NULL, ` + selected + `r.answer, r.answer IS NULL
+		load: `SELECT m.version, m.fence_floor, NULL, ` + selected + `r.answer
 			FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
-		loadMany: `SELECT m.version, m.fence_floor, NULL, r.id, ` + selected + `r.answer, r.answer IS NULL
+		loadMany: `SELECT m.version, m.fence_floor, NULL, r.id, ` + selected + `r.answer
 			FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id IN (?) WHERE m.id = 1`,
-		put: `INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, ` + strings.Join(stored, ", ") + `)
-			VALUES (?, ?, ?, ?, ?, ?` + strings.Repeat(", ?", len(stored)) + `)
-			ON CONFLICT (id) DO UPDATE SET ` + strings.Join(excluded, ", "),
+		put:    updating(t),
+		make:   `INSERT INTO ` + t + ` (` + strings.Join(inserted, ", ") + `) VALUES (` + list(len(inserted)) + `) ON CONFLICT (id) DO NOTHING`,
 		finish: finishing(t),
 		// The first statement writes, so that it gets the file's lock: SQLite may refuse the lock
 		// to a transaction that has read before.
-		claimSQL: `INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, owner, fingerprint, binding, retention,
-				state, attempt, fence, on_doubt, issued, lease_end, expires, created, updated, not_after, cause, last_error, answer_codec, answer_kept, answer_size)
-			SELECT ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?12, 2, 1, max(m.fence_floor + 1, ?1), 1, 0, ?1 + ?11, 0, ?1, ?1, 0, '', '', '', 0, 0
-			FROM ` + meta + ` m WHERE m.id = 1 AND m.version = 2 ON CONFLICT (id) DO NOTHING RETURNING fence, created, 0`,
-		claim: func(j *joint) []any { return append([]any{j.clock().UnixMicro()}, j.claimArgs()...) },
-		held:  func(err error) bool { return sqliteBusy(err) && dberr.SQLiteCode(err) != codeBusySnapshot },
-		list: `SELECT r.id, r.namespace, r.layer, r.tenant, r.operation, r.key_id, ` + selected + `NULL, 1
-			FROM ` + t + ` r WHERE r.id > ? AND (r.expires = 0 OR r.expires > ?)`,
+		claimSQL: `INSERT INTO ` + t + ` (id, parts, owner, data, state, fence, lease_end, expires, updated)
+			SELECT ?2, ?3, ?4, ?5, 2, max(m.fence_floor + 1, ?1), ?1 + ?6, 0, ?1
+			FROM ` + meta + ` m WHERE m.id = 1 AND m.version = 1 ON CONFLICT (id) DO NOTHING RETURNING fence, updated, 0`,
+		claim:     func(j *joint) []any { return append([]any{j.clock().UnixMicro()}, j.claimArgs()...) },
+		held:      func(err error) bool { return sqliteBusy(err) && dberr.SQLiteCode(err) != codeBusySnapshot },
+		list:      `SELECT r.id, r.parts, ` + selected + `NULL FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
 		expired:   `SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ?`,
 		remove:    `DELETE FROM ` + t + ` WHERE id = ? AND expires <> 0 AND expires <= ? RETURNING fence`,
 		raise:     `UPDATE ` + meta + ` SET fence_floor = max(fence_floor, ?) WHERE id = 1`,
@@ -64,8 +51,8 @@ func sqliteQueries(table string) queries {
 		removeUsage:  `DELETE FROM ` + counts + ` WHERE id IN (SELECT id FROM ` + counts + ` WHERE expires <= ? LIMIT ?)`,
 	}
 	// A writer has locked the file: nothing can change between reading and writing.
-	q.loadToJoin, q.makeToJoin = q.load, q.put
-	q.loadToWrite, q.make, q.loadUsageToWrite, q.makeUsage = q.load, q.put, q.loadUsage, q.putUsage
+	q.loadToJoin, q.makeToJoin = q.load, q.make
+	q.loadToWrite, q.loadUsageToWrite, q.makeUsage = q.load, q.loadUsage, q.putUsage
 	return q
 }
 

@@ -20,10 +20,6 @@ func (s *Store) wrongVersion(found int) error {
 		return stateError(fmt.Sprintf("sqlstore: the table %s was written by a newer retrysafe (schema %d, this build knows %d); update this program, nothing was changed",
 			s.table, found, s.queries.newest))
 	}
-	if found > 0 && found < s.queries.newest {
-		return stateError(fmt.Sprintf("sqlstore: the table %s has schema %d and this build works on %d; call Store.Migrate once before the store is used, when no older retrysafe uses it any more",
-			s.table, found, s.queries.newest))
-	}
 	return stateError(fmt.Sprintf("sqlstore: the table %s has schema %d, which no retrysafe has written; look whether the name is used by something else, nothing was changed",
 		s.table, found))
 }

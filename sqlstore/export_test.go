@@ -2,10 +2,8 @@ package sqlstore
 
 import "github.com/retrysafe/retrysafe/internal/dberr"
 
-// Schema returns the statements that create the tables of version 1 with a name, and Step those
-// that upgrade them to version 2.
+// Schema returns the statements that create the tables with a name.
 func Schema(table string) []string { return sqliteQueries(table).schema }
-func Step(table string) []string   { return sqliteQueries(table).step }
 
 // PostgresSchema and PostgresStatements return those of PostgreSQL.
 func PostgresSchema(table string) []string { return postgresQueries(table).schema }
@@ -14,7 +12,7 @@ func PostgresStatements(table string) []string {
 	q := postgresQueries(table)
 	return append([]string{
 		q.exists, q.version, q.load, q.loadToWrite, q.loadMany, q.loadManyToWrite, q.put, q.make, q.putMany, q.makeMany, q.list, q.expired, q.removeMany, q.raise,
-		q.loadUsage, q.loadUsageToWrite, q.putUsage, q.makeUsage, q.dropUsage, q.expiredUsage, q.removeUsage,
+		q.loadUsage, q.loadUsageToWrite, q.putUsage, q.makeUsage, q.dropUsage, q.expiredUsage, q.removeUsage, q.indexKeys,
 	}, q.touch...)
 }
 
@@ -25,7 +23,7 @@ func MySQLStatements(table string) []string {
 	q := mysqlQueries(table)
 	return append([]string{
 		q.exists, q.version, q.load, q.loadToWrite, q.loadMany, q.loadManyToWrite, q.put, q.make, q.putMany, q.makeMany, q.list, q.expired, q.lockOld(3), q.dropOld(3), q.raise,
-		q.loadUsage, q.loadUsageToWrite, q.putUsage, q.makeUsage, q.dropUsage, q.expiredUsage, q.lockOldUsage, q.dropOldUsage(3),
+		q.loadUsage, q.loadUsageToWrite, q.putUsage, q.makeUsage, q.dropUsage, q.expiredUsage, q.lockOldUsage, q.dropOldUsage(3), q.indexKeys, q.hasIndex,
 	}, q.touch...)
 }
 
@@ -42,7 +40,7 @@ func Explain(s *Store, step string, err error) error { return s.failed(step, err
 func Statements(table string) []string {
 	q := sqliteQueries(table)
 	return append([]string{
-		q.exists, q.version, q.lock, q.load, q.loadMany, q.put, q.finish, q.list, q.expired, q.remove, q.raise,
+		q.exists, q.version, q.lock, q.load, q.loadMany, q.put, q.make, q.finish, q.list, q.expired, q.remove, q.raise,
 		q.loadUsage, q.putUsage, q.dropUsage, q.expiredUsage, q.removeUsage,
 	}, q.touch...)
 }

@@ -28,7 +28,7 @@ func (s sqlite) transaction(changes []*change) error {
 	ctx := context.Background() // once the lock is held, the rest is short
 	list := inList(s)
 	// Before a connection is held: preparing takes one.
-	statements, err := s.statements.get(ctx, s.Store, s.queries.put, list.query(len(changes)))
+	statements, err := s.statements.get(ctx, s.Store, s.queries.make, s.queries.put, list.query(len(changes)))
 	if err != nil {
 		return err
 	}
@@ -94,8 +94,13 @@ func places(n int) int { return 1 << bits.Len(uint(n-1)) }
 func (inList) surely(*change) bool { return true }
 
 func (l inList) writeMany(ctx context.Context, w execer, made, changed []*change) error {
-	for _, c := range append(made, changed...) {
-		if _, err := w.ExecContext(ctx, l.queries.put, c.args()...); err != nil {
+	for _, c := range made {
+		if _, err := w.ExecContext(ctx, l.queries.make, c.args()...); err != nil {
+			return err
+		}
+	}
+	for _, c := range changed {
+		if _, err := w.ExecContext(ctx, l.queries.put, append(rowArgs(&c.next), c.id[:])...); err != nil {
 			return err
 		}
 	}

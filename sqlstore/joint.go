@@ -92,7 +92,7 @@ func (j *joint) takeOver(ctx context.Context) (rec retrysafe.Record, won bool, e
 		}
 		j.row, j.now = next, l.now
 		if l.row.State != 0 {
-			_, err = j.tx.Exec(ctx, j.queries.put, j.allArgs(&j.r.Key, j.id, &next)...)
+			_, err = j.tx.Exec(ctx, j.queries.put, append(rowArgs(&next), j.id[:])...)
 			won = err == nil
 		} else {
 			won, err = j.make(ctx)
@@ -124,16 +124,16 @@ func (j *joint) insert(ctx context.Context) (won bool, err error) {
 		Fingerprint: j.r.Fingerprint, Binding: j.r.Binding, Retention: protocol.Span(j.r.Retention),
 	}
 	var fence sql.NullInt64
-	var created sql.NullInt64
+	var updated sql.NullInt64
 	var ignored any
-	err = j.tx.QueryRow(ctx, j.queries.claimSQL, j.queries.claim(j), &fence, &created, &ignored)
+	err = j.tx.QueryRow(ctx, j.queries.claimSQL, j.queries.claim(j), &fence, &updated, &ignored)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !fence.Valid {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	j.now = created.Int64
+	j.now = updated.Int64
 	j.row.Fence = retrysafe.Fence(fence.Int64) //nolint:gosec // fences stay below 2^53
 	j.row.Created, j.row.Updated, j.row.LeaseEnd = j.now, j.now, j.now+protocol.Span(strayLease)
 	return true, nil
@@ -141,11 +141,7 @@ func (j *joint) insert(ctx context.Context) (won bool, err error) {
 
 // claimArgs returns the arguments of claimSQL after the first.
 func (j *joint) claimArgs() []any {
-	k := &j.r.Key
-	return []any{
-		j.id[:], []byte(k.Namespace), []byte(k.Layer), []byte(k.Tenant), []byte(k.Operation), []byte(k.ID), j.r.Owner[:],
-		blob(j.r.Fingerprint), blob(j.r.Binding), protocol.Span(strayLease), protocol.Span(j.r.Retention),
-	}
+	return []any{j.id[:], partsOf(&j.r.Key), j.r.Owner[:], appendData(nil, &j.row), protocol.Span(strayLease)}
 }
 
 // lookAndMake claims a key without a record with two statements. The first locks the record, or
@@ -184,7 +180,7 @@ func (j *joint) makeFirst(ctx context.Context) (won bool, err error) {
 
 // make inserts the record. It returns false if another transaction has inserted it meanwhile.
 func (j *joint) make(ctx context.Context) (made bool, err error) {
-	n, err := j.tx.Exec(ctx, j.queries.makeToJoin, j.allArgs(&j.r.Key, j.id, &j.row)...)
+	n, err := j.tx.Exec(ctx, j.queries.makeToJoin, insertArgs(&j.r.Key, j.id, &j.row)...)
 	if err != nil && j.queries.duplicate != nil && j.queries.duplicate(err) {
 		return false, nil
 	}
@@ -242,8 +238,7 @@ func (j *joint) complete(ctx context.Context, state retrysafe.State, answer retr
 	if err != nil {
 		return j.record(), err
 	}
-	args := append(j.rowArgs(&row), j.id[:], row.Owner[:], int64(row.Fence)) //nolint:gosec // fences stay below 2^53
-	n, err := j.tx.Exec(ctx, j.queries.finish, args...)
+	n, err := j.tx.Exec(ctx, j.queries.finish, finishArgs(j.id, &row)...)
 	if err != nil {
 		return j.record(), j.broken(ctx, err)
 	}

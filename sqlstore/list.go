@@ -1,8 +1,8 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -11,97 +11,198 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// List implements [retrysafe.Lister]. Records are in the order of their primary keys: meaningless
-// to people, but stable. The cursor is the last key of the page.
+// List implements [retrysafe.Lister].
+//
+// With [Options].Listing, the records of a tenant are in the order of their keys, and only they are
+// read. Otherwise records are in the order of their primary keys: meaningless to people, but
+// stable. Then a listing by tenant or operation reads all records, up to 20 000 for one page, which
+// can have fewer records than the limit.
 func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (page retrysafe.Page, err error) {
 	if err := s.enter(ctx); err != nil {
 		return page, err
 	}
-	after, err := hex.DecodeString(req.After)
-	if err != nil || len(after) != 0 && len(after) != sha256.Size {
-		return page, errors.New("sqlstore: list: After is not what this store has returned; leave it empty for the first page, and then use Page.Next")
-	}
-	limit := min(req.Limit, 1000)
-	if limit <= 0 {
-		limit = 100
+	l, err := s.newListing(&req)
+	if err != nil {
+		return page, err
 	}
 	err = s.backend.read(ctx, long, func(ctx context.Context, db execer) error {
 		// load checks the version, as in any other call; there is no record with a zero id.
-		l, err := s.load(ctx, db, s.queries.load, recordID{})
+		now, err := s.load(ctx, db, s.queries.load, recordID{})
 		if err != nil {
 			return err
 		}
-		page, err = s.page(ctx, db, &req, after, limit, l.now)
+		page, err = l.page(ctx, db, now.now)
 		return err
 	})
 	return page, s.failed("list", err)
 }
 
-// page reads one record more than it returns, to know whether there is a next page.
-func (s *Store) page(ctx context.Context, db execer, req *retrysafe.ListRequest, after []byte, limit int, now protocol.Micros) (page retrysafe.Page, err error) {
-	query, args := s.listQuery(req, after, now, limit+1)
-	rows, err := db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return page, err
-	}
-	defer rows.Close()
-	var last []byte
-	for n := 0; rows.Next(); n++ {
-		if n == limit {
-			page.Next = hex.EncodeToString(last)
-			break
-		}
-		var id, namespace, layer, tenant, operation, key []byte
-		var scan rowScan
-		if err := rows.Scan(append([]any{&id, &namespace, &layer, &tenant, &operation, &key}, scan.fields()...)...); err != nil {
-			return retrysafe.Page{}, err
-		}
-		last = id
-		of := retrysafe.StoreKey{
-			Namespace: string(namespace), Layer: string(layer),
-			Key: retrysafe.Key{Tenant: string(tenant), Operation: string(operation), ID: string(key)},
-		}
-		row, err := scan.row()
-		if err != nil {
-			page.Unreadable = append(page.Unreadable, retrysafe.Unreadable{Key: of, Err: fmt.Errorf("sqlstore: %w", err)})
-			continue
-		}
-		page.Records = append(page.Records, row.Record(of, now))
-	}
-	return page, rows.Err()
+// listing is one call of List.
+type listing struct {
+	store *Store
+	req   *retrysafe.ListRequest
+	limit int
+	// column gives the order, and begin is the last page's last value of it. The records of a
+	// tenant are in the order of the column parts, with all values before end. Others are in that
+	// of id.
+	column     string
+	begin, end []byte
 }
 
-// listQuery uses the index of the key parts only if the request names whose records are meant.
-// Otherwise each page would have to sort all matching records, so it uses the primary key, or the
-// index of records in progress. On SQLite a + hides a column from the other index.
-func (s *Store) listQuery(req *retrysafe.ListRequest, after []byte, now protocol.Micros, limit int) (query string, args []any) {
-	query, args = s.queries.list, []any{after, now}
-	hide := s.queries.hide
-	if req.Namespace != "" && req.Layer != "" && req.Tenant != "" && !req.InDoubt {
-		hide = ""
+// mostRead limits how many records are read for one page.
+const mostRead = 20_000
+
+func (s *Store) newListing(req *retrysafe.ListRequest) (*listing, error) {
+	l := &listing{store: s, req: req, limit: min(req.Limit, 1000), column: "id"}
+	if l.limit <= 0 {
+		l.limit = 100
 	}
-	for _, part := range []struct{ column, value string }{
-		{"namespace", req.Namespace},
-		{"layer", req.Layer},
-		{"tenant", req.Tenant},
-		{"operation", req.Operation},
+	var err error
+	if l.begin, err = hex.DecodeString(req.After); err != nil {
+		return nil, errAfter
+	}
+	if s.listing && req.Namespace != "" && req.Layer != "" && req.Tenant != "" && !req.InDoubt {
+		prefix := prefixOf(req)
+		l.column, l.end = "parts", after(prefix)
+		if len(l.begin) == 0 {
+			l.begin = prefix // shorter than each of its keys
+		}
+		if !bytes.HasPrefix(l.begin, prefix) {
+			return nil, errAfter
+		}
+	} else if len(l.begin) != 0 && len(l.begin) != len(recordID{}) {
+		return nil, errAfter
+	}
+	return l, nil
+}
+
+var errAfter = errors.New("sqlstore: list: After is not what this store has returned for the same request; leave it empty for the first page, and then use Page.Next")
+
+// prefixOf returns the beginning of the column parts for the parts that req names, up to the first
+// one that it leaves open.
+func prefixOf(req *retrysafe.ListRequest) (prefix []byte) {
+	for _, part := range []string{req.Namespace, req.Layer, req.Tenant, req.Operation} {
+		if part == "" {
+			break
+		}
+		prefix = appendParts(prefix, part)
+	}
+	return prefix
+}
+
+// page reads records until there is one more than fits, to know whether there is a next page.
+func (l *listing) page(ctx context.Context, db execer, now protocol.Micros) (page retrysafe.Page, err error) {
+	from, batch := l.begin, l.limit+1
+	for read := 0; ; {
+		query, args := l.query(now, from, batch)
+		n, last, full, err := l.read(ctx, db, query, args, now, &page)
+		if err != nil {
+			return retrysafe.Page{}, err
+		}
+		read += n
+		switch {
+		case full, n == batch && read >= mostRead:
+			page.Next = hex.EncodeToString(last)
+			return page, nil
+		case n < batch: // there are no more
+			return page, nil
+		}
+		from, batch = last, 1000
+	}
+}
+
+// read adds the records of one statement to the page. last is the place of the last record that was
+// looked at; full means that there is another one for the next page.
+func (l *listing) read(ctx context.Context, db execer, query string, args []any, now protocol.Micros, page *retrysafe.Page) (n int, last []byte, full bool, err error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return 0, nil, false, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, parts []byte
+		var scan rowScan
+		if err := rows.Scan(append([]any{&id, &parts}, scan.fields()...)...); err != nil {
+			return 0, nil, false, err
+		}
+		key, err := parseParts(parts)
+		row, damaged := scan.row()
+		err = errors.Join(err, damaged)
+		if err == nil && !l.selects(&key, &row) || err != nil && !l.selectsKey(&key) {
+			n++
+			last = l.place(id, parts)
+			continue
+		}
+		if len(page.Records)+len(page.Unreadable) == l.limit {
+			return n, last, true, nil
+		}
+		n++
+		last = l.place(id, parts)
+		if err != nil {
+			page.Unreadable = append(page.Unreadable, retrysafe.Unreadable{Key: key, Err: fmt.Errorf("sqlstore: %w", err)})
+			continue
+		}
+		row.Answer.Body = nil // it was not read
+		page.Records = append(page.Records, row.Record(key, now))
+	}
+	return n, last, false, rows.Err()
+}
+
+func (l *listing) place(id, parts []byte) []byte {
+	if l.column == "parts" {
+		return parts
+	}
+	return id
+}
+
+// selects reports whether the request is for the record. The statement selects a bit more.
+func (l *listing) selects(key *retrysafe.StoreKey, row *protocol.Row) bool {
+	return l.selectsKey(key) && (!l.req.Progress || row.HasProgress())
+}
+
+func (l *listing) selectsKey(key *retrysafe.StoreKey) bool {
+	for _, part := range [][2]string{
+		{l.req.Namespace, key.Namespace}, {l.req.Layer, key.Layer}, {l.req.Tenant, key.Tenant}, {l.req.Operation, key.Operation},
 	} {
-		if part.value != "" {
-			query += " AND " + hide + "r." + part.column + " = ?"
-			args = append(args, []byte(part.value))
+		if part[0] != "" && part[0] != part[1] {
+			return false
 		}
 	}
-	if req.State != 0 {
-		query += " AND r.state = ?"
-		args = append(args, int64(req.State))
+	return true
+}
+
+// query returns the statement for the records after a place. It selects them by their parts as far
+// as the column shows them.
+func (l *listing) query(now protocol.Micros, from []byte, batch int) (query string, args []any) {
+	q := &l.store.queries
+	query, args = q.list, []any{now}
+	add := func(condition string, values ...any) {
+		query += " AND " + condition
+		args = append(args, values...)
 	}
-	if req.InDoubt {
-		// A literal, so that the partial index can be used.
-		query += " AND r.state = 2 AND r.lease_end <= ?"
-		args = append(args, now)
+	add("r."+l.column+" > ?", from)
+	if l.column == "parts" && l.end != nil {
+		add("r.parts < ?", l.end)
 	}
-	if req.Progress {
-		query += " AND r.state IN (2, 5) AND r.answer_codec <> ''"
+	if l.column == "id" {
+		if prefix := prefixOf(l.req); prefix != nil {
+			add(fmt.Sprintf("substr(r.parts, 1, %d) = ?", len(prefix)), prefix)
+		}
+		for _, part := range []string{l.req.Layer, l.req.Tenant, l.req.Operation} {
+			if part != "" {
+				add(q.contains, appendParts(nil, part))
+			}
+		}
 	}
-	return s.queries.numbered(query + " ORDER BY r.id LIMIT ?"), append(args, limit)
+	// Literals, so that the partial index can be used.
+	if l.req.State == retrysafe.StateInProgress || l.req.State == retrysafe.StateReleased || l.req.InDoubt || l.req.Progress {
+		add("r.state IN (2, 5)")
+	}
+	if l.req.State != 0 {
+		add("r.state = ?", int64(l.req.State))
+	}
+	if l.req.InDoubt {
+		add("r.state = 2 AND r.lease_end <= ?", now)
+	}
+	return q.numbered(query + " ORDER BY r." + l.column + " LIMIT ?"), append(args, batch)
 }

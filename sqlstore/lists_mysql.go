@@ -44,8 +44,8 @@ func (l lists) writeMany(ctx context.Context, w execer, made, changed []*change)
 
 // insert repeats the single row of values in a statement for all rows.
 func (l lists) insert(query string, rows []*change) (string, []any) {
-	row := "(" + list(6+len(stored)) + ")"
-	args := make([]any, 0, len(rows)*(6+len(stored)))
+	row := "(" + list(len(inserted)) + ")"
+	args := make([]any, 0, len(rows)*len(inserted))
 	for _, c := range rows {
 		args = append(args, c.args()...)
 	}

@@ -35,7 +35,25 @@ func (s *Store) migrate(ctx context.Context, w execer) error {
 			return err
 		}
 	}
-	return s.upToDate(ctx, w)
+	if err := s.upToDate(ctx, w); err != nil {
+		return err
+	}
+	return s.indexKeys(ctx, w)
+}
+
+// indexKeys creates the index of [Options].Listing if there is none.
+func (s *Store) indexKeys(ctx context.Context, w execer) error {
+	if !s.listing || s.queries.indexKeys == "" {
+		return nil
+	}
+	if s.queries.hasIndex != "" {
+		var n int
+		if err := w.QueryRowContext(ctx, s.queries.hasIndex).Scan(&n); err != nil || n > 0 {
+			return err
+		}
+	}
+	_, err := w.ExecContext(ctx, s.queries.indexKeys)
+	return err
 }
 
 // SchemaSQL returns the script that creates the tables if there are none, as [Store.Migrate] does,
@@ -43,7 +61,7 @@ func (s *Store) migrate(ctx context.Context, w execer) error {
 func SchemaSQL(d Dialect) string {
 	switch d {
 	case SQLite:
-		return sqliteSchema + "\n" + sqliteStep
+		return sqliteSchema
 	case PostgreSQL:
 		return postgresSchema
 	case MySQL:
@@ -52,8 +70,8 @@ func SchemaSQL(d Dialect) string {
 	return ""
 }
 
-// upToDate checks the version and upgrades to the newest one. If the tables are up to date, it
-// makes a write without effect, so that a read-only file fails here and not at the first call.
+// upToDate checks the version, and makes a write without effect, so that a read-only file fails
+// here and not at the first call.
 func (s *Store) upToDate(ctx context.Context, w execer) error {
 	var version int
 	err := w.QueryRowContext(ctx, s.queries.version).Scan(&version)
@@ -64,8 +82,6 @@ func (s *Store) upToDate(ctx context.Context, w execer) error {
 		return s.notMigrated()
 	case err != nil:
 		return err
-	case version == s.queries.newest-1 && s.queries.step != nil:
-		return run(ctx, w, s.queries.step)
 	}
 	if _, err := s.load(ctx, w, s.queries.loadToWrite, recordID{}); err != nil {
 		return err

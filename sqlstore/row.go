@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -85,25 +84,12 @@ func (s *Store) time(told sql.NullInt64, here protocol.Micros) protocol.Micros {
 // put replaces the loaded row of key. It returns false if there was no row, and another call has
 // inserted one meanwhile.
 func (s *Store) put(ctx context.Context, db execer, key *retrysafe.StoreKey, id recordID, was *loaded, row *protocol.Row) (done bool, err error) {
-	return s.putOrMake(ctx, db, s.queries.put, s.queries.make, was.row.State != 0, s.allArgs(key, id, row))
-}
-
-// allArgs returns the values of all columns.
-func (s *Store) allArgs(key *retrysafe.StoreKey, id recordID, row *protocol.Row) []any {
-	return append([]any{
-		id[:], []byte(key.Namespace), []byte(key.Layer), []byte(key.Tenant), []byte(key.Operation), []byte(key.ID),
-	}, s.rowArgs(row)...)
-}
-
-// putOrMake overwrites an existing row, or inserts a new one. It returns false if another call has
-// inserted one meanwhile.
-func (s *Store) putOrMake(ctx context.Context, db execer, put, makeNew string, there bool, args []any) (done bool, err error) {
-	if there {
+	if was.row.State != 0 {
 		// MySQL counts no row if nothing has changed
-		_, err := db.ExecContext(ctx, put, args...)
+		_, err := db.ExecContext(ctx, s.queries.put, append(rowArgs(row), id[:])...)
 		return err == nil, err
 	}
-	r, err := db.ExecContext(ctx, makeNew, args...)
+	r, err := db.ExecContext(ctx, s.queries.make, insertArgs(key, id, row)...)
 	if err != nil {
 		return false, err
 	}
@@ -116,17 +102,25 @@ func byCount(r sql.Result) (bool, error) {
 	return n > 0, err
 }
 
+// insertArgs returns the values of inserted.
+func insertArgs(key *retrysafe.StoreKey, id recordID, row *protocol.Row) []any {
+	return append([]any{id[:], partsOf(key)}, rowArgs(row)...)
+}
+
 // rowArgs returns the values of stored.
-func (s *Store) rowArgs(r *protocol.Row) []any {
-	var digest []byte
-	if r.Answer.Digest != [sha256.Size]byte{} {
-		digest = r.Answer.Digest[:]
-	}
-	return []any{
-		int64(r.State), int64(r.Attempt), int64(r.Fence), r.Owner[:], int64(r.OnDoubt), flag(r.Issued), blob(r.Fingerprint), blob(r.Binding), //nolint:gosec // fences stay below 2^53
-		r.LeaseEnd, r.Expires, r.Created, r.Updated, r.NotAfter, r.Retention,
-		s.queries.text(r.Cause), s.queries.text(r.LastError), blob(r.AppendWorked(nil)), s.queries.text(r.Answer.Codec), flag(r.Answer.Kept), r.Answer.Size, blob(digest), blob(r.Answer.Body),
-	}
+func rowArgs(r *protocol.Row) []any {
+	return append([]any{r.Owner[:], int64(r.Fence)}, finishedArgs(r)...) //nolint:gosec // fences stay below 2^53
+}
+
+// finishedArgs returns the values of finished.
+func finishedArgs(r *protocol.Row) []any {
+	data := appendData(make([]byte, 0, 96), r)
+	return []any{int64(r.State), r.LeaseEnd, r.Expires, r.Updated, data, blob(r.Answer.Body)}
+}
+
+// finishArgs returns the arguments of queries.finish for the attempt of a row.
+func finishArgs(id recordID, r *protocol.Row) []any {
+	return append(finishedArgs(r), id[:], r.Owner[:], int64(r.Fence)) //nolint:gosec // fences stay below 2^53
 }
 
 // blob returns NULL for nil. Some drivers turn a typed nil into an empty value.
@@ -137,30 +131,17 @@ func blob(b []byte) any {
 	return b
 }
 
-func flag(set bool) int64 {
-	if set {
-		return 1
-	}
-	return 0
-}
-
 // rowScan receives the columns of selected and the answer after them.
 type rowScan struct {
-	r                         protocol.Row
-	state, onDoubt            uint8
-	fence, issued, kept       int64 // some drivers cannot convert a number to a bool
-	owner, digest, worked     []byte
-	cause, lastError, codec   sql.NullString
-	noPrint, noBinding, noAns bool
+	r           protocol.Row
+	state       uint8
+	fence       int64
+	owner, data []byte
 }
 
 func (s *rowScan) fields() []any {
 	r := &s.r
-	return []any{
-		&s.state, &r.Attempt, &s.fence, &s.owner, &s.onDoubt, &s.issued, &r.Fingerprint, &s.noPrint, &r.Binding, &s.noBinding,
-		&r.LeaseEnd, &r.Expires, &r.Created, &r.Updated, &r.NotAfter, &r.Retention, &s.cause, &s.lastError, &s.worked,
-		&s.codec, &s.kept, &r.Answer.Size, &s.digest, &r.Answer.Body, &s.noAns,
-	}
+	return []any{&s.owner, &s.fence, &s.state, &r.LeaseEnd, &r.Expires, &r.Updated, &s.data, &r.Answer.Body}
 }
 
 // row returns the row that was read, or an error if this package cannot have written it: no
@@ -170,30 +151,15 @@ func (s *rowScan) row() (protocol.Row, error) {
 	if s.state == 0 {
 		return protocol.Row{}, nil
 	}
-	r.State, r.OnDoubt = retrysafe.State(s.state), retrysafe.OnDoubt(s.onDoubt)
-	if r.State > retrysafe.StateReleased || r.OnDoubt == 0 || r.OnDoubt > retrysafe.Reexecute ||
-		len(s.owner) != len(r.Owner) || len(s.digest) != 0 && len(s.digest) != len(r.Answer.Digest) {
-		return protocol.Row{}, fmt.Errorf("the record is damaged: state %d, policy on doubt %d, owner of %d bytes; look at it by its id before you remove it",
-			s.state, s.onDoubt, len(s.owner))
-	}
-	if err := r.ParseWorked(s.worked); err != nil {
-		return protocol.Row{}, err
+	r.State = retrysafe.State(s.state)
+	if r.State > retrysafe.StateReleased || len(s.owner) != len(r.Owner) {
+		return protocol.Row{}, fmt.Errorf("the record is damaged: state %d, owner of %d bytes; look at it by its id before you remove it",
+			s.state, len(s.owner))
 	}
 	r.Fence = retrysafe.Fence(s.fence) //nolint:gosec // fences stay below 2^53
-	r.Cause, r.LastError, r.Answer.Codec = s.cause.String, s.lastError.String, s.codec.String
-	r.Issued, r.Answer.Kept = s.issued != 0, s.kept != 0
 	copy(r.Owner[:], s.owner)
-	copy(r.Answer.Digest[:], s.digest)
-	r.Fingerprint, r.Binding, r.Answer.Body = nilable(r.Fingerprint, s.noPrint), nilable(r.Binding, s.noBinding), nilable(r.Answer.Body, s.noAns)
+	if err := parseData(&r, s.data); err != nil {
+		return protocol.Row{}, err
+	}
 	return r, nil
-}
-
-func nilable(b []byte, null bool) []byte {
-	if null {
-		return nil
-	}
-	if b == nil {
-		return []byte{}
-	}
-	return b
 }

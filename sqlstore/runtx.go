@@ -137,7 +137,7 @@ func (c *claim) await(ctx context.Context, other <-chan struct{}, limit <-chan t
 // run claims the key, runs the work and completes the record in one transaction.
 func (c *claim) run(ctx context.Context) (rec retrysafe.Record, err error) {
 	// Before a connection is held: preparing takes one.
-	statements, err := c.statements.get(ctx, c.Store, c.queries.load, c.queries.put, c.queries.finish)
+	statements, err := c.statements.get(ctx, c.Store, c.queries.load, c.queries.make, c.queries.finish)
 	if err != nil {
 		return rec, unavailable(c.failed("begin the transaction", err))
 	}
@@ -214,8 +214,7 @@ func (c *claim) callWork(ctx context.Context, tx *writeTx) (state retrysafe.Stat
 
 // finish writes the answer into the record, if the record still belongs to this attempt.
 func (c *claim) finish(ctx context.Context, tx execer, row *protocol.Row) error {
-	args := append(c.rowArgs(row), c.id[:], row.Owner[:], int64(row.Fence)) //nolint:gosec // fences stay below 2^53
-	res, err := tx.ExecContext(ctx, c.queries.finish, args...)
+	res, err := tx.ExecContext(ctx, c.queries.finish, finishArgs(c.id, row)...)
 	if err != nil {
 		return c.broken(ctx, err)
 	}

@@ -60,6 +60,14 @@ type Options struct {
 	// use the table need it, since a store with Listen also publishes: one statement after each
 	// finished attempt that a caller may wait for.
 	Listen func(ctx context.Context, channel string, on func(message string)) error
+	// Listing lets Migrate create an index on the parts of keys, so that the records of a tenant, or
+	// of one of its operations, are listed without reading all records. It takes the space of the
+	// keys once more, and some time of each new key. Lookups of a key, and listings of unfinished
+	// records and those in doubt, do not need it. On SQLite it is always on.
+	//
+	// On a large PostgreSQL table create the index before, as Migrate's would lock the table:
+	// CREATE INDEX CONCURRENTLY retrysafe_records_listing ON retrysafe_records (parts).
+	Listing bool
 	// Logger gets the store's rare warnings; default slog.Default().
 	Logger *slog.Logger
 }
@@ -78,6 +86,7 @@ type Store struct {
 	queries  queries
 	clock    func() time.Time
 	lockWait time.Duration
+	listing  bool // there is an index on the parts of keys
 	logger   *slog.Logger
 
 	// writer is held by the one call of this store that writes to a SQLite file; the others queue
@@ -115,7 +124,7 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 		o = new(Options)
 	}
 	s := &Store{
-		db: db, calls: cmp.Or(o.Calls, db), dialect: d, table: o.Table, clock: o.Clock, lockWait: o.LockWait, logger: o.Logger, listen: o.Listen, writer: make(chan struct{}, 1),
+		db: db, calls: cmp.Or(o.Calls, db), dialect: d, table: o.Table, clock: o.Clock, lockWait: o.LockWait, listing: o.Listing || d == SQLite, logger: o.Logger, listen: o.Listen, writer: make(chan struct{}, 1),
 		running: running{keys: make(map[recordID]chan struct{})}, turns: turns{keys: make(map[recordID]*turn)},
 	}
 	if s.table == "" {
@@ -184,11 +193,17 @@ func checkTable(name string) error {
 	return nil
 }
 
-// recordID is the primary key: the SHA-256 of the key's text. Its length does not depend on the
-// key, and no collation affects it.
-type recordID [sha256.Size]byte
+// recordID is the primary key: the first half of the SHA-256 of a name. Its length does not depend
+// on the name, and no collation affects it. Half a digest keeps rows and indexes short. Whoever
+// wants to meet another tenant's record has to find a name with a given digest of 128 bits.
+type recordID [sha256.Size / 2]byte
 
 func idOf(key retrysafe.StoreKey) recordID {
 	text, _ := key.AppendText(make([]byte, 0, 256)) // never fails
-	return sha256.Sum256(text)
+	return idOfName(text)
+}
+
+func idOfName(name []byte) recordID {
+	sum := sha256.Sum256(name)
+	return recordID(sum[:len(recordID{})])
 }

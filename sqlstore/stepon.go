@@ -111,8 +111,7 @@ func (s *serverStep) keep(ctx context.Context, tx dbtx.Tx, progress *retrysafe.A
 	}
 	// a heartbeat may have extended the lease while this call waited for the row
 	row.LeaseEnd = max(row.LeaseEnd, l.row.LeaseEnd)
-	args := append(s.rowArgs(&row), s.id[:], row.Owner[:], int64(row.Fence)) //nolint:gosec // fences stay below 2^53
-	n, err := tx.Exec(ctx, s.queries.finish, args...)
+	n, err := tx.Exec(ctx, s.queries.finish, finishArgs(s.id, &row)...)
 	switch {
 	case err != nil:
 		return s.broken(ctx, err)

@@ -75,9 +75,8 @@ func (s *stepTx) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args := append(s.rowArgs(&row), s.id[:], row.Owner[:], int64(row.Fence)) //nolint:gosec // fences stay below 2^53
 	changed := false
-	res, err := tx.ExecContext(ctx, s.queries.finish, args...)
+	res, err := tx.ExecContext(ctx, s.queries.finish, finishArgs(s.id, &row)...)
 	if err == nil {
 		changed, err = byCount(res)
 	}

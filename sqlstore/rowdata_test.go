@@ -1,0 +1,105 @@
+package sqlstore
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math"
+	"reflect"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/protocol"
+)
+
+// withColumns returns a row with the fields that have columns of their own, as they are read.
+func withColumns(r *protocol.Row) protocol.Row {
+	return protocol.Row{
+		State: r.State, Owner: r.Owner, Fence: r.Fence, LeaseEnd: r.LeaseEnd, Expires: r.Expires, Updated: r.Updated,
+		Answer: retrysafe.Answer{Body: r.Answer.Body},
+	}
+}
+
+func dataRows() []protocol.Row {
+	digest := [32]byte{1, 2, 3}
+	return []protocol.Row{
+		{State: retrysafe.StateInProgress, OnDoubt: retrysafe.Refuse, Attempt: 1, Created: 5, Updated: 5},
+		{
+			State: retrysafe.StateCompleted, OnDoubt: retrysafe.Reexecute, Issued: true, Attempt: 3, Fence: 7, Owner: retrysafe.Owner{1},
+			Fingerprint: []byte("print"), Binding: []byte{}, Expires: 9, Created: 1_700_000_000_000_000, Updated: 1_700_000_000_000_123,
+			NotAfter: 1_700_000_000_500_000, Retention: 86_400_000_000, Cause: "error", LastError: "lost", Asks: true,
+			Earlier: []retrysafe.Worked{{Attempt: 1, Fence: 5}}, Answer: retrysafe.Answer{Codec: "json", Kept: true, Body: []byte("{}"), Size: 2, Digest: digest},
+		},
+		{
+			State: retrysafe.StateReleased, OnDoubt: retrysafe.Refuse, Attempt: 2, Created: 10, Updated: 5, Fingerprint: []byte{},
+			Retention: math.MaxInt64, Answer: retrysafe.Answer{Body: []byte{}},
+		},
+	}
+}
+
+func TestDataKeepsEveryField(t *testing.T) {
+	t.Parallel()
+	for _, r := range dataRows() {
+		got := withColumns(&r)
+		assert.NoError(t, parseData(&got, appendData(nil, &r)), "parse")
+		assert.True(t, reflect.DeepEqual(got, r), "%+v comes back as it was, got %+v", r, got)
+	}
+}
+
+// TestDataIsFrozen: records of this version exist. A change needs another version number, and this
+// version must stay readable.
+func TestDataIsFrozen(t *testing.T) {
+	t.Parallel()
+	golden := []string{
+		"01380100000000000000000000",
+		"014703f601c084af82838985068080bbdd8305057072696e7400056572726f72046c6f73740d01000000010000000000000005046a736f6e040102030000000000000000000000000000000000000000000000000000000000",
+		"0120020900feffffffffffffffff0100000000000000",
+	}
+	for i, r := range dataRows() {
+		assert.Equal(t, hex.EncodeToString(appendData(nil, &r)), golden[i], "row %d", i)
+	}
+}
+
+func TestDataOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	r := dataRows()[0]
+	data := appendData(nil, &r)
+	data[0] = 2
+	got := withColumns(&r)
+	err := parseData(&got, data)
+	assert.True(t, err != nil, "another version is refused")
+	assert.Contains(t, err.Error(), "format version 2, and this build reads version 1", "the error")
+}
+
+func FuzzData(f *testing.F) {
+	for _, r := range dataRows() {
+		f.Add(appendData(nil, &r), r.Updated)
+	}
+	f.Fuzz(func(t *testing.T, data []byte, updated int64) {
+		first := protocol.Row{State: retrysafe.StateInProgress, Updated: updated}
+		if parseData(&first, data) != nil {
+			return
+		}
+		again := withColumns(&first)
+		if err := parseData(&again, appendData(nil, &first)); err != nil || !reflect.DeepEqual(first, again) {
+			t.Fatalf("%+v was written and read as %+v (%v)", first, again, err)
+		}
+	})
+}
+
+func FuzzParts(f *testing.F) {
+	f.Add("app", "http", "alice", "POST /orders", "k1")
+	f.Add("", "", "", "", "")
+	f.Fuzz(func(t *testing.T, namespace, layer, tenant, operation, id string) {
+		key := retrysafe.StoreKey{Namespace: namespace, Layer: layer, Key: retrysafe.Key{Tenant: tenant, Operation: operation, ID: id}}
+		parts := partsOf(&key)
+		got, err := parseParts(parts)
+		assert.NoError(t, err, "parse")
+		assert.Equal(t, got, key, "the key")
+		prefix := appendParts(nil, namespace, layer, tenant)
+		end := after(prefix)
+		if !bytes.HasPrefix(parts, prefix) || bytes.Compare(parts, prefix) < 0 || end != nil && bytes.Compare(parts, end) >= 0 {
+			t.Fatalf("the key is not in the range of its tenant")
+		}
+	})
+}
