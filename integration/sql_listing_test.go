@@ -27,11 +27,11 @@ func TestSQLListing(t *testing.T) {
 			if !indexed {
 				makeListed(t, s)
 			}
-			inOrder := indexed || a.store.Dialect() == sqlstore.SQLite
-			checkListing(t, s, inOrder, retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant 1"}, 40)
-			checkListing(t, s, inOrder, retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant 1", Operation: "pay"}, 20)
+			checkListing(t, s, indexed, retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant 1"}, 40)
+			checkListing(t, s, indexed, retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant 1", Operation: "pay"}, 20)
 			checkListing(t, s, false, retrysafe.ListRequest{Tenant: "tenant 1", Operation: "pay"}, 20)
-			checkListing(t, s, false, retrysafe.ListRequest{Operation: "tenant 1"}, 0) // the name of another part
+			// the name of another part
+			checkListing(t, s, false, retrysafe.ListRequest{Operation: "tenant 1"}, 0)
 			checkListing(t, s, false, retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant"}, 0)
 			_, err = s.List(t.Context(), retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant 2", After: "00"})
 			assert.Contains(t, fmt.Sprint(err), "After is not what this store has returned", "the page after one of another request")

@@ -26,9 +26,12 @@ func TestSQLiteRowOfVersion1(t *testing.T) {
 	execSQL(t, db, `INSERT INTO retrysafe_records (id, parts, state, owner, fence, lease_end, expires, updated, data, answer)
 		VALUES (?, CAST(? AS BLOB), 3, CAST('0123456789abcdef' AS BLOB), 1799999999000001, 0, 1800000060000000, 1799999999500000, ?, x'00ff')`,
 		id[:16], "\x04shop\x04http\x09tenant ü\x0cPOST /orders\x05key/1", slices.Concat(
-			[]byte{1, 1<<0 | 1<<1 | 1<<6, 2},                                                 // re-execute, issued, digest; attempt
-			binary.AppendVarint(nil, 500_000),                                                // since it was created
-			binary.AppendVarint(binary.AppendVarint(nil, 1_800_000_005_000_000), 60_500_000), // not after, retention
+			// re-execute, issued, digest; attempt
+			[]byte{1, 1<<0 | 1<<1 | 1<<6, 2},
+			// since it was created
+			binary.AppendVarint(nil, 500_000),
+			// not after, retention
+			binary.AppendVarint(binary.AppendVarint(nil, 1_800_000_005_000_000), 60_500_000),
 			[]byte("\x02\x01\xaa\x00\x05crash\x0ddial: refused\x00\x0cmessage/http"),
 			binary.AppendVarint(nil, 2<<20), digest[:]))
 	key := retrysafe.StoreKey{
@@ -199,7 +202,7 @@ func TestSQLiteSweepMeetsTraffic(t *testing.T) {
 func TestSQLitePlans(t *testing.T) {
 	t.Parallel()
 	db, set := openFaulty(t, sqliteDSN(newFile(t)))
-	s := migrated(t, db, nil)
+	s := migrated(t, db, &sqlstore.Options{Listing: true})
 	var query string
 	set(func(step string, run func() error) error {
 		if strings.Contains(step, "ORDER BY") {

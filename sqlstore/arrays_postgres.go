@@ -26,18 +26,50 @@ func (a arrays) loadMany(ctx context.Context, w querier, ids []recordID) (map[re
 
 func (arrays) surely(c *change) bool { return surely(c) }
 
-func (a arrays) writeMany(ctx context.Context, w execer, made, changed []*change) error {
-	if err := a.write(ctx, w, a.queries.makeMany, made); err != nil {
-		return err
-	}
-	return a.write(ctx, w, a.queries.putMany, changed)
-}
+func (arrays) insertsFirst() bool { return true }
 
-func (a arrays) write(ctx context.Context, w execer, query string, rows []*change) error {
-	if len(rows) == 0 {
+func (a arrays) writeMany(ctx context.Context, w execer, made, changed []*change) error {
+	if len(made) > 0 {
+		if err := a.insert(ctx, w, made); err != nil {
+			return err
+		}
+	}
+	if len(changed) == 0 {
 		return nil
 	}
-	columns := make([]strings.Builder, len(rows[0].args()))
+	_, err := w.ExecContext(ctx, a.queries.putMany, arrayArgs(changed)...)
+	return err
+}
+
+// insert marks those changes to be made alone whose record was there.
+func (a arrays) insert(ctx context.Context, w execer, made []*change) error {
+	rows, err := w.QueryContext(ctx, a.queries.makeMany, arrayArgs(made)...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	there := make(map[recordID]*change, len(made))
+	for _, c := range made {
+		there[c.id] = c
+	}
+	for rows.Next() {
+		var id []byte
+		if err := rows.Scan(&id); err != nil {
+			return err
+		}
+		if len(id) == len(recordID{}) {
+			delete(there, recordID(id))
+		}
+	}
+	for _, c := range there {
+		c.met()
+	}
+	return rows.Err()
+}
+
+// arrayArgs returns an array for each column of inserted.
+func arrayArgs(rows []*change) []any {
+	columns := make([]strings.Builder, len(inserted))
 	for i, c := range rows {
 		for j, v := range c.args() {
 			columns[j].WriteByte("{,"[min(i, 1)])
@@ -48,15 +80,7 @@ func (a arrays) write(ctx context.Context, w execer, query string, rows []*chang
 	for j := range columns {
 		args[j] = columns[j].String() + "}"
 	}
-	res, err := w.ExecContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	n, err := res.RowsAffected()
-	if err == nil && n != int64(len(rows)) {
-		err = errMadeMeanwhile
-	}
-	return err
+	return args
 }
 
 // arrayValue writes a value in the text format of a PostgreSQL array.

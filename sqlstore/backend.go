@@ -48,8 +48,8 @@ const (
 type queries struct {
 	newest int      // the schema version that this build uses
 	schema []string // creates the tables
-	// indexKeys creates the index of Options.Listing if there is none; hasIndex returns one row, the
-	// number of such indexes, for databases that have no statement for that.
+	// indexKeys creates the index of Options.Listing if there is none; hasIndex returns one row,
+	// the number of such indexes, for databases that have no statement for that.
 	indexKeys, hasIndex string
 	// resumes: schema can be run over existing tables, and must be if the tables have no version. A
 	// database that commits after each CREATE TABLE can stop half way.
@@ -73,13 +73,16 @@ type queries struct {
 	// locked: PostgreSQL.
 	loadMany, loadManyToWrite string
 	// putMany, makeMany: like put and make for many rows, each with the columns of inserted. On
-	// PostgreSQL they take an array for each column.
+	// PostgreSQL they take an array for each column, and makeMany returns the ids of the new rows.
 	putMany, makeMany string
 	// put overwrites an existing row: the columns of stored, then id. make inserts a new one: the
 	// columns of inserted.
 	put, make string
 	// made reports whether make or makeUsage has inserted a row.
 	made func(sql.Result) (bool, error)
+	// putSame is like put, if the record is still the same: the columns of stored, then id, owner,
+	// fence, state, lease_end, updated and data of the record before. SQLite.
+	putSame string
 	// finish: the columns of finished, then id, owner and fence of the attempt.
 	finish string
 	// claimSQL inserts a record in progress if there is none, and returns its fence and its

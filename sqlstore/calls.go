@@ -22,7 +22,7 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 			return next, write, err
 		},
 	}
-	row, now, err := c.make(claimsAndEnds, true)
+	row, now, err := c.claim()
 	var lock *lockError
 	if errors.As(err, &lock) && lock.ended == nil && !limit.IsZero() && s.clock().After(limit) {
 		err = retrysafe.ErrTooLate
@@ -48,7 +48,7 @@ func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
 			return next, err == nil, err
 		},
 	}
-	_, _, err := c.make(heartbeats, false)
+	_, _, err := c.make(heartbeats)
 	return err
 }
 
@@ -64,7 +64,7 @@ func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (re
 			return next, write || err == nil && s.again(), err
 		},
 	}
-	row, now, err := c.make(claimsAndEnds, false)
+	row, now, err := c.make(claims)
 	if err != nil {
 		return retrysafe.Record{}, err
 	}
@@ -83,7 +83,7 @@ func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error
 			return next, write || err == nil && s.again(), err
 		},
 	}
-	_, _, err := c.make(claimsAndEnds, false)
+	_, _, err := c.make(claims)
 	if err == nil && !req.Quiet {
 		s.tell(c.id)
 	}
@@ -125,7 +125,7 @@ func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysaf
 			return next, write, nil
 		},
 	}
-	if _, _, err := c.make(claimsAndEnds, false); err != nil {
+	if _, _, err := c.make(claims); err != nil {
 		return 0, err
 	}
 	return status, nil

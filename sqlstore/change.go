@@ -51,10 +51,15 @@ type change struct {
 	decide   decision
 	looked   bool   // seen was read
 	seen     loaded // the record before, read without a lock
+	// first means that the key is probably new: nothing was read, and if there is a record, the
+	// change fails with errMet.
+	first bool
+	// last is the record as this store has last written it; nil: that is unknown.
+	last *protocol.Row
 
 	l       loaded // what decide was called with
 	next    protocol.Row
-	write   bool
+	writes  bool
 	decided error
 
 	state atomic.Uint32
@@ -85,8 +90,8 @@ func (c *change) leave() bool { return c.state.CompareAndSwap(0, left) }
 // settle decides on a record that was read under a lock.
 func (c *change) settle(l loaded) {
 	c.l = l
-	c.next, c.write, c.decided = c.decide(l.row, l.now, l.floor)
-	c.write = c.write && c.decided == nil
+	c.next, c.writes, c.decided = c.decide(l.row, l.now, l.floor)
+	c.writes = c.writes && c.decided == nil
 }
 
 // apply reads the record and the clock while this call is the writer, decides, and writes.
@@ -97,7 +102,7 @@ func (c *change) apply(ctx context.Context, w execer) (commit bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if c.settle(l); !c.write {
+		if c.settle(l); !c.writes {
 			return false, nil
 		}
 		if done, err := c.store.put(ctx, w, &c.key, c.id, &l, &c.next); done || err != nil {
@@ -110,29 +115,58 @@ func (c *change) apply(ctx context.Context, w execer) (commit bool, err error) {
 // args returns the columns of inserted.
 func (c *change) args() []any { return insertArgs(&c.key, c.id, &c.next) }
 
-// make makes the change. If look is set, it first reads the record. If that is enough for the
-// answer, nothing is locked and it waits for no other call.
-func (c *change) make(l line, look bool) (protocol.Row, protocol.Micros, error) {
+// errMet means that a key that was probably new has a record. No caller gets it.
+var errMet = errors.New("sqlstore: the key has a record")
+
+// claim makes a change that may be a duplicate's. If the key was seen before, it first reads the
+// record. If that is enough for the answer, nothing is locked and it waits for no other call.
+func (c *change) claim() (protocol.Row, protocol.Micros, error) {
 	s := c.store
 	if err := s.check(c.ctx, &c.key); err != nil {
 		return protocol.Row{}, 0, err
 	}
 	c.id = idOf(c.key)
+	s.remembered.take(c.id)
 	wait, cancel := s.patience(c.ctx, c.notAfter)
 	defer cancel()
-	if look {
-		seen, err := s.look(wait, c.id)
-		if err != nil {
-			if wait.Err() != nil {
-				err = &lockError{ended: c.ctx.Err(), after: wait.limit, text: s.waits}
-			}
-			return protocol.Row{}, 0, err
+	if s.group != nil && s.insertsFirst && s.seen.isNew(c.id) {
+		first := &change{store: s, ctx: c.ctx, key: c.key, id: c.id, notAfter: c.notAfter, size: c.size, decide: c.decide, first: true}
+		row, now, err := first.write(wait, claims)
+		if !errors.Is(err, errMet) {
+			s.seen.was(true)
+			return row, now, err
 		}
-		if next, write, err := c.decide(seen.row, seen.now, seen.floor); !write || err != nil {
-			return next, seen.now, err
-		}
-		c.looked, c.seen = true, seen
 	}
+	seen, err := s.look(wait, c.id)
+	if err != nil {
+		if wait.Err() != nil {
+			err = &lockError{ended: c.ctx.Err(), after: wait.limit, text: s.waits}
+		}
+		return protocol.Row{}, 0, err
+	}
+	s.seen.was(seen.row.State == 0)
+	if next, write, err := c.decide(seen.row, seen.now, seen.floor); !write || err != nil {
+		return next, seen.now, err
+	}
+	c.looked, c.seen = true, seen
+	return c.write(wait, claims)
+}
+
+// make makes a change that has to write.
+func (c *change) make(l line) (protocol.Row, protocol.Micros, error) {
+	s := c.store
+	if err := s.check(c.ctx, &c.key); err != nil {
+		return protocol.Row{}, 0, err
+	}
+	c.id = idOf(c.key)
+	c.last = s.remembered.take(c.id)
+	wait, cancel := s.patience(c.ctx, c.notAfter)
+	defer cancel()
+	return c.write(wait, l)
+}
+
+func (c *change) write(wait patience, l line) (protocol.Row, protocol.Micros, error) {
+	s := c.store
 	var err error
 	if s.group == nil {
 		err = s.backend.write(c.ctx, c.id, c.notAfter, c.apply)
@@ -142,6 +176,9 @@ func (c *change) make(l line, look bool) (protocol.Row, protocol.Micros, error) 
 	}
 	if err != nil {
 		return protocol.Row{}, 0, s.failed("write", err)
+	}
+	if c.writes && s.queries.putSame != "" {
+		s.remembered.keep(c.id, &c.next)
 	}
 	s.checkClock(&c.l)
 	return c.next, c.l.now, c.decided

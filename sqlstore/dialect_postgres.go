@@ -60,7 +60,7 @@ func postgresQueries(table string) queries {
 		loadManyToWrite: many(`FOR UPDATE SKIP LOCKED`) + `SELECT m.version, m.fence_floor, ` + afterLocking + `, r.id, ` + selected + `r.answer
 			FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
 		putMany:  insertMany + `UPDATE SET ` + strings.Join(excluded, ", "),
-		makeMany: insertMany + `NOTHING`,
+		makeMany: insertMany + `NOTHING RETURNING id`,
 		finish:   finishing(t),
 		put:      updating(t),
 		make:     `INSERT INTO ` + t + ` (` + columns + `) VALUES (` + list(len(inserted)) + `) ON CONFLICT (id) DO NOTHING`,

@@ -29,9 +29,10 @@ func sqliteQueries(table string) queries {
 			FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
 		loadMany: `SELECT m.version, m.fence_floor, NULL, r.id, ` + selected + `r.answer
 			FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id IN (?) WHERE m.id = 1`,
-		put:    updating(t),
-		make:   `INSERT INTO ` + t + ` (` + strings.Join(inserted, ", ") + `) VALUES (` + list(len(inserted)) + `) ON CONFLICT (id) DO NOTHING`,
-		finish: finishing(t),
+		put:     updating(t),
+		putSame: updating(t) + ` AND owner = ? AND fence = ? AND state = ? AND lease_end = ? AND updated = ? AND data = ?`,
+		make:    `INSERT INTO ` + t + ` (` + strings.Join(inserted, ", ") + `) VALUES (` + list(len(inserted)) + `) ON CONFLICT (id) DO NOTHING`,
+		finish:  finishing(t),
 		// The first statement writes, so that it gets the file's lock: SQLite may refuse the lock
 		// to a transaction that has read before.
 		claimSQL: `INSERT INTO ` + t + ` (id, parts, owner, data, state, fence, lease_end, expires, updated)
@@ -40,6 +41,7 @@ func sqliteQueries(table string) queries {
 		claim:     func(j *joint) []any { return append([]any{j.clock().UnixMicro()}, j.claimArgs()...) },
 		held:      func(err error) bool { return sqliteBusy(err) && dberr.SQLiteCode(err) != codeBusySnapshot },
 		list:      `SELECT r.id, r.parts, ` + selected + `NULL FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
+		indexKeys: `CREATE INDEX IF NOT EXISTS "` + table + `_listing" ON ` + t + ` (parts)`,
 		expired:   `SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ?`,
 		remove:    `DELETE FROM ` + t + ` WHERE id = ? AND expires <> 0 AND expires <= ? RETURNING fence`,
 		raise:     `UPDATE ` + meta + ` SET fence_floor = max(fence_floor, ?) WHERE id = 1`,

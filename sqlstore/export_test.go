@@ -40,7 +40,7 @@ func Explain(s *Store, step string, err error) error { return s.failed(step, err
 func Statements(table string) []string {
 	q := sqliteQueries(table)
 	return append([]string{
-		q.exists, q.version, q.lock, q.load, q.loadMany, q.put, q.make, q.finish, q.list, q.expired, q.remove, q.raise,
+		q.exists, q.version, q.lock, q.load, q.loadMany, q.put, q.putSame, q.make, q.finish, q.indexKeys, q.list, q.expired, q.remove, q.raise,
 		q.loadUsage, q.putUsage, q.dropUsage, q.expiredUsage, q.removeUsage,
 	}, q.touch...)
 }

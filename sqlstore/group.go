@@ -35,7 +35,7 @@ type queue struct {
 type line uint8
 
 const (
-	claimsAndEnds line = iota
+	claims line = iota // and finishing calls
 	heartbeats
 )
 

@@ -26,14 +26,19 @@ func (s sqlite) together(changes []*change) error {
 
 func (s sqlite) transaction(changes []*change) error {
 	ctx := context.Background() // once the lock is held, the rest is short
-	list := inList(s)
+	list := inList{s.Store, 0}
+	for _, c := range changes {
+		if c.last == nil && !c.first && !c.sawNone() {
+			list.least++
+		}
+	}
 	// Before a connection is held: preparing takes one.
-	statements, err := s.statements.get(ctx, s.Store, s.queries.make, s.queries.put, list.query(len(changes)))
+	statements, err := s.statements.get(ctx, s.Store, s.queries.lock, s.queries.make, s.queries.put, s.queries.putSame, list.query(1))
 	if err != nil {
 		return err
 	}
 	// the records are in one file, so attached files do not matter
-	tx, err := s.beginOn(ctx, func(context.Context, execer) error { return nil })
+	tx, err := s.beginOn(ctx, statements, func(context.Context, execer) error { return nil })
 	if err != nil {
 		return err
 	}
@@ -58,7 +63,7 @@ func (s sqlite) transaction(changes []*change) error {
 // see implements backend. It uses no session: no caller waits for SQLite longer than its own
 // context, whatever busy_timeout is.
 func (s sqlite) see(ctx context.Context, of []*sight) error {
-	list := inList(s)
+	list := inList{s.Store, len(of)}
 	query := list.query(len(of))
 	statements, err := s.statements.get(ctx, s.Store, query)
 	if err != nil {
@@ -71,38 +76,70 @@ func (s sqlite) see(ctx context.Context, of []*sight) error {
 
 // inList reads many rows with one statement that lists their ids, and writes each row with a
 // prepared one.
-type inList struct{ *Store }
+type inList struct {
+	*Store
+	least int // how many ids the statement has at least
+}
 
 func (l inList) loadMany(ctx context.Context, w querier, ids []recordID) (map[recordID]loaded, loaded, error) {
-	args := make([]any, places(len(ids)))
+	args := make([]any, l.places(len(ids)))
 	for i := range args {
 		args[i] = ids[min(i, len(ids)-1)][:]
 	}
 	return l.loadAll(ctx, w, l.query(len(ids)), args...)
 }
 
-// query returns a statement with places(n) placeholders for n ids; the last id fills the rest. So
-// there are few different statements to prepare.
+// query returns a statement with placeholders for n ids; the last id fills the rest.
 func (l inList) query(n int) string {
-	return strings.Replace(l.queries.loadMany, "(?)", "(?"+strings.Repeat(", ?", places(n)-1)+")", 1)
+	return strings.Replace(l.queries.loadMany, "(?)", "("+list(l.places(n))+")", 1)
 }
 
-// places returns n rounded up to a power of two.
-func places(n int) int { return 1 << bits.Len(uint(n-1)) }
+// places returns the number of ids in a statement for n, a power of two. So there are few different
+// statements to prepare.
+func (l inList) places(n int) int { return 1 << bits.Len(uint(max(1, l.least, n)-1)) }
 
 // surely is always true, since no other call writes.
 func (inList) surely(*change) bool { return true }
 
+func (inList) insertsFirst() bool { return true }
+
 func (l inList) writeMany(ctx context.Context, w execer, made, changed []*change) error {
 	for _, c := range made {
-		if _, err := w.ExecContext(ctx, l.queries.make, c.args()...); err != nil {
+		r, err := w.ExecContext(ctx, l.queries.make, c.args()...)
+		if err != nil {
 			return err
+		}
+		made, err := byCount(r)
+		if err != nil {
+			return err
+		}
+		if !made {
+			c.met()
 		}
 	}
 	for _, c := range changed {
+		if c.last != nil {
+			same, err := l.putSame(ctx, w, c)
+			if err != nil {
+				return err
+			}
+			c.alone = !same
+			continue
+		}
 		if _, err := w.ExecContext(ctx, l.queries.put, append(rowArgs(&c.next), c.id[:])...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// putSame overwrites a record if it is as this store has last written it.
+func (l inList) putSame(ctx context.Context, w execer, c *change) (same bool, err error) {
+	was := c.last
+	args := append(rowArgs(&c.next), c.id[:], was.Owner[:], int64(was.Fence), int64(was.State), was.LeaseEnd, was.Updated, appendData(nil, was)) //nolint:gosec // fences stay below 2^53
+	r, err := w.ExecContext(ctx, l.queries.putSame, args...)
+	if err != nil {
+		return false, err
+	}
+	return byCount(r)
 }

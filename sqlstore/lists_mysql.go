@@ -22,6 +22,9 @@ func (l lists) loadMany(ctx context.Context, w querier, ids []recordID) (map[rec
 
 func (lists) surely(c *change) bool { return surely(c) }
 
+// insertsFirst: the server does not tell which records were there.
+func (lists) insertsFirst() bool { return false }
+
 func (l lists) writeMany(ctx context.Context, w execer, made, changed []*change) error {
 	if len(made) > 0 {
 		query, args := l.insert(l.queries.makeMany, made)

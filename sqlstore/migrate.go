@@ -43,7 +43,7 @@ func (s *Store) migrate(ctx context.Context, w execer) error {
 
 // indexKeys creates the index of [Options].Listing if there is none.
 func (s *Store) indexKeys(ctx context.Context, w execer) error {
-	if !s.listing || s.queries.indexKeys == "" {
+	if !s.listing {
 		return nil
 	}
 	if s.queries.hasIndex != "" {

@@ -60,10 +60,10 @@ type Options struct {
 	// use the table need it, since a store with Listen also publishes: one statement after each
 	// finished attempt that a caller may wait for.
 	Listen func(ctx context.Context, channel string, on func(message string)) error
-	// Listing lets Migrate create an index on the parts of keys, so that the records of a tenant, or
-	// of one of its operations, are listed without reading all records. It takes the space of the
-	// keys once more, and some time of each new key. Lookups of a key, and listings of unfinished
-	// records and those in doubt, do not need it. On SQLite it is always on.
+	// Listing lets Migrate create an index on the parts of keys. With it, the records of a tenant,
+	// or of one of its operations, are listed without reading all records. It takes the space of
+	// the keys once more, and some time of each new key (a sixth on SQLite). Lookups of a key do
+	// not need it, nor do listings of unfinished records and those in doubt.
 	//
 	// On a large PostgreSQL table create the index before, as Migrate's would lock the table:
 	// CREATE INDEX CONCURRENTLY retrysafe_records_listing ON retrysafe_records (parts).
@@ -91,17 +91,20 @@ type Store struct {
 
 	// writer is held by the one call of this store that writes to a SQLite file; the others queue
 	// in order of arrival.
-	writer     chan struct{}
-	running    running
-	turns      turns
-	statements statementCache
-	listen     func(context.Context, string, func(string)) error
-	ears       ears
-	criers     criers
-	waits      string  // the error text of a call that waited in vain
-	group      *group  // nil: each change has its own transaction
-	charges    charges // concurrent charges; used if group is not nil
-	looks      *looks  // nil: each lookup has its own statement
+	writer       chan struct{}
+	running      running
+	turns        turns
+	remembered   remembered
+	seen         seenKeys
+	insertsFirst bool // a statement that inserts many rows tells which were there
+	statements   statementCache
+	listen       func(context.Context, string, func(string)) error
+	ears         ears
+	criers       criers
+	waits        string  // the error text of a call that waited in vain
+	group        *group  // nil: each change has its own transaction
+	charges      charges // concurrent charges; used if group is not nil
+	looks        *looks  // nil: each lookup has its own statement
 	// ahead is by how many microseconds the server's clock was last seen ahead of this machine's
 	ahead  atomic.Int64
 	skewed atomic.Bool // the clock difference was reported
@@ -124,7 +127,7 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 		o = new(Options)
 	}
 	s := &Store{
-		db: db, calls: cmp.Or(o.Calls, db), dialect: d, table: o.Table, clock: o.Clock, lockWait: o.LockWait, listing: o.Listing || d == SQLite, logger: o.Logger, listen: o.Listen, writer: make(chan struct{}, 1),
+		db: db, calls: cmp.Or(o.Calls, db), dialect: d, table: o.Table, clock: o.Clock, lockWait: o.LockWait, listing: o.Listing, logger: o.Logger, listen: o.Listen, writer: make(chan struct{}, 1),
 		running: running{keys: make(map[recordID]chan struct{})}, turns: turns{keys: make(map[recordID]*turn)},
 	}
 	if s.table == "" {
@@ -157,12 +160,14 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 	case SQLite:
 		s.backend, s.queries = sqlite{s}, sqliteQueries(s.table)
 		s.waits, s.group = sqliteWaits, newGroup(s, 1)
+		s.insertsFirst = true
 		if s.clock == nil {
 			s.clock = time.Now
 		}
 	case PostgreSQL:
 		s.backend, s.queries = newPostgres(s), postgresQueries(s.table)
 		s.waits, s.group = serverWaits, newGroup(s, 2)
+		s.insertsFirst = true
 	case MySQL:
 		s.backend, s.queries = newMySQL(s), mysqlQueries(s.table)
 		s.waits, s.group = serverWaits, newGroup(s, 2)
@@ -194,8 +199,8 @@ func checkTable(name string) error {
 }
 
 // recordID is the primary key: the first half of the SHA-256 of a name. Its length does not depend
-// on the name, and no collation affects it. Half a digest keeps rows and indexes short. Whoever
-// wants to meet another tenant's record has to find a name with a given digest of 128 bits.
+// on the name, and no collation affects it. Half a digest keeps rows and indexes short: to meet the
+// record of another tenant, an attacker has to find a name with a given digest of 128 bits.
 type recordID [sha256.Size / 2]byte
 
 func idOf(key retrysafe.StoreKey) recordID {

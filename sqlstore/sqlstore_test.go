@@ -71,7 +71,7 @@ func TestSchemaIsFrozen(t *testing.T) {
 		name, sum  string
 		statements []string
 	}{
-		{"sqlite_v1", "c4cac3f6654391fe477d3e07ae4fa4ce6fb58253144359d24fef9b2e700f10b8", sqlstore.Schema(sqlstore.DefaultTable)},
+		{"sqlite_v1", "4f54601ae70c9042321014548887f2c2b82bdae3eac0ddb6ce3333b6412f8d26", sqlstore.Schema(sqlstore.DefaultTable)},
 		{"postgres_v1", "889a4b02a5735cb4acd3d3569e8270cc302eaed15728d7a3f5fa6a3831907533", sqlstore.PostgresSchema(sqlstore.DefaultTable)},
 		{"mysql_v1", "26c0026bab74a913a6a1cbf0a771771aca9933540b37004a8c278d1b1a66b751", sqlstore.MySQLSchema(sqlstore.DefaultTable)},
 	} {

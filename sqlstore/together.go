@@ -15,8 +15,12 @@ type many interface {
 	// version, floor and clock.
 	loadMany(ctx context.Context, w querier, ids []recordID) (found map[recordID]loaded, absent loaded, err error)
 	// writeMany inserts the rows of made, whose records were absent, and overwrites the rows of
-	// changed.
+	// changed. If insertsFirst, it marks changes of made to be made alone whose record was there.
+	// It also marks those of changed that have a last record, if the record has changed since.
 	writeMany(ctx context.Context, w execer, made, changed []*change) error
+	// insertsFirst reports whether a change whose earlier look has found no record, or whose key is
+	// probably new, needs no look: writeMany can tell which records were there.
+	insertsFirst() bool
 	// surely reports whether a record that was not found is certainly absent, so that the change
 	// can be decided.
 	surely(c *change) bool
@@ -32,9 +36,14 @@ func changeAll(ctx context.Context, w execer, m many, changes []*change) (commit
 	// In the same order everywhere, so that two transactions that lock the same rows do not
 	// deadlock.
 	slices.SortFunc(changes, func(a, b *change) int { return strings.Compare(string(a.id[:]), string(b.id[:])) })
-	ids := make([]recordID, len(changes))
-	for i, c := range changes {
-		ids[i] = c.id
+	ids := make([]recordID, 0, len(changes))
+	for _, c := range changes {
+		if c.last == nil && !c.first && !(m.insertsFirst() && c.sawNone()) {
+			ids = append(ids, c.id)
+		}
+	}
+	if len(ids) == 0 {
+		ids = append(ids, recordID{}) // there is no such record; for the floor and the clock
 	}
 	found, absent, err := m.loadMany(ctx, w, ids)
 	if err != nil {
@@ -43,14 +52,23 @@ func changeAll(ctx context.Context, w execer, m many, changes []*change) (commit
 	var made, changed []*change
 	for _, c := range changes {
 		l, there := found[c.id]
-		if !there {
+		switch {
+		case c.last != nil:
+			l = loaded{row: *c.last, floor: absent.floor, now: absent.now}
+		case c.first:
+			l = absent
+		case !there:
 			l = absent
 			if c.alone = !m.surely(c); c.alone {
 				continue
 			}
 		}
 		switch c.settle(l); {
-		case !c.write:
+		case !c.writes && c.last != nil:
+			c.alone = true // perhaps the record has changed
+		case !c.writes && c.first:
+			c.err = errMet // perhaps there is a record
+		case !c.writes:
 		case l.row.State == 0:
 			made = append(made, c)
 		default:
@@ -62,6 +80,18 @@ func changeAll(ctx context.Context, w execer, m many, changes []*change) (commit
 	}
 	return true, m.writeMany(ctx, w, made, changed)
 }
+
+// met marks a change whose record was there, although it should have been absent.
+func (c *change) met() {
+	if c.first {
+		c.err = errMet
+	} else {
+		c.alone = true
+	}
+}
+
+// sawNone reports whether an earlier look has found no record.
+func (c *change) sawNone() bool { return c.looked && c.seen.row.State == 0 }
 
 // begin marks the changes that are made now, and leaves out those whose callers have left.
 func begin(changes []*change) []*change {

@@ -21,13 +21,13 @@ type writeTx struct {
 
 // begin opens a transaction for the caller's work. It ends with ctx.
 func (s *Store) begin(ctx context.Context) (*writeTx, error) {
-	return s.beginOn(ctx, func(ctx context.Context, db execer) error {
+	return s.beginOn(ctx, nil, func(ctx context.Context, db execer) error {
 		return oneFile(db.QueryRowContext(ctx, otherFiles).Scan)
 	})
 }
 
-// beginOn opens a transaction on a connection that passes check.
-func (s *Store) beginOn(ctx context.Context, check func(context.Context, execer) error) (*writeTx, error) {
+// beginOn opens a transaction on a connection that passes check, with some prepared statements.
+func (s *Store) beginOn(ctx context.Context, statements map[string]*sql.Stmt, check func(context.Context, execer) error) (*writeTx, error) {
 	wait, cancel := s.patience(ctx, time.Time{})
 	defer cancel()
 	unlock, err := s.turn(wait)
@@ -41,7 +41,7 @@ func (s *Store) beginOn(ctx context.Context, check func(context.Context, execer)
 	}
 	err = check(ctx, tx.session)
 	if err == nil {
-		err = retry(wait, func() error { return tx.open(ctx) })
+		err = retry(wait, func() error { return tx.open(ctx, statements) })
 	}
 	if err != nil {
 		tx.end()
@@ -53,13 +53,13 @@ func (s *Store) beginOn(ctx context.Context, check func(context.Context, execer)
 // open begins the transaction, and takes the lock with a statement that changes nothing. A
 // transaction of database/sql begins without the lock. If it read first and another process wrote
 // in between, it could not get the lock any more.
-func (w *writeTx) open(ctx context.Context) error {
+func (w *writeTx) open(ctx context.Context, statements map[string]*sql.Stmt) error {
 	tx, err := w.session.BeginTx(ctx, nil)
 	if err != nil {
 		w.lost = !sqliteBusy(err) // the transaction may have begun
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, w.s.queries.lock); err != nil {
+	if _, err := (prepared{tx, statements}).ExecContext(ctx, w.s.queries.lock); err != nil {
 		w.lost = tx.Rollback() != nil
 		return err
 	}

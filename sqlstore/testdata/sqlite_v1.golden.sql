@@ -19,9 +19,6 @@ CREATE INDEX "retrysafe_records_expires" ON "retrysafe_records" (expires) WHERE 
 -- Records that are unfinished or in doubt: few, and looked for most.
 CREATE INDEX "retrysafe_records_unfinished" ON "retrysafe_records" (id) WHERE state IN (2, 5);
 
--- Records by the parts of their keys, for listings.
-CREATE INDEX "retrysafe_records_listing" ON "retrysafe_records" (parts);
-
 -- Counts of tenants that have limits.
 CREATE TABLE "retrysafe_records_limits" (
   id        BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16), -- half of the SHA-256 of the counts' name
