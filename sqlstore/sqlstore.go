@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -196,19 +195,4 @@ func checkTable(name string) error {
 		return fmt.Errorf("sqlstore: table name %q: names that begin with sqlite_ are SQLite's own", name)
 	}
 	return nil
-}
-
-// recordID is the primary key: the first half of the SHA-256 of a name. Its length does not depend
-// on the name, and no collation affects it. Half a digest keeps rows and indexes short: to meet the
-// record of another tenant, an attacker has to find a name with a given digest of 128 bits.
-type recordID [sha256.Size / 2]byte
-
-func idOf(key retrysafe.StoreKey) recordID {
-	text, _ := key.AppendText(make([]byte, 0, 256)) // never fails
-	return idOfName(text)
-}
-
-func idOfName(name []byte) recordID {
-	sum := sha256.Sum256(name)
-	return recordID(sum[:len(recordID{})])
 }

@@ -2,10 +2,26 @@ package sqlstore
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 
 	"github.com/retrysafe/retrysafe"
 )
+
+// recordID is the primary key: the first half of the SHA-256 of a name. Its length does not depend
+// on the name, and no collation affects it. Half a digest keeps rows and indexes short: to meet the
+// record of another tenant, an attacker has to find a name with a given digest of 128 bits.
+type recordID [sha256.Size / 2]byte
+
+func idOf(key retrysafe.StoreKey) recordID {
+	text, _ := key.AppendText(make([]byte, 0, 256)) // never fails
+	return idOfName(text)
+}
+
+func idOfName(name []byte) recordID {
+	sum := sha256.Sum256(name)
+	return recordID(sum[:len(recordID{})])
+}
 
 // The parts column has the parts of a key: namespace, layer, tenant, operation and id, each after
 // its length. All records with the same first parts are a range of an index on the column.
