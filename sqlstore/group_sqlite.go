@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"math/bits"
 	"strings"
@@ -38,7 +39,7 @@ func (s sqlite) transaction(changes []*change) error {
 		return err
 	}
 	// the records are in one file, so attached files do not matter
-	tx, err := s.beginOn(ctx, statements, func(context.Context, execer) error { return nil })
+	tx, err := s.beginWith(ctx, func(tx *sql.Tx) error { return s.lockFile(ctx, prepared{tx, statements}) })
 	if err != nil {
 		return err
 	}

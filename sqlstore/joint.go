@@ -232,6 +232,9 @@ func (c *claim) answerIn(l loaded) (rec retrysafe.Record, ok bool) {
 // complete writes the answer into the record, if the record still belongs to this attempt.
 func (j *joint) complete(ctx context.Context, state retrysafe.State, answer retrysafe.Answer) (retrysafe.Record, error) {
 	now := j.now + time.Since(j.at).Microseconds()
+	if j.dialect == SQLite {
+		now = j.clock().UnixMicro()
+	}
 	row, _, err := protocol.Complete(j.row, now, &retrysafe.CompleteRequest{
 		Key: j.r.Key, Owner: j.row.Owner, Fence: j.row.Fence, State: state, Answer: answer, Retention: j.r.Retention,
 	})

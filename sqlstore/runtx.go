@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -62,6 +61,8 @@ type claim struct {
 	r    *retrysafe.TxRequest
 	id   recordID
 	work func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error)
+	// isNew means that the key was not looked at, since it is probably new. SQLite.
+	isNew bool
 	// worked reports whether work was called.
 	worked bool
 	// ended is set if the work has ended the transaction itself. err alone does not show that,
@@ -107,12 +108,15 @@ func (c *claim) queue(ctx context.Context) (end func(), rec retrysafe.Record, er
 				return nil, retrysafe.Record{Key: c.r.Key}, err
 			}
 		}
-		l, err := c.look(ctx, c.id)
-		if err != nil {
-			return nil, retrysafe.Record{}, unavailable(err)
-		}
-		if row, won, err := c.decide(l, l.now); !won {
-			return nil, row.Record(c.r.Key, l.now), err
+		if c.isNew = c.seen.isNew(c.id); !c.isNew {
+			l, err := c.look(ctx, c.id)
+			if err != nil {
+				return nil, retrysafe.Record{}, unavailable(err)
+			}
+			c.seen.was(l.row.State == 0)
+			if row, won, err := c.decide(l, l.now); !won {
+				return nil, row.Record(c.r.Key, l.now), err
+			}
 		}
 		if end, ok := c.running.begin(c.id); ok {
 			return end, retrysafe.Record{}, nil
@@ -136,42 +140,43 @@ func (c *claim) await(ctx context.Context, other <-chan struct{}, limit <-chan t
 
 // run claims the key, runs the work and completes the record in one transaction.
 func (c *claim) run(ctx context.Context) (rec retrysafe.Record, err error) {
+	q := &c.queries
 	// Before a connection is held: preparing takes one.
-	statements, err := c.statements.get(ctx, c.Store, c.queries.load, c.queries.make, c.queries.finish)
+	statements, err := c.statements.get(ctx, c.Store, q.claimSQL, q.load, q.put, q.make, q.finish, otherFiles, beginWork, endWork)
 	if err != nil {
 		return rec, unavailable(c.failed("begin the transaction", err))
 	}
-	tx, err := c.begin(ctx)
-	if err != nil {
-		return rec, unavailable(c.failed("begin the transaction", err))
-	}
-	defer tx.end() // rolls back what was not committed, also if work panics
-	known := prepared{tx.Tx, statements}
-	l, err := c.load(ctx, known, c.queries.load, c.id)
-	if err != nil {
-		return rec, unavailable(c.failed("claim the key", err))
-	}
-	now := l.now
-	row, won, err := c.decide(l, now)
-	if !won {
-		return row.Record(c.r.Key, now), err
-	}
-	rec.Key, rec.Attempt, rec.Fence = c.r.Key, row.Attempt, row.Fence
-	if _, err := c.put(ctx, known, &c.r.Key, c.id, &l, &row); err != nil {
-		return rec, unavailable(c.failed("claim the key", err))
-	}
-	state, answer, err := c.callWork(ctx, tx)
-	if err != nil {
-		return rec, err
-	}
-	now = c.clock().UnixMicro()
-	row, _, err = protocol.Complete(row, now, &retrysafe.CompleteRequest{
-		Key: c.r.Key, Owner: row.Owner, Fence: row.Fence, State: state, Answer: answer, Retention: c.r.Retention,
+	var j *joint
+	var won bool
+	var answer error
+	tx, err := c.beginWith(ctx, func(tx *sql.Tx) error {
+		j = &joint{claim: c, tx: dbtx.SQL(prepared{tx, statements}, SQLite)}
+		rec, won, answer = j.take(ctx)
+		if held, ok := answer.(*heldError); ok { //nolint:errorlint // take wraps nothing around it
+			return held.cause
+		}
+		return nil
 	})
 	if err != nil {
+		return retrysafe.Record{}, unavailable(c.failed("begin the transaction", err))
+	}
+	defer tx.end() // rolls back what was not committed, also if work panics
+	if c.isNew {
+		c.seen.was(won)
+	}
+	if !won {
+		return rec, answer
+	}
+	known := prepared{tx.Tx, statements}
+	if err := oneFile(known.QueryRowContext(ctx, otherFiles).Scan); err != nil {
+		return rec, unavailable(c.failed("begin the transaction", err))
+	}
+	state, result, err := c.callWork(ctx, known)
+	if err != nil {
 		return rec, err
 	}
-	if err := c.finish(ctx, known, &row); err != nil {
+	done, err := j.complete(ctx, state, result)
+	if err != nil {
 		return rec, err
 	}
 	if err := c.pass(ctx, dbtx.SQL(tx.Tx, SQLite)); err != nil {
@@ -180,17 +185,20 @@ func (c *claim) run(ctx context.Context) (rec retrysafe.Record, err error) {
 	if err := tx.commit(ctx); err != nil {
 		return c.settle(ctx, tx, rec, err)
 	}
-	row.Fingerprint, row.Binding = bytes.Clone(row.Fingerprint), bytes.Clone(row.Binding)
-	return row.Record(c.r.Key, now), nil
+	return done, nil
 }
 
 // savepoint is a name that the work does not use.
-const savepoint = "retrysafe_work"
+const (
+	savepoint = "retrysafe_work"
+	beginWork = "SAVEPOINT " + savepoint
+	endWork   = "RELEASE " + savepoint
+)
 
 // callWork runs work once, within a savepoint. After a final refusal it keeps the record and undoes
 // the effect. A missing savepoint afterwards means that work has ended the transaction itself.
-func (c *claim) callWork(ctx context.Context, tx *writeTx) (state retrysafe.State, answer retrysafe.Answer, err error) {
-	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+savepoint); err != nil {
+func (c *claim) callWork(ctx context.Context, tx prepared) (state retrysafe.State, answer retrysafe.Answer, err error) {
+	if _, err := tx.ExecContext(ctx, beginWork); err != nil {
 		return 0, answer, unavailable(c.failed("claim the key", err))
 	}
 	inside, end := marked(ctx, c.db)
@@ -200,7 +208,7 @@ func (c *claim) callWork(ctx context.Context, tx *writeTx) (state retrysafe.Stat
 	if err != nil {
 		return 0, answer, err
 	}
-	steps := []string{"RELEASE " + savepoint}
+	steps := []string{endWork}
 	if state == retrysafe.StateFailed {
 		steps = []string{"ROLLBACK TO " + savepoint, steps[0]}
 	}
@@ -210,19 +218,6 @@ func (c *claim) callWork(ctx context.Context, tx *writeTx) (state retrysafe.Stat
 		}
 	}
 	return state, answer, nil
-}
-
-// finish writes the answer into the record, if the record still belongs to this attempt.
-func (c *claim) finish(ctx context.Context, tx execer, row *protocol.Row) error {
-	res, err := tx.ExecContext(ctx, c.queries.finish, finishArgs(c.id, row)...)
-	if err != nil {
-		return c.broken(ctx, err)
-	}
-	n, err := res.RowsAffected()
-	if err != nil || n != 1 {
-		return c.touched(n)
-	}
-	return nil
 }
 
 // broken returns the error for a statement that failed after the work.

@@ -95,7 +95,8 @@ type Store struct {
 	turns        turns
 	remembered   remembered
 	seen         seenKeys
-	insertsFirst bool // a statement that inserts many rows tells which were there
+	insertsFirst bool                   // a statement that inserts many rows tells which were there
+	journal      atomic.Pointer[string] // SQLite: the journal mode; nil: unknown
 	statements   statementCache
 	listen       func(context.Context, string, func(string)) error
 	ears         ears

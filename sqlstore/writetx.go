@@ -21,13 +21,28 @@ type writeTx struct {
 
 // begin opens a transaction for the caller's work. It ends with ctx.
 func (s *Store) begin(ctx context.Context) (*writeTx, error) {
-	return s.beginOn(ctx, nil, func(ctx context.Context, db execer) error {
-		return oneFile(db.QueryRowContext(ctx, otherFiles).Scan)
-	})
+	tx, err := s.beginWith(ctx, func(tx *sql.Tx) error { return s.lockFile(ctx, tx) })
+	if err != nil {
+		return nil, err
+	}
+	if err := oneFile(tx.QueryRowContext(ctx, otherFiles).Scan); err != nil {
+		tx.end()
+		return nil, err
+	}
+	return tx, nil
 }
 
-// beginOn opens a transaction on a connection that passes check, with some prepared statements.
-func (s *Store) beginOn(ctx context.Context, statements map[string]*sql.Stmt, check func(context.Context, execer) error) (*writeTx, error) {
+// lockFile takes the file's write lock with a statement that changes nothing. A transaction of
+// database/sql begins without the lock. If it read first and another process wrote in between, it
+// could not get the lock any more.
+func (s *Store) lockFile(ctx context.Context, tx execer) error {
+	_, err := tx.ExecContext(ctx, s.queries.lock)
+	return err
+}
+
+// beginWith opens a transaction whose first statement is made by first, and takes the file's write
+// lock. It tries again while the file is busy.
+func (s *Store) beginWith(ctx context.Context, first func(*sql.Tx) error) (*writeTx, error) {
 	wait, cancel := s.patience(ctx, time.Time{})
 	defer cancel()
 	unlock, err := s.turn(wait)
@@ -39,27 +54,20 @@ func (s *Store) beginOn(ctx context.Context, statements map[string]*sql.Stmt, ch
 		unlock()
 		return nil, wait.over(err)
 	}
-	err = check(ctx, tx.session)
-	if err == nil {
-		err = retry(wait, func() error { return tx.open(ctx, statements) })
-	}
-	if err != nil {
+	if err := retry(wait, func() error { return tx.open(ctx, first) }); err != nil {
 		tx.end()
 		return nil, wait.over(err)
 	}
 	return tx, nil
 }
 
-// open begins the transaction, and takes the lock with a statement that changes nothing. A
-// transaction of database/sql begins without the lock. If it read first and another process wrote
-// in between, it could not get the lock any more.
-func (w *writeTx) open(ctx context.Context, statements map[string]*sql.Stmt) error {
+func (w *writeTx) open(ctx context.Context, first func(*sql.Tx) error) error {
 	tx, err := w.session.BeginTx(ctx, nil)
 	if err != nil {
 		w.lost = !sqliteBusy(err) // the transaction may have begun
 		return err
 	}
-	if _, err := (prepared{tx, statements}).ExecContext(ctx, w.s.queries.lock); err != nil {
+	if err := first(tx); err != nil {
 		w.lost = tx.Rollback() != nil
 		return err
 	}
@@ -88,17 +96,39 @@ func oneFile(read func(dest ...any) error) error {
 // commit sends COMMIT, which cannot be taken back. Readers of a file without WAL block it. Only
 // SQLite itself can wait for them here, since a driver rolls back if COMMIT fails.
 func (w *writeTx) commit(ctx context.Context) error {
-	limit := w.s.lockWait
-	if end, ok := ctx.Deadline(); ok {
-		limit = min(limit, max(0, time.Until(end)))
-	}
-	if _, err := w.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", limit.Milliseconds())); err != nil {
+	wal, err := w.s.writesAhead(ctx, w.Tx)
+	if err != nil {
 		return err
 	}
-	w.session.set = limit.Milliseconds()
-	err := w.Tx.Commit()
-	w.lost = err != nil
+	if !wal {
+		limit := w.s.lockWait
+		if end, ok := ctx.Deadline(); ok {
+			limit = min(limit, max(0, time.Until(end)))
+		}
+		if _, err := w.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", limit.Milliseconds())); err != nil {
+			return err
+		}
+		w.session.set = limit.Milliseconds()
+	}
+	err = w.Tx.Commit()
+	if w.lost = err != nil; w.lost {
+		w.s.journal.Store(nil) // perhaps it was changed
+	}
 	return err
+}
+
+// writesAhead reports whether the journal is a WAL. It asks once, and again after a COMMIT has
+// failed: the mode of a file in use hardly ever changes.
+func (s *Store) writesAhead(ctx context.Context, tx execer) (bool, error) {
+	if mode := s.journal.Load(); mode != nil {
+		return *mode == "wal", nil
+	}
+	var mode string
+	if err := tx.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
+		return false, err
+	}
+	s.journal.Store(&mode)
+	return mode == "wal", nil
 }
 
 // undo rolls back what was not committed and returns the connection to the pool. It may be called
