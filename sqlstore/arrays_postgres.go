@@ -10,7 +10,7 @@ import (
 // arrays reads and writes many rows of PostgreSQL with one statement, each column as one array. So
 // the server parses the same statement whatever the number of rows.
 type arrays struct {
-	*Store
+	db   *database
 	load string
 }
 
@@ -21,7 +21,7 @@ func (a arrays) loadMany(ctx context.Context, w querier, ids []recordID) (map[re
 		b.WriteByte("{,"[min(i, 1)])
 		arrayValue(&b, ids[i][:])
 	}
-	return a.loadAll(ctx, w, a.load, b.String()+"}")
+	return a.db.loadAll(ctx, w, a.load, b.String()+"}")
 }
 
 func (arrays) surely(c *change) bool { return surely(c) }
@@ -37,13 +37,13 @@ func (a arrays) writeMany(ctx context.Context, w execer, made, changed []*change
 	if len(changed) == 0 {
 		return nil
 	}
-	_, err := w.ExecContext(ctx, a.queries.putMany, arrayArgs(changed)...)
+	_, err := w.ExecContext(ctx, a.db.queries.putMany, arrayArgs(changed)...)
 	return err
 }
 
 // insert marks those changes to be made alone whose record was there.
 func (a arrays) insert(ctx context.Context, w execer, made []*change) error {
-	rows, err := w.QueryContext(ctx, a.queries.makeMany, arrayArgs(made)...)
+	rows, err := w.QueryContext(ctx, a.db.queries.makeMany, arrayArgs(made)...)
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,8 @@ type backend interface {
 	alone(ctx context.Context, w execer, f func() error) error
 	// explain adds advice to a driver's error.
 	explain(step string, err error) error
+	// insertsFirst reports whether a statement that inserts many rows tells which were there.
+	insertsFirst() bool
 	// skew says whose clock is wrong, and why, if a record is from the future.
 	skew() string
 }
@@ -86,10 +88,10 @@ type queries struct {
 	// finish: the columns of finished, then id, owner and fence of the attempt.
 	finish string
 	// claimSQL inserts a record in progress if there is none, and returns its fence and its
-	// creation time (NULL, or no row: there was one). claim returns its arguments; nil: a claim
+	// creation time (NULL, or no row: there was one). claim returns its first argument; nil: a claim
 	// takes more than one statement. MySQL.
 	claimSQL string
-	claim    func(*joint) []any
+	claim    func(now time.Time, wait time.Duration) any
 	// limit: how long the transaction waits for locks from now on. It returns a row with the
 	// previous limit and one more column. PostgreSQL.
 	limit string

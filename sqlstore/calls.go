@@ -16,15 +16,15 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 	var status retrysafe.Status
 	limit := req.Limit()
 	c := &change{
-		store: s, ctx: ctx, key: req.Key, notAfter: limit, size: len(req.Fingerprint) + len(req.Binding),
+		db: s.db, ctx: ctx, key: req.Key, notAfter: limit, size: len(req.Fingerprint) + len(req.Binding),
 		decide: func(cur protocol.Row, now protocol.Micros, floor retrysafe.Fence) (next protocol.Row, write bool, err error) {
 			next, status, write, err = protocol.Acquire(cur, now, floor, &req)
 			return next, write, err
 		},
 	}
-	row, now, err := c.claim()
+	row, now, err := s.claim(c)
 	var lock *lockError
-	if errors.As(err, &lock) && lock.ended == nil && !limit.IsZero() && s.clock().After(limit) {
+	if errors.As(err, &lock) && lock.ended == nil && !limit.IsZero() && s.db.clock().After(limit) {
 		err = retrysafe.ErrTooLate
 	}
 	if err != nil {
@@ -42,13 +42,13 @@ func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
 		req.Progress, size = &own, len(own.Body)
 	}
 	c := &change{
-		store: s, ctx: ctx, key: req.Key, size: size,
+		db: s.db, ctx: ctx, key: req.Key, size: size,
 		decide: func(cur protocol.Row, now protocol.Micros, _ retrysafe.Fence) (protocol.Row, bool, error) {
 			next, err := protocol.Extend(cur, now, &req)
 			return next, err == nil, err
 		},
 	}
-	_, _, err := c.make(heartbeats)
+	_, _, err := s.make(c, heartbeats)
 	return err
 }
 
@@ -58,13 +58,13 @@ func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (re
 		req.Answer.Body = bytes.Clone(req.Answer.Body)
 	}
 	c := &change{
-		store: s, ctx: ctx, key: req.Key, size: len(req.Answer.Body),
+		db: s.db, ctx: ctx, key: req.Key, size: len(req.Answer.Body),
 		decide: func(cur protocol.Row, now protocol.Micros, _ retrysafe.Fence) (protocol.Row, bool, error) {
 			next, write, err := protocol.Complete(cur, now, &req)
 			return next, write || err == nil && s.again(), err
 		},
 	}
-	row, now, err := c.make(claims)
+	row, now, err := s.make(c, claims)
 	if err != nil {
 		return retrysafe.Record{}, err
 	}
@@ -77,13 +77,13 @@ func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (re
 // Release implements [retrysafe.Store].
 func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
 	c := &change{
-		store: s, ctx: ctx, key: req.Key,
+		db: s.db, ctx: ctx, key: req.Key,
 		decide: func(cur protocol.Row, now protocol.Micros, _ retrysafe.Fence) (protocol.Row, bool, error) {
 			next, write, err := protocol.Release(cur, now, &req)
 			return next, write || err == nil && s.again(), err
 		},
 	}
-	_, _, err := c.make(claims)
+	_, _, err := s.make(c, claims)
 	if err == nil && !req.Quiet {
 		s.tell(c.id)
 	}
@@ -93,7 +93,7 @@ func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error
 // again reports whether a finish that is already stored is written once more. If PostgreSQL's wait
 // for its synchronous replicas was interrupted, commits are visible before the replicas have them.
 // So a repeated call, whose first outcome was unknown, is answered after a COMMIT of its own.
-func (s *Store) again() bool { return s.dialect == PostgreSQL }
+func (s *Store) again() bool { return s.db.dialect == PostgreSQL }
 
 // Lookup implements [retrysafe.Store]. A key whose transaction (RunTx) is open in this process is
 // in progress; the content of its record is not known before the commit.
@@ -119,13 +119,13 @@ func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.R
 func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
 	var status retrysafe.Status // a caller that has left does not read it
 	c := &change{
-		store: s, ctx: ctx, key: req.Key,
+		db: s.db, ctx: ctx, key: req.Key,
 		decide: func(cur protocol.Row, now protocol.Micros, _ retrysafe.Fence) (next protocol.Row, write bool, err error) {
 			next, status, write = protocol.Issue(cur, now, &req)
 			return next, write, nil
 		},
 	}
-	if _, _, err := c.make(claims); err != nil {
+	if _, _, err := s.make(c, claims); err != nil {
 		return 0, err
 	}
 	return status, nil

@@ -40,7 +40,7 @@ func (s *Store) charge(ctx context.Context, req retrysafe.ChargeRequest) (charge
 		err = s.chargeAlone(ctx, c)
 	}
 	if err != nil {
-		return retrysafe.Charged{}, s.failed("count", err)
+		return retrysafe.Charged{}, s.db.failed("count", err)
 	}
 	return c.got, nil
 }
@@ -50,7 +50,7 @@ func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
 	of := []*charging{c}
 	write := false
 	err := s.backend.read(ctx, brief, func(ctx context.Context, db execer) error {
-		u, err := s.loadUsage(ctx, db, s.queries.loadUsage, c.id)
+		u, err := s.loadUsage(ctx, db, s.db.queries.loadUsage, c.id)
 		_, write = decide(&u, of)
 		return err
 	})
@@ -66,7 +66,7 @@ func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
 // last call counts.
 func (s *Store) chargeTenant(ctx context.Context, w execer, of []*charging) (wrote bool, err error) {
 	for len(of) > 0 {
-		u, err := s.loadUsage(ctx, w, s.queries.loadUsageToWrite, of[0].id)
+		u, err := s.loadUsage(ctx, w, s.db.queries.loadUsageToWrite, of[0].id)
 		if err != nil {
 			return false, err
 		}
@@ -107,12 +107,12 @@ func (s *Store) loadUsage(ctx context.Context, db execer, query string, id recor
 	var version int
 	var counts []byte
 	var now sql.NullInt64
-	u.now = s.clock().UnixMicro()
+	u.now = s.db.clock().UnixMicro()
 	err = db.QueryRowContext(ctx, query, id[:]).Scan(&version, &now, &counts)
-	if err := s.readable(version, err); err != nil {
+	if err := s.db.readable(version, err); err != nil {
 		return u, err
 	}
-	u.now, u.there = s.time(now, u.now), counts != nil
+	u.now, u.there = s.db.time(now, u.now), counts != nil
 	if u.Usage, err = protocol.ParseUsage(counts); err != nil {
 		return u, stateError("sqlstore: " + err.Error())
 	}
@@ -123,22 +123,22 @@ func (s *Store) loadUsage(ctx context.Context, db execer, query string, id recor
 // inserted one meanwhile.
 func (s *Store) putUsage(ctx context.Context, db execer, id recordID, req *retrysafe.ChargeRequest, was *usage, u *protocol.Usage) (done bool, err error) {
 	if u.Empty() {
-		_, err := db.ExecContext(ctx, s.queries.dropUsage, id[:])
+		_, err := db.ExecContext(ctx, s.db.queries.dropUsage, id[:])
 		return true, err
 	}
 	counts, err := u.AppendBinary(nil)
 	if err != nil {
 		return false, err
 	}
-	query := s.queries.makeUsage
+	query := s.db.queries.makeUsage
 	if was.there {
-		query = s.queries.putUsage
+		query = s.db.queries.putUsage
 	}
 	r, err := db.ExecContext(ctx, query, id[:], []byte(req.Namespace), []byte(req.Tenant), u.Expires(), counts)
 	if err != nil || was.there {
 		return err == nil, err // MySQL counts no row if nothing has changed
 	}
-	return s.queries.made(r)
+	return s.db.queries.made(r)
 }
 
 // sweepUsage removes tenants without any live count. It takes the lock only if there are some.
@@ -146,7 +146,7 @@ func (s *Store) sweepUsage(ctx context.Context) error {
 	for {
 		some, now, err := s.expiredUsage(ctx)
 		if err != nil || !some {
-			return s.failed("look for expired counts", err)
+			return s.db.failed("look for expired counts", err)
 		}
 		var removed bool
 		err = s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
@@ -154,37 +154,37 @@ func (s *Store) sweepUsage(ctx context.Context) error {
 			return true, err
 		})
 		if err != nil || !removed {
-			return s.failed("remove expired counts", err)
+			return s.db.failed("remove expired counts", err)
 		}
 	}
 }
 
 // removeUsage removes a batch of them.
 func (s *Store) removeUsage(ctx context.Context, w execer, now protocol.Micros) (removed bool, err error) {
-	if s.queries.lockOldUsage == "" {
-		r, err := w.ExecContext(ctx, s.queries.removeUsage, now, sweepBatch)
+	if s.db.queries.lockOldUsage == "" {
+		r, err := w.ExecContext(ctx, s.db.queries.removeUsage, now, sweepBatch)
 		if err != nil {
 			return false, err
 		}
 		return byCount(r)
 	}
-	ids, _, err := lockedRows(ctx, w, s.queries.lockOldUsage, now, sweepBatch)
+	ids, _, err := lockedRows(ctx, w, s.db.queries.lockOldUsage, now, sweepBatch)
 	if err != nil || len(ids) == 0 {
 		return false, err
 	}
-	_, err = w.ExecContext(ctx, s.queries.dropOldUsage(len(ids)), ids...)
+	_, err = w.ExecContext(ctx, s.db.queries.dropOldUsage(len(ids)), ids...)
 	return err == nil, err
 }
 
 func (s *Store) expiredUsage(ctx context.Context) (some bool, now protocol.Micros, err error) {
 	err = s.backend.read(ctx, long, func(ctx context.Context, db execer) error {
-		u, err := s.loadUsage(ctx, db, s.queries.loadUsage, recordID{}) // for the time
+		u, err := s.loadUsage(ctx, db, s.db.queries.loadUsage, recordID{}) // for the time
 		if err != nil {
 			return err
 		}
 		now = u.now
 		var n int
-		err = db.QueryRowContext(ctx, s.queries.expiredUsage, now).Scan(&n)
+		err = db.QueryRowContext(ctx, s.db.queries.expiredUsage, now).Scan(&n)
 		some = n > 0
 		return err
 	})

@@ -104,7 +104,7 @@ const readLines = 8
 
 // chargeTogether makes a charge together with others.
 func (s *Store) chargeTogether(ctx context.Context, c *charging) error {
-	wait, cancel := s.patience(ctx, time.Time{})
+	wait, cancel := s.db.patience(ctx, time.Time{})
 	defer cancel()
 	line := recordID{c.id[0] % readLines}
 	s.charges.reading.join(line, []*charging{c}, s.readCharges)
@@ -116,7 +116,7 @@ func (s *Store) chargeTogether(ctx context.Context, c *charging) error {
 	if c.state.CompareAndSwap(0, left) {
 		s.charges.reading.drop(line, c)
 		s.charges.writing.drop(s.writeLine(c), c)
-		return &lockError{ended: wait.caller.Err(), after: wait.limit, text: s.waits}
+		return &lockError{ended: wait.caller.Err(), after: wait.limit, text: s.db.waits}
 	}
 	select { // it has begun, and may be counted
 	case <-c.done:
@@ -136,7 +136,7 @@ func (s *Store) readCharges(_ recordID, batch []*charging) {
 	writes, failed := make([]bool, len(tenants)), make([]error, len(tenants))
 	err := s.backend.read(context.Background(), brief, func(ctx context.Context, db execer) error {
 		for i, of := range tenants {
-			u, err := s.loadUsage(ctx, db, s.queries.loadUsage, of[0].id)
+			u, err := s.loadUsage(ctx, db, s.db.queries.loadUsage, of[0].id)
 			var state stateError
 			if err != nil && !errors.As(err, &state) {
 				// a failed tenant does not stop the others, as long as the database answers
@@ -158,7 +158,7 @@ func (s *Store) readCharges(_ recordID, batch []*charging) {
 
 // writeLine returns the line in which a charge waits to be written. SQLite has one writer.
 func (s *Store) writeLine(c *charging) recordID {
-	if s.dialect == SQLite {
+	if s.db.dialect == SQLite {
 		return recordID{}
 	}
 	return recordID{c.id[0] % writeLines}

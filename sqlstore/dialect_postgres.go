@@ -71,7 +71,7 @@ func postgresQueries(table string) queries {
 			SELECT ?::bytea, ?::bytea, ?::bytea, ?::bytea, 2, greatest(m.fence_floor + 1, s.now), s.now + ?::bigint, 0, s.now
 			FROM ` + meta + ` m, s WHERE m.id = 1 AND m.version = ` + strconv.Itoa(newest) + ` ON CONFLICT (id) DO NOTHING RETURNING fence, updated)
 			SELECT made.fence, made.updated, set_config('lock_timeout', s.was, true) FROM s LEFT JOIN made ON true`,
-		claim: func(j *joint) []any { return append([]any{lockTimeout(j.r.Wait)}, j.claimArgs()...) },
+		claim: func(_ time.Time, wait time.Duration) any { return lockTimeout(wait) },
 		limit: `SELECT current_setting('lock_timeout'), set_config('lock_timeout', ?, true)`,
 		held:  func(err error) bool { return dberr.SQLState(err) == stateLockTimeout },
 		// No shared lock on the row: if many transactions share one, the server makes a new list of

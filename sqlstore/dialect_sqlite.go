@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/retrysafe/retrysafe/internal/dberr"
 )
@@ -38,7 +39,7 @@ func sqliteQueries(table string) queries {
 		claimSQL: `INSERT INTO ` + t + ` (id, parts, owner, data, state, fence, lease_end, expires, updated)
 			SELECT ?2, ?3, ?4, ?5, 2, max(m.fence_floor + 1, ?1), ?1 + ?6, 0, ?1
 			FROM ` + meta + ` m WHERE m.id = 1 AND m.version = 1 ON CONFLICT (id) DO NOTHING RETURNING fence, updated, 0`,
-		claim:     func(j *joint) []any { return append([]any{j.clock().UnixMicro()}, j.claimArgs()...) },
+		claim:     func(now time.Time, _ time.Duration) any { return now.UnixMicro() },
 		held:      func(err error) bool { return sqliteBusy(err) && dberr.SQLiteCode(err) != codeBusySnapshot },
 		list:      `SELECT r.id, r.parts, ` + selected + `NULL FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
 		indexKeys: `CREATE INDEX IF NOT EXISTS "` + table + `_listing" ON ` + t + ` (parts)`,
@@ -122,21 +123,4 @@ var sqliteAdvice = map[int]string{
 	codeFull:     "the disk is full, or the file has reached its max_page_count, and nothing was written; make room",
 	codeCantOpen: "the database file cannot be opened; look whether its directory exists and this user may write to it",
 	codeNotADB:   "the file is not a SQLite database, or it is encrypted; look at the path, nothing was changed",
-}
-
-// explain adds advice to err. SQLite has no code of its own for a missing table, so that is found
-// by its text.
-func (s sqlite) explain(step string, err error) error {
-	code := dberr.SQLiteCode(err)
-	if code == codeError && strings.Contains(err.Error(), "no such table: "+s.table) {
-		return s.notMigrated()
-	}
-	if code == codeBusySnapshot {
-		return fmt.Errorf("sqlstore: %s: the transaction has read before, and somebody else has written since; let this be the first statement of a transaction: %w",
-			step, err)
-	}
-	if text, ok := sqliteAdvice[code&0xff]; ok {
-		return fmt.Errorf("sqlstore: %s: %s: %w", step, text, err)
-	}
-	return fmt.Errorf("sqlstore: %s: %w", step, err)
 }

@@ -11,35 +11,6 @@ type stateError string
 
 func (e stateError) Error() string { return string(e) }
 
-func (s *Store) notMigrated() error {
-	return stateError(fmt.Sprintf("sqlstore: the table %s is not there; call Store.Migrate once before the store is used", s.table))
-}
-
-func (s *Store) wrongVersion(found int) error {
-	if found > s.queries.newest {
-		return stateError(fmt.Sprintf("sqlstore: the table %s was written by a newer retrysafe (schema %d, this build knows %d); update this program, nothing was changed",
-			s.table, found, s.queries.newest))
-	}
-	return stateError(fmt.Sprintf("sqlstore: the table %s has schema %d, which no retrysafe has written; look whether the name is used by something else, nothing was changed",
-		s.table, found))
-}
-
-// failed returns the error of a step for callers. It never contains a key, since drivers do not
-// include arguments.
-func (s *Store) failed(step string, err error) error {
-	var state stateError
-	var lock *lockError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &state):
-		return state
-	case errors.As(err, &lock):
-		return lock
-	}
-	return s.backend.explain(step, err)
-}
-
 // lockError means that nothing was changed, because another transaction was in the way until the
 // wait ended.
 type lockError struct {
@@ -55,4 +26,33 @@ func (e *lockError) Error() string {
 		return fmt.Sprintf("sqlstore: the call ended while it waited for the database, and nothing was changed: %v", e.ended)
 	}
 	return "sqlstore: " + fmt.Sprintf(e.text, e.after)
+}
+
+func (d *database) notMigrated() error {
+	return stateError(fmt.Sprintf("sqlstore: the table %s is not there; call Store.Migrate once before the store is used", d.table))
+}
+
+func (d *database) wrongVersion(found int) error {
+	if found > d.queries.newest {
+		return stateError(fmt.Sprintf("sqlstore: the table %s was written by a newer retrysafe (schema %d, this build knows %d); update this program, nothing was changed",
+			d.table, found, d.queries.newest))
+	}
+	return stateError(fmt.Sprintf("sqlstore: the table %s has schema %d, which no retrysafe has written; look whether the name is used by something else, nothing was changed",
+		d.table, found))
+}
+
+// failed returns the error of a step for callers. It never contains a key, since drivers do not
+// include arguments.
+func (d *database) failed(step string, err error) error {
+	var state stateError
+	var lock *lockError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &state):
+		return state
+	case errors.As(err, &lock):
+		return lock
+	}
+	return d.explain(step, err)
 }

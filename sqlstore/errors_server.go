@@ -40,7 +40,7 @@ func (s server) explain(step string, err error) error {
 	var commit *commitError
 	switch {
 	case noTable:
-		return s.notMigrated()
+		return s.db.notMigrated()
 	case text != "":
 		return fmt.Errorf("sqlstore: %s: %s: %w", step, text, err)
 	case errors.Is(err, context.DeadlineExceeded):

@@ -34,7 +34,7 @@ func Busy(err error) bool { return sqliteBusy(err) }
 func MySQLNumber(err error) uint16 { return dberr.MySQLNumber(err) }
 
 // Explain turns a driver's error into the one that callers see.
-func Explain(s *Store, step string, err error) error { return s.failed(step, err) }
+func Explain(s *Store, step string, err error) error { return s.db.failed(step, err) }
 
 // Statements returns all statements of a store except the schema.
 func Statements(table string) []string {

@@ -16,10 +16,10 @@ func (c *claim) pass(ctx context.Context, tx dbtx.Tx) error {
 	if gate == nil {
 		return nil
 	}
-	if c.queries.hold != "" {
+	if c.store.db.queries.hold != "" {
 		lock := idOf(gate.Lock)
 		var held any
-		err := tx.QueryRow(ctx, c.queries.hold, []any{lock[:]}, &held)
+		err := tx.QueryRow(ctx, c.store.db.queries.hold, []any{lock[:]}, &held)
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("%w: the record that the transaction's gate is to lock is not there", retrysafe.ErrUnavailable)
 		}
@@ -27,13 +27,13 @@ func (c *claim) pass(ctx context.Context, tx dbtx.Tx) error {
 			return c.broken(ctx, err)
 		}
 	}
-	query := c.queries.load
-	if c.queries.loadUnlocked != "" {
-		query = c.queries.loadUnlocked
+	query := c.store.db.queries.load
+	if c.store.db.queries.loadUnlocked != "" {
+		query = c.store.db.queries.loadUnlocked
 	}
 	return gate.Check(ctx, func(key retrysafe.StoreKey) (retrysafe.Record, error) {
 		id := idOf(key)
-		l, err := c.loadBy(func(dest ...any) error { return tx.QueryRow(ctx, query, []any{id[:]}, dest...) })
+		l, err := c.store.db.loadBy(func(dest ...any) error { return tx.QueryRow(ctx, query, []any{id[:]}, dest...) })
 		if err != nil {
 			return retrysafe.Record{}, c.broken(ctx, err)
 		}
@@ -44,24 +44,24 @@ func (c *claim) pass(ctx context.Context, tx dbtx.Tx) error {
 // SettleTx implements [retrysafe.TxSettler]. On SQLite it returns at once: a transaction locks the
 // whole file, so every later transaction sees what was committed before the call.
 func (s *Store) SettleTx(ctx context.Context, key retrysafe.StoreKey) error {
-	if err := s.check(ctx, &key); err != nil || s.queries.settle == "" {
+	if err := s.check(ctx, &key); err != nil || s.db.queries.settle == "" {
 		return err
 	}
 	id := idOf(key)
 	var ignored any
 	// In a transaction of its own: without one the lock would stay with an idle connection of the
 	// pool, if the server's autocommit is off.
-	tx, err := s.db.BeginTx(ctx, nil)
+	tx, err := s.db.pool.BeginTx(ctx, nil)
 	if err != nil {
-		return unavailable(s.failed("wait for transactions", err))
+		return unavailable(s.db.failed("wait for transactions", err))
 	}
 	defer tx.Rollback() //nolint:errcheck // it has only read
-	err = tx.QueryRowContext(ctx, s.queries.settle, id[:]).Scan(&ignored)
+	err = tx.QueryRowContext(ctx, s.db.queries.settle, id[:]).Scan(&ignored)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil // a missing record cannot have been locked
 	}
 	if err != nil {
-		return unavailable(s.failed("wait for transactions", err))
+		return unavailable(s.db.failed("wait for transactions", err))
 	}
 	return nil
 }

@@ -15,8 +15,9 @@ import (
 // Each key has at most one change in flight. Heartbeats have their own queue, so that no lease
 // waits for claims.
 type group struct {
-	store *Store
-	lanes int // concurrent transactions of one queue
+	db      *database
+	backend backend
+	lanes   int // concurrent transactions of one queue
 
 	mu       sync.Mutex
 	queues   [2]queue
@@ -46,8 +47,8 @@ const (
 	mostBytes    = 4 << 20
 )
 
-func newGroup(s *Store, lanes int) *group {
-	return &group{store: s, lanes: lanes, inFlight: make(map[recordID]struct{})}
+func newGroup(db *database, b backend, lanes int) *group {
+	return &group{db: db, backend: b, lanes: lanes, inFlight: make(map[recordID]struct{})}
 }
 
 // do makes a change together with others. wait limits how long it stays in the queue. A change that
@@ -64,12 +65,12 @@ func (g *group) do(wait patience, l line, c *change) error {
 	}
 	if c.leave() {
 		g.drop(l, c)
-		return &lockError{ended: wait.caller.Err(), after: wait.limit, text: g.store.waits}
+		return &lockError{ended: wait.caller.Err(), after: wait.limit, text: g.db.waits}
 	}
 	var late <-chan time.Time
 	if !c.notAfter.IsZero() {
 		// Most callers have a definite answer by then, not "unknown".
-		t := time.NewTimer(c.notAfter.Sub(c.store.clock()) + slack)
+		t := time.NewTimer(c.notAfter.Sub(c.db.clock()) + slack)
 		defer t.Stop()
 		late = t.C
 	}
@@ -123,7 +124,7 @@ func (g *group) start() {
 // mostSolo leaves half of the pool to others: changes that are made alone wait for rows that
 // another transaction holds.
 func (g *group) mostSolo() int {
-	if most := g.store.calls.Stats().MaxOpenConnections; most > 0 {
+	if most := g.db.calls.Stats().MaxOpenConnections; most > 0 {
 		return max(1, most/2)
 	}
 	return mostTogether
@@ -153,7 +154,7 @@ func (q *queue) take(inFlight map[recordID]struct{}) (batch []*change) {
 // alone, in its own transaction. If a COMMIT was not answered, its outcome is unknown: all callers
 // get that error, and may make the same call again.
 func (g *group) run(q *queue, batch []*change) {
-	err := g.store.backend.together(batch)
+	err := g.backend.together(batch)
 	var commit *commitError
 	unknown := errors.As(err, &commit)
 	g.mu.Lock()
@@ -185,7 +186,7 @@ func (g *group) end(c *change) {
 // alone makes a change in its own transaction, and waits for it as long as its caller does.
 func (g *group) alone(c *change) {
 	if c.begin() {
-		c.err = g.store.backend.write(c.ctx, c.id, c.notAfter, c.apply)
+		c.err = g.backend.write(c.ctx, c.id, c.notAfter, c.apply)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -201,19 +202,4 @@ func (e *unknownError) Unwrap() error { return e.ended }
 func (e *unknownError) Error() string {
 	return "sqlstore: the call ended while its change was under way, so that nobody knows whether it was made; the same call by the same owner " +
 		"may be made again: " + e.ended.Error()
-}
-
-// Waiting returns how many calls are queued for a transaction. If it stays above twice 128, the
-// database cannot keep up.
-func (s *Store) Waiting() int {
-	if s.group == nil {
-		return 0
-	}
-	s.group.mu.Lock()
-	defer s.group.mu.Unlock()
-	n := 0
-	for i := range s.group.queues {
-		n += len(s.group.queues[i].waiting)
-	}
-	return n + s.charges.reading.len() + s.charges.writing.len()
 }

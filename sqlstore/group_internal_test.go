@@ -69,8 +69,8 @@ func TestLooksAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &failing{take: func() { time.Sleep(time.Second) }}
-		s := &Store{backend: f, lockWait: time.Hour}
-		s.looks = newLooks(s)
+		s := &Store{backend: f, db: &database{lockWait: time.Hour, clock: time.Now}}
+		s.looks = newLooks(s.db, f)
 		var all sync.WaitGroup
 		for i := range 40 {
 			all.Go(func() {

@@ -12,7 +12,7 @@ const rowWait = 50 * time.Millisecond
 
 // together makes changes in one transaction, with few statements whatever their number.
 func (s server) together(changes []*change) error {
-	wait, cancel := s.patience(context.Background(), time.Time{})
+	wait, cancel := s.db.patience(context.Background(), time.Time{})
 	defer cancel()
 	wait.lock = rowWait
 	call, cancel := context.WithTimeout(context.Background(), wait.limit+slack)
@@ -24,7 +24,7 @@ func (s server) together(changes []*change) error {
 			case 0:
 				return false, nil
 			case 1:
-				if s.dialect == PostgreSQL { // the statements for many are slower for one
+				if s.db.dialect == PostgreSQL { // the statements for many are slower for one
 					return begun[0].apply(ctx, w)
 				}
 			}
@@ -41,10 +41,10 @@ func (s server) together(changes []*change) error {
 func (s server) see(ctx context.Context, of []*sight) error {
 	return s.read(ctx, brief, func(ctx context.Context, db execer) (err error) {
 		if k := of[0]; len(of) == 1 {
-			k.l, err = s.load(ctx, db, s.queries.load, k.id)
+			k.l, err = s.db.load(ctx, db, s.db.queries.load, k.id)
 			return err
 		}
-		return s.Store.see(ctx, db, s.looking, of)
+		return seeMany(ctx, db, s.looking, of)
 	})
 }
 
@@ -55,3 +55,5 @@ func surely(c *change) bool { return c.sawNone() }
 
 // errMadeMeanwhile means that another call has inserted a record that an earlier look did not find.
 var errMadeMeanwhile = errors.New("sqlstore: somebody else has made a record that was not there")
+
+func (s server) insertsFirst() bool { return s.locking.insertsFirst() }

@@ -27,19 +27,19 @@ func (s sqlite) together(changes []*change) error {
 
 func (s sqlite) transaction(changes []*change) error {
 	ctx := context.Background() // once the lock is held, the rest is short
-	list := inList{s.Store, 0}
+	list := inList{s.db, 0}
 	for _, c := range changes {
 		if c.last == nil && !c.first && !c.sawNone() {
 			list.least++
 		}
 	}
 	// Before a connection is held: preparing takes one.
-	statements, err := s.statements.get(ctx, s.Store, s.queries.lock, s.queries.make, s.queries.put, s.queries.putSame, list.query(1))
+	statements, err := s.db.statements.get(ctx, s.db, s.db.queries.lock, s.db.queries.make, s.db.queries.put, s.db.queries.putSame, list.query(1))
 	if err != nil {
 		return err
 	}
 	// the records are in one file, so attached files do not matter
-	tx, err := s.beginWith(ctx, func(tx *sql.Tx) error { return s.lockFile(ctx, prepared{tx, statements}) })
+	tx, err := s.db.beginWith(ctx, func(tx *sql.Tx) error { return s.db.lockFile(ctx, prepared{tx, statements}) })
 	if err != nil {
 		return err
 	}
@@ -64,21 +64,21 @@ func (s sqlite) transaction(changes []*change) error {
 // see implements backend. It uses no session: no caller waits for SQLite longer than its own
 // context, whatever busy_timeout is.
 func (s sqlite) see(ctx context.Context, of []*sight) error {
-	list := inList{s.Store, len(of)}
+	list := inList{s.db, len(of)}
 	query := list.query(len(of))
-	statements, err := s.statements.get(ctx, s.Store, query)
+	statements, err := s.db.statements.get(ctx, s.db, query)
 	if err != nil {
 		return err
 	}
-	wait, cancel := s.patience(ctx, time.Time{})
+	wait, cancel := s.db.patience(ctx, time.Time{})
 	defer cancel()
-	return wait.over(retry(wait, func() error { return s.Store.see(ctx, pooled{statements[query]}, list, of) }))
+	return wait.over(retry(wait, func() error { return seeMany(ctx, pooled{statements[query]}, list, of) }))
 }
 
 // inList reads many rows with one statement that lists their ids, and writes each row with a
 // prepared one.
 type inList struct {
-	*Store
+	db    *database
 	least int // how many ids the statement has at least
 }
 
@@ -87,12 +87,12 @@ func (l inList) loadMany(ctx context.Context, w querier, ids []recordID) (map[re
 	for i := range args {
 		args[i] = ids[min(i, len(ids)-1)][:]
 	}
-	return l.loadAll(ctx, w, l.query(len(ids)), args...)
+	return l.db.loadAll(ctx, w, l.query(len(ids)), args...)
 }
 
 // query returns a statement with placeholders for n ids; the last id fills the rest.
 func (l inList) query(n int) string {
-	return strings.Replace(l.queries.loadMany, "(?)", "("+list(l.places(n))+")", 1)
+	return strings.Replace(l.db.queries.loadMany, "(?)", "("+list(l.places(n))+")", 1)
 }
 
 // places returns the number of ids in a statement for n, a power of two. So there are few different
@@ -106,7 +106,7 @@ func (inList) insertsFirst() bool { return true }
 
 func (l inList) writeMany(ctx context.Context, w execer, made, changed []*change) error {
 	for _, c := range made {
-		r, err := w.ExecContext(ctx, l.queries.make, c.args()...)
+		r, err := w.ExecContext(ctx, l.db.queries.make, c.args()...)
 		if err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (l inList) writeMany(ctx context.Context, w execer, made, changed []*change
 			c.alone = !same
 			continue
 		}
-		if _, err := w.ExecContext(ctx, l.queries.put, append(rowArgs(&c.next), c.id[:])...); err != nil {
+		if _, err := w.ExecContext(ctx, l.db.queries.put, append(rowArgs(&c.next), c.id[:])...); err != nil {
 			return err
 		}
 	}
@@ -138,9 +138,11 @@ func (l inList) writeMany(ctx context.Context, w execer, made, changed []*change
 func (l inList) putSame(ctx context.Context, w execer, c *change) (same bool, err error) {
 	was := c.last
 	args := append(rowArgs(&c.next), c.id[:], was.Owner[:], int64(was.Fence), int64(was.State), was.LeaseEnd, was.Updated, appendData(nil, was)) //nolint:gosec // fences stay below 2^53
-	r, err := w.ExecContext(ctx, l.queries.putSame, args...)
+	r, err := w.ExecContext(ctx, l.db.queries.putSame, args...)
 	if err != nil {
 		return false, err
 	}
 	return byCount(r)
 }
+
+func (sqlite) insertsFirst() bool { return true }

@@ -32,7 +32,7 @@ import (
 //     lock to a transaction that has read before (error 517). Waiting is limited by the
 //     connection's busy_timeout.
 func (s *Store) In(tx *sql.Tx) retrysafe.TxStore[*sql.Tx] {
-	return joined[*sql.Tx]{s, tx, dbtx.SQL(tx, s.dialect)}
+	return joined[*sql.Tx]{s, tx, dbtx.SQL(tx, s.db.dialect)}
 }
 
 // Conn is like In, for transactions of other libraries: GORM's, pgx's, and any other [dbtx.Tx].
@@ -71,10 +71,10 @@ func (t joined[Tx]) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(
 	if r.Gate != nil {
 		return retrysafe.Record{}, fmt.Errorf("sqlstore: a transaction that the caller commits cannot have a gate: %w", errors.ErrUnsupported)
 	}
-	if d := t.same.Dialect(); d != s.dialect {
-		return retrysafe.Record{}, stateError("sqlstore: the transaction is one of " + d.String() + ", and the store is on " + s.dialect.String() + ": join one of the same database")
+	if d := t.same.Dialect(); d != s.db.dialect {
+		return retrysafe.Record{}, stateError("sqlstore: the transaction is one of " + d.String() + ", and the store is on " + s.db.dialect.String() + ": join one of the same database")
 	}
-	c := &claim{Store: s, r: &r, id: idOf(r.Key)}
+	c := &claim{store: s, r: &r, id: idOf(r.Key)}
 	var rec retrysafe.Record
 	var answer retrysafe.Answer
 	err := dbtx.Savepoint(ctx, t.same, func(ctx context.Context) (err error) {
@@ -83,7 +83,7 @@ func (t joined[Tx]) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(
 		if rec, won, err = j.take(ctx); !won {
 			return err
 		}
-		if s.dialect == SQLite {
+		if s.db.dialect == SQLite {
 			// Only after the claim: SQLite may refuse the lock to a transaction that has read
 			// before.
 			if err := oneFile(func(dest ...any) error { return t.same.QueryRow(ctx, otherFiles, nil, dest...) }); err != nil {
@@ -91,7 +91,7 @@ func (t joined[Tx]) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(
 			}
 		}
 		var state retrysafe.State
-		inside, end := marked(ctx, s.db)
+		inside, end := marked(ctx, s.db.pool)
 		defer end()
 		if state, answer, err = work(inside, t.tx); err != nil {
 			return err
@@ -124,16 +124,16 @@ func (t joined[Tx]) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(
 // use another connection, since there might be none.
 func (t joined[Tx]) held(ctx context.Context, c *claim, held *heldError) (retrysafe.Record, error) {
 	j := &joint{claim: c, tx: t.same}
-	query := j.queries.load
-	if j.queries.loadUnlocked != "" {
-		query = j.queries.loadUnlocked
+	query := j.claim.store.db.queries.load
+	if j.claim.store.db.queries.loadUnlocked != "" {
+		query = j.claim.store.db.queries.loadUnlocked
 	}
 	if l, err := j.load(ctx, query); err == nil {
 		if rec, ok := c.answerIn(l); ok {
 			return rec, nil
 		}
 	}
-	if c.dialect == SQLite && c.running.other(c.id) == nil { // the file is busy, with whatever key
+	if c.store.db.dialect == SQLite && c.store.running.other(c.id) == nil { // the file is busy, with whatever key
 		return retrysafe.Record{Key: c.r.Key}, held.cause
 	}
 	return retrysafe.Record{Key: c.r.Key}, retrysafe.ErrInProgress

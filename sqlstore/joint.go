@@ -16,8 +16,8 @@ import (
 // joint is the record of a key in an open transaction. The transaction's first statement claims it,
 // and the last one completes it.
 type joint struct {
-	*claim
-	tx dbtx.Tx
+	claim *claim
+	tx    dbtx.Tx
 	// joins: the caller has begun the transaction, at its own isolation level.
 	joins bool
 	row   protocol.Row
@@ -28,15 +28,15 @@ type joint struct {
 
 // take claims the key. If won is false, rec and err are the answer.
 func (j *joint) take(ctx context.Context) (rec retrysafe.Record, won bool, err error) {
-	if !j.joins || j.queries.waitToJoin == nil {
+	if !j.joins || j.claim.store.db.queries.waitToJoin == nil {
 		return j.claimKey(ctx)
 	}
-	if _, err := j.tx.Exec(ctx, j.queries.waitToJoin(j.r.Wait)); err != nil {
+	if _, err := j.tx.Exec(ctx, j.claim.store.db.queries.waitToJoin(j.claim.r.Wait)); err != nil {
 		return j.refused(ctx, err)
 	}
 	rec, won, err = j.claimKey(ctx)
-	if _, failed := j.tx.Exec(ctx, j.queries.waitAsBefore); failed != nil && err == nil {
-		return rec, false, unavailable(j.failed("claim the key", failed))
+	if _, failed := j.tx.Exec(ctx, j.claim.store.db.queries.waitAsBefore); failed != nil && err == nil {
+		return rec, false, unavailable(j.claim.store.db.failed("claim the key", failed))
 	}
 	return rec, won, err
 }
@@ -45,20 +45,20 @@ func (j *joint) take(ctx context.Context) (rec retrysafe.Record, won bool, err e
 func (j *joint) claimKey(ctx context.Context) (rec retrysafe.Record, won bool, err error) {
 	j.at = time.Now()
 	switch {
-	case j.queries.claim != nil:
+	case j.claim.store.db.queries.claim != nil:
 		won, err = j.insert(ctx)
 	case j.joins:
 		won, err = j.makeFirst(ctx)
 	default:
 		won, err = j.lookAndMake(ctx)
 	}
-	if err == nil && !won && j.queries.claim != nil {
+	if err == nil && !won && j.claim.store.db.queries.claim != nil {
 		// A finished key is answered without a lock, so that its duplicates do not wait for each
 		// other.
 		var l loaded
-		if l, err = j.load(ctx, j.queries.load); err == nil {
-			if next, mine, err := j.decide(l, l.now); !mine {
-				return next.Record(j.r.Key, l.now), false, err
+		if l, err = j.load(ctx, j.claim.store.db.queries.load); err == nil {
+			if next, mine, err := j.claim.decide(l, l.now); !mine {
+				return next.Record(j.claim.r.Key, l.now), false, err
 			}
 		}
 	}
@@ -82,17 +82,17 @@ func (j *joint) takeOver(ctx context.Context) (rec retrysafe.Record, won bool, e
 	}
 	for !won {
 		j.at = time.Now()
-		l, err := j.load(ctx, j.queries.loadToJoin)
+		l, err := j.load(ctx, j.claim.store.db.queries.loadToJoin)
 		if err != nil {
 			return rec, false, err
 		}
-		next, mine, err := j.decide(l, l.now)
+		next, mine, err := j.claim.decide(l, l.now)
 		if !mine {
-			return next.Record(j.r.Key, l.now), false, err
+			return next.Record(j.claim.r.Key, l.now), false, err
 		}
 		j.row, j.now = next, l.now
 		if l.row.State != 0 {
-			_, err = j.tx.Exec(ctx, j.queries.put, append(rowArgs(&next), j.id[:])...)
+			_, err = j.tx.Exec(ctx, j.claim.store.db.queries.put, append(rowArgs(&next), j.claim.id[:])...)
 			won = err == nil
 		} else {
 			won, err = j.make(ctx)
@@ -107,26 +107,26 @@ func (j *joint) takeOver(ctx context.Context) (rec retrysafe.Record, won bool, e
 // limitWait limits the lock waits of the transaction to those of the claim, if the database needs a
 // separate statement for that. back restores them.
 func (j *joint) limitWait(ctx context.Context) (back func(context.Context) error, err error) {
-	if j.queries.limit == "" {
+	if j.claim.store.db.queries.limit == "" {
 		return func(context.Context) error { return nil }, nil
 	}
 	var was, ignored string
-	err = j.tx.QueryRow(ctx, j.queries.limit, []any{lockTimeout(j.r.Wait)}, &was, &ignored)
+	err = j.tx.QueryRow(ctx, j.claim.store.db.queries.limit, []any{lockTimeout(j.claim.r.Wait)}, &was, &ignored)
 	return func(ctx context.Context) error {
-		return j.tx.QueryRow(ctx, j.queries.limit, []any{was}, &ignored, &ignored)
+		return j.tx.QueryRow(ctx, j.claim.store.db.queries.limit, []any{was}, &ignored, &ignored)
 	}, err
 }
 
 // insert claims a key without a record with one statement.
 func (j *joint) insert(ctx context.Context) (won bool, err error) {
 	j.row = protocol.Row{
-		State: retrysafe.StateInProgress, OnDoubt: retrysafe.Refuse, Attempt: 1, Owner: j.r.Owner,
-		Fingerprint: j.r.Fingerprint, Binding: j.r.Binding, Retention: protocol.Span(j.r.Retention),
+		State: retrysafe.StateInProgress, OnDoubt: retrysafe.Refuse, Attempt: 1, Owner: j.claim.r.Owner,
+		Fingerprint: j.claim.r.Fingerprint, Binding: j.claim.r.Binding, Retention: protocol.Span(j.claim.r.Retention),
 	}
 	var fence sql.NullInt64
 	var updated sql.NullInt64
 	var ignored any
-	err = j.tx.QueryRow(ctx, j.queries.claimSQL, j.queries.claim(j), &fence, &updated, &ignored)
+	err = j.tx.QueryRow(ctx, j.claim.store.db.queries.claimSQL, append([]any{j.claim.store.db.queries.claim(j.claim.store.db.clock(), j.claim.r.Wait)}, j.claimArgs()...), &fence, &updated, &ignored)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !fence.Valid {
 		return false, nil
 	}
@@ -141,15 +141,15 @@ func (j *joint) insert(ctx context.Context) (won bool, err error) {
 
 // claimArgs returns the arguments of claimSQL after the first.
 func (j *joint) claimArgs() []any {
-	return []any{j.id[:], partsOf(&j.r.Key), j.r.Owner[:], appendData(nil, &j.row), protocol.Span(strayLease)}
+	return []any{j.claim.id[:], partsOf(&j.claim.r.Key), j.claim.r.Owner[:], appendData(nil, &j.row), protocol.Span(strayLease)}
 }
 
 // lookAndMake claims a key without a record with two statements. The first locks the record, or
 // fails if another transaction is just creating it.
 func (j *joint) lookAndMake(ctx context.Context) (won bool, err error) {
-	query := j.queries.loadToJoin
-	if j.r.Wait <= 0 {
-		query = j.queries.loadNow
+	query := j.claim.store.db.queries.loadToJoin
+	if j.claim.r.Wait <= 0 {
+		query = j.claim.store.db.queries.loadNow
 	}
 	j.at = time.Now()
 	l, err := j.load(ctx, query)
@@ -157,7 +157,7 @@ func (j *joint) lookAndMake(ctx context.Context) (won bool, err error) {
 		return false, err
 	}
 	j.row, j.now = protocol.Row{}, l.now
-	if j.row, won, err = j.decide(l, l.now); err != nil || !won {
+	if j.row, won, err = j.claim.decide(l, l.now); err != nil || !won {
 		return false, err
 	}
 	return j.make(ctx)
@@ -167,12 +167,12 @@ func (j *joint) lookAndMake(ctx context.Context) (won bool, err error) {
 // the keys around it: at REPEATABLE READ none of those could be inserted until the caller's
 // transaction has ended.
 func (j *joint) makeFirst(ctx context.Context) (won bool, err error) {
-	l, err := j.load(ctx, j.queries.loadUnlocked)
+	l, err := j.load(ctx, j.claim.store.db.queries.loadUnlocked)
 	if err != nil || l.row.State != 0 {
 		return false, err
 	}
 	j.row, j.now = protocol.Row{}, l.now
-	if j.row, won, err = j.decide(l, l.now); err != nil || !won {
+	if j.row, won, err = j.claim.decide(l, l.now); err != nil || !won {
 		return false, err
 	}
 	return j.make(ctx)
@@ -180,18 +180,18 @@ func (j *joint) makeFirst(ctx context.Context) (won bool, err error) {
 
 // make inserts the record. It returns false if another transaction has inserted it meanwhile.
 func (j *joint) make(ctx context.Context) (made bool, err error) {
-	n, err := j.tx.Exec(ctx, j.queries.makeToJoin, insertArgs(&j.r.Key, j.id, &j.row)...)
-	if err != nil && j.queries.duplicate != nil && j.queries.duplicate(err) {
+	n, err := j.tx.Exec(ctx, j.claim.store.db.queries.makeToJoin, insertArgs(&j.claim.r.Key, j.claim.id, &j.row)...)
+	if err != nil && j.claim.store.db.queries.duplicate != nil && j.claim.store.db.queries.duplicate(err) {
 		return false, nil
 	}
 	return n > 0, err
 }
 
 func (j *joint) load(ctx context.Context, query string) (loaded, error) {
-	return j.loadBy(func(dest ...any) error { return j.tx.QueryRow(ctx, query, []any{j.id[:]}, dest...) })
+	return j.claim.store.db.loadBy(func(dest ...any) error { return j.tx.QueryRow(ctx, query, []any{j.claim.id[:]}, dest...) })
 }
 
-func (j *joint) record() retrysafe.Record { return j.row.Record(j.r.Key, j.now) }
+func (j *joint) record() retrysafe.Record { return j.row.Record(j.claim.r.Key, j.now) }
 
 // heldError means that the claim could not wait any longer for the transaction that has the key
 // (which may only be reading the answer) or, on SQLite, the file. The caller looks at the key after
@@ -203,17 +203,17 @@ func (e *heldError) Error() string { return e.cause.Error() }
 // refused returns the answer to a claim that has failed.
 func (j *joint) refused(ctx context.Context, err error) (rec retrysafe.Record, won bool, _ error) {
 	switch {
-	case j.queries.held != nil && j.queries.held(err):
-		return retrysafe.Record{Key: j.r.Key}, false, &heldError{unavailable(j.failed("claim the key", err))}
+	case j.claim.store.db.queries.held != nil && j.claim.store.db.queries.held(err):
+		return retrysafe.Record{Key: j.claim.r.Key}, false, &heldError{unavailable(j.claim.store.db.failed("claim the key", err))}
 	case ctx.Err() != nil:
 		return rec, false, fmt.Errorf("sqlstore: the call ended while it waited for the key: %w", ctx.Err())
 	}
-	return rec, false, unavailable(j.failed("claim the key", err))
+	return rec, false, unavailable(j.claim.store.db.failed("claim the key", err))
 }
 
 // answered returns the committed record of the key if it is finished.
 func (c *claim) answered(ctx context.Context) (rec retrysafe.Record, ok bool) {
-	l, err := c.look(ctx, c.id)
+	l, err := c.store.look(ctx, c.id)
 	if err != nil {
 		return rec, false
 	}
@@ -232,28 +232,28 @@ func (c *claim) answerIn(l loaded) (rec retrysafe.Record, ok bool) {
 // complete writes the answer into the record, if the record still belongs to this attempt.
 func (j *joint) complete(ctx context.Context, state retrysafe.State, answer retrysafe.Answer) (retrysafe.Record, error) {
 	now := j.now + time.Since(j.at).Microseconds()
-	if j.dialect == SQLite {
-		now = j.clock().UnixMicro()
+	if j.claim.store.db.dialect == SQLite {
+		now = j.claim.store.db.clock().UnixMicro()
 	}
 	row, _, err := protocol.Complete(j.row, now, &retrysafe.CompleteRequest{
-		Key: j.r.Key, Owner: j.row.Owner, Fence: j.row.Fence, State: state, Answer: answer, Retention: j.r.Retention,
+		Key: j.claim.r.Key, Owner: j.row.Owner, Fence: j.row.Fence, State: state, Answer: answer, Retention: j.claim.r.Retention,
 	})
 	if err != nil {
 		return j.record(), err
 	}
-	n, err := j.tx.Exec(ctx, j.queries.finish, finishArgs(j.id, &row)...)
+	n, err := j.tx.Exec(ctx, j.claim.store.db.queries.finish, finishArgs(j.claim.id, &row)...)
 	if err != nil {
-		return j.record(), j.broken(ctx, err)
+		return j.record(), j.claim.broken(ctx, err)
 	}
 	if n != 1 {
-		return j.record(), j.touched(n)
+		return j.record(), j.claim.touched(n)
 	}
 	row.Fingerprint, row.Binding = bytes.Clone(row.Fingerprint), bytes.Clone(row.Binding)
-	return row.Record(j.r.Key, now), nil
+	return row.Record(j.claim.r.Key, now), nil
 }
 
 // touched returns the error for a record that does not belong to this attempt any more.
 func (c *claim) touched(n int64) error {
 	return fmt.Errorf("sqlstore: the work has removed or changed the record of its own key, or has rolled back by itself (%d rows are its own): "+
-		"all was rolled back; keep the table %s, COMMIT and ROLLBACK out of the work", n, c.table)
+		"all was rolled back; keep the table %s, COMMIT and ROLLBACK out of the work", n, c.store.db.table)
 }

@@ -41,8 +41,8 @@ func TestLookupsOfCallersThatLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &hanging{healthy: make(chan struct{})}
-		s := &Store{backend: f, lockWait: 5 * time.Second}
-		s.looks = newLooks(s)
+		s := &Store{backend: f, db: &database{lockWait: 5 * time.Second, clock: time.Now}}
+		s.looks = newLooks(s.db, f)
 		var all sync.WaitGroup
 		for range 60 { // a minute, 200 calls a second, each of which waits for a second
 			for i := range 200 {
@@ -75,7 +75,7 @@ func TestChargesOfCallersThatLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &hanging{healthy: make(chan struct{})}
-		s := &Store{backend: f, lockWait: 5 * time.Second, dialect: PostgreSQL}
+		s := &Store{backend: f, db: &database{lockWait: 5 * time.Second, dialect: PostgreSQL, clock: time.Now}}
 		var all sync.WaitGroup
 		for range 60 {
 			for i := range 200 {

@@ -27,14 +27,14 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (page retry
 	}
 	err = s.backend.read(ctx, long, func(ctx context.Context, db execer) error {
 		// load checks the version, as in any other call; there is no record with a zero id.
-		now, err := s.load(ctx, db, s.queries.load, recordID{})
+		now, err := s.db.load(ctx, db, s.db.queries.load, recordID{})
 		if err != nil {
 			return err
 		}
 		page, err = l.page(ctx, db, now.now)
 		return err
 	})
-	return page, s.failed("list", err)
+	return page, s.db.failed("list", err)
 }
 
 // listing is one call of List.
@@ -174,7 +174,7 @@ func (l *listing) selectsKey(key *retrysafe.StoreKey) bool {
 // query returns the statement for the records after a place. It selects them by their parts as far
 // as the column shows them.
 func (l *listing) query(now protocol.Micros, from []byte, batch int) (query string, args []any) {
-	q := &l.store.queries
+	q := &l.store.db.queries
 	query, args = q.list, []any{now}
 	add := func(condition string, values ...any) {
 		query += " AND " + condition

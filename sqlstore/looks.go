@@ -10,8 +10,9 @@ import (
 // looks reads the records of many callers on one connection: the lookups that arrive during a read
 // form the next one. There is no timer, and a lone call waits for no other.
 type looks struct {
-	store *Store
-	alone chan struct{} // limits how many callers look alone at one time
+	db      *database
+	backend backend
+	alone   chan struct{} // limits how many callers look alone at one time
 
 	mu      sync.Mutex
 	waiting []*sight
@@ -33,12 +34,14 @@ const lookLanes = 2
 // callers look alone, each on its own connection.
 const lonely = 4
 
-func newLooks(s *Store) *looks { return &looks{store: s, alone: make(chan struct{}, lonely)} }
+func newLooks(db *database, b backend) *looks {
+	return &looks{db: db, backend: b, alone: make(chan struct{}, lonely)}
+}
 
 // at reads a record together with others. If that fails, the caller looks alone, since another
 // record may have caused the error.
 func (k *looks) at(ctx context.Context, id recordID) (loaded, error) {
-	wait, cancel := k.store.patience(ctx, time.Time{})
+	wait, cancel := k.db.patience(ctx, time.Time{})
 	defer cancel()
 	s := &sight{id: id, done: make(chan struct{})}
 	k.mu.Lock()
@@ -49,7 +52,7 @@ func (k *looks) at(ctx context.Context, id recordID) (loaded, error) {
 	case <-s.done:
 	case <-wait.Done():
 		k.drop(s)
-		return loaded{}, &lockError{ended: ctx.Err(), after: wait.limit, text: k.store.waits}
+		return loaded{}, &lockError{ended: ctx.Err(), after: wait.limit, text: k.db.waits}
 	}
 	if s.err == nil {
 		return s.l, nil
@@ -57,10 +60,10 @@ func (k *looks) at(ctx context.Context, id recordID) (loaded, error) {
 	select {
 	case k.alone <- struct{}{}:
 	case <-wait.Done():
-		return loaded{}, &lockError{ended: ctx.Err(), after: wait.limit, text: k.store.waits}
+		return loaded{}, &lockError{ended: ctx.Err(), after: wait.limit, text: k.db.waits}
 	}
 	defer func() { <-k.alone }()
-	return k.store.lookAlone(ctx, id)
+	return lookAlone(ctx, k.db, k.backend, id)
 }
 
 // drop removes a lookup whose caller has left, so that the line does not grow while the database
@@ -85,7 +88,7 @@ func (k *looks) start() {
 }
 
 func (k *looks) run(batch []*sight) {
-	err := k.store.backend.see(context.Background(), batch)
+	err := k.backend.see(context.Background(), batch)
 	for _, s := range batch {
 		s.err = err
 		close(s.done)
@@ -94,4 +97,13 @@ func (k *looks) run(batch []*sight) {
 	defer k.mu.Unlock()
 	k.busy--
 	k.start()
+}
+
+// lookAlone is look for a single call.
+func lookAlone(ctx context.Context, d *database, b backend, id recordID) (l loaded, err error) {
+	err = b.read(ctx, brief, func(ctx context.Context, db execer) error {
+		l, err = d.load(ctx, db, d.queries.load, id)
+		return err
+	})
+	return l, err
 }

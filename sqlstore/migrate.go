@@ -18,20 +18,20 @@ func (s *Store) Migrate(ctx context.Context) error {
 		return err
 	}
 	if err := s.backend.settings(ctx); err != nil {
-		return s.failed("migrate", err)
+		return s.db.failed("migrate", err)
 	}
-	return s.failed("migrate", s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
+	return s.db.failed("migrate", s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
 		return true, s.backend.alone(ctx, w, func() error { return s.migrate(ctx, w) })
 	}))
 }
 
 func (s *Store) migrate(ctx context.Context, w execer) error {
 	var tables int
-	if err := w.QueryRowContext(ctx, s.queries.exists).Scan(&tables); err != nil {
+	if err := w.QueryRowContext(ctx, s.db.queries.exists).Scan(&tables); err != nil {
 		return err
 	}
 	if tables == 0 {
-		if err := run(ctx, w, s.queries.schema); err != nil {
+		if err := run(ctx, w, s.db.queries.schema); err != nil {
 			return err
 		}
 	}
@@ -46,13 +46,13 @@ func (s *Store) indexKeys(ctx context.Context, w execer) error {
 	if !s.listing {
 		return nil
 	}
-	if s.queries.hasIndex != "" {
+	if s.db.queries.hasIndex != "" {
 		var n int
-		if err := w.QueryRowContext(ctx, s.queries.hasIndex).Scan(&n); err != nil || n > 0 {
+		if err := w.QueryRowContext(ctx, s.db.queries.hasIndex).Scan(&n); err != nil || n > 0 {
 			return err
 		}
 	}
-	_, err := w.ExecContext(ctx, s.queries.indexKeys)
+	_, err := w.ExecContext(ctx, s.db.queries.indexKeys)
 	return err
 }
 
@@ -74,19 +74,19 @@ func SchemaSQL(d Dialect) string {
 // here and not at the first call.
 func (s *Store) upToDate(ctx context.Context, w execer) error {
 	var version int
-	err := w.QueryRowContext(ctx, s.queries.version).Scan(&version)
+	err := w.QueryRowContext(ctx, s.db.queries.version).Scan(&version)
 	switch {
-	case errors.Is(err, sql.ErrNoRows) && s.queries.resumes:
-		return run(ctx, w, s.queries.schema)
+	case errors.Is(err, sql.ErrNoRows) && s.db.queries.resumes:
+		return run(ctx, w, s.db.queries.schema)
 	case errors.Is(err, sql.ErrNoRows):
-		return s.notMigrated()
+		return s.db.notMigrated()
 	case err != nil:
 		return err
 	}
-	if _, err := s.load(ctx, w, s.queries.loadToWrite, recordID{}); err != nil {
+	if _, err := s.db.load(ctx, w, s.db.queries.loadToWrite, recordID{}); err != nil {
 		return err
 	}
-	return run(ctx, w, s.queries.touch)
+	return run(ctx, w, s.db.queries.touch)
 }
 
 func run(ctx context.Context, w execer, statements []string) error {
@@ -106,10 +106,10 @@ func (s *Store) Keeps(ctx context.Context) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
-	return s.failed("ask what the database keeps", s.backend.keeps(ctx))
+	return s.db.failed("ask what the database keeps", s.backend.keeps(ctx))
 }
 
 var _ retrysafe.Sharer = (*Store)(nil)
 
 // Shared implements [retrysafe.Sharer]. Other machines can reach a server, but not a file.
-func (s *Store) Shared() bool { return s.dialect != SQLite }
+func (s *Store) Shared() bool { return s.db.dialect != SQLite }

@@ -14,10 +14,10 @@ import (
 // mysql is the backend for MySQL and MariaDB.
 type mysql struct{ server }
 
-func newMySQL(s *Store) mysql {
-	q := mysqlQueries(s.table)
+func newMySQL(db *database) mysql {
+	q := db.queries
 	return mysql{server{
-		Store: s, manner: mysqlManner{s.table, new(atomic.Bool)}, looking: lists{s, q.loadMany}, locking: lists{s, q.loadManyToWrite},
+		db: db, turns: newTurns(), manner: mysqlManner{db.table, new(atomic.Bool)}, looking: lists{db, q.loadMany}, locking: lists{db, q.loadManyToWrite},
 	}}
 }
 

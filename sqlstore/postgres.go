@@ -13,10 +13,10 @@ import (
 // postgres is the backend for PostgreSQL.
 type postgres struct{ server }
 
-func newPostgres(s *Store) postgres {
-	q := postgresQueries(s.table)
+func newPostgres(db *database) postgres {
+	q := db.queries
 	return postgres{server{
-		Store: s, manner: postgresManner{s.table}, looking: arrays{s, q.loadMany}, locking: arrays{s, q.loadManyToWrite},
+		db: db, turns: newTurns(), manner: postgresManner{db.table}, looking: arrays{db, q.loadMany}, locking: arrays{db, q.loadManyToWrite},
 	}}
 }
 

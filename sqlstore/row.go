@@ -3,9 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
@@ -23,77 +21,6 @@ type loaded struct {
 	row   protocol.Row
 	floor retrysafe.Fence // the largest fence of a removed record
 	now   protocol.Micros // the store's clock
-}
-
-// load reads the record, and checks in the same statement whether this build may use the tables.
-func (s *Store) load(ctx context.Context, db execer, query string, id recordID) (l loaded, err error) {
-	return s.loadBy(func(dest ...any) error { return db.QueryRowContext(ctx, query, id[:]).Scan(dest...) })
-}
-
-// loadBy is load with a function that reads the row.
-func (s *Store) loadBy(read func(dest ...any) error) (l loaded, err error) {
-	var version int
-	var floor int64
-	var now sql.NullInt64
-	var scan rowScan
-	l.now = s.clock().UnixMicro()
-	err = read(append([]any{&version, &floor, &now}, scan.fields()...)...)
-	if err := s.readable(version, err); err != nil {
-		return l, err
-	}
-	return s.loadedFrom(floor, now, l.now, &scan)
-}
-
-// loadedFrom converts what was read; here is this machine's time from before the read.
-func (s *Store) loadedFrom(floor int64, now sql.NullInt64, here protocol.Micros, scan *rowScan) (l loaded, err error) {
-	l.now = s.time(now, here)
-	l.floor = retrysafe.Fence(floor) //nolint:gosec // fences stay below 2^53
-	l.row, err = scan.row()
-	return l, err
-}
-
-// readable returns nil if this build may use the tables, given the version that was read.
-func (s *Store) readable(version int, err error) error {
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return s.notMigrated()
-	case err != nil:
-		return err
-	case version == transacts:
-		return errTransacts
-	case version != s.queries.newest:
-		return s.wrongVersion(version)
-	}
-	return nil
-}
-
-// time returns the database's time if it has sent one, else here, this machine's time from before
-// the read.
-func (s *Store) time(told sql.NullInt64, here protocol.Micros) protocol.Micros {
-	if !told.Valid {
-		return here
-	}
-	if s.clock().UnixMicro()-here > slack.Microseconds() {
-		// the reply took long, perhaps because of a lock, so it says little about the clock
-		return told.Int64
-	}
-	s.ahead.Store(told.Int64 - time.Now().UnixMicro())
-	return told.Int64
-}
-
-// put replaces the loaded row of key. It returns false if there was no row, and another call has
-// inserted one meanwhile.
-func (s *Store) put(ctx context.Context, db execer, key *retrysafe.StoreKey, id recordID, was *loaded, row *protocol.Row) (done bool, err error) {
-	if was.row.State != 0 {
-		// MySQL counts no row if nothing has changed
-		_, err := db.ExecContext(ctx, s.queries.put, append(rowArgs(row), id[:])...)
-		return err == nil, err
-	}
-	r, err := db.ExecContext(ctx, s.queries.make, insertArgs(key, id, row)...)
-	if err != nil {
-		return false, err
-	}
-	return s.queries.made(r)
 }
 
 // byCount reports whether a statement has inserted a row.

@@ -31,18 +31,18 @@ func (s *Store) RunOn(ctx context.Context, r retrysafe.TxRequest, begin func(con
 	if err != nil {
 		return retrysafe.Record{}, err
 	}
-	c := &serverClaim{claim: &claim{Store: s, r: &r, id: idOf(r.Key)}, begin: begin, work: work, fateOf: fateOf}
+	c := &serverClaim{claim: &claim{store: s, r: &r, id: idOf(r.Key)}, begin: begin, work: work, fateOf: fateOf}
 	end, rec, err := c.queue(ctx)
 	if end == nil {
 		return rec, err
 	}
 	defer end()
 	rec, err = c.run(ctx)
-	if err != nil && c.worked && c.ended == nil && !errors.Is(err, retrysafe.ErrUnconfirmed) && c.committed(ctx) {
-		c.ended = &endedError{cause: err}
+	if err != nil && c.claim.worked && c.claim.ended == nil && !errors.Is(err, retrysafe.ErrUnconfirmed) && c.claim.committed(ctx) {
+		c.claim.ended = &endedError{cause: err}
 	}
-	if c.ended != nil {
-		return rec, c.afterwards(ctx)
+	if c.claim.ended != nil {
+		return rec, c.claim.afterwards(ctx)
 	}
 	return rec, err
 }
@@ -52,14 +52,14 @@ func (s *Store) RunOn(ctx context.Context, r retrysafe.TxRequest, begin func(con
 func (s *Store) fates(call, instead string) (func(error) fate, error) {
 	on, ok := s.backend.(interface{ fateOf(error) fate })
 	if !ok {
-		return nil, fmt.Errorf("sqlstore: %s is for servers; use %s on %s: %w", call, instead, s.dialect, errors.ErrUnsupported)
+		return nil, fmt.Errorf("sqlstore: %s is for servers; use %s on %s: %w", call, instead, s.db.dialect, errors.ErrUnsupported)
 	}
 	return on.fateOf, nil
 }
 
 // serverClaim is one call of RunOn.
 type serverClaim struct {
-	*claim
+	claim  *claim
 	begin  func(context.Context) (Transaction, error)
 	work   func(context.Context, dbtx.Tx) (retrysafe.State, retrysafe.Answer, error)
 	fateOf func(error) fate
@@ -69,21 +69,21 @@ type serverClaim struct {
 // is nil, err is the answer.
 func (c *serverClaim) queue(ctx context.Context) (end func(), rec retrysafe.Record, err error) {
 	var limit <-chan time.Time
-	if c.r.Wait > 0 {
-		t := time.NewTimer(c.r.Wait)
+	if c.claim.r.Wait > 0 {
+		t := time.NewTimer(c.claim.r.Wait)
 		defer t.Stop()
 		limit = t.C
 	}
 	for {
-		if other := c.running.other(c.id); other != nil {
-			if rec, ok := c.answered(ctx); ok {
+		if other := c.claim.store.running.other(c.claim.id); other != nil {
+			if rec, ok := c.claim.answered(ctx); ok {
 				return nil, rec, nil
 			}
-			if err := c.await(ctx, other, limit); err != nil {
-				return nil, retrysafe.Record{Key: c.r.Key}, err
+			if err := c.claim.await(ctx, other, limit); err != nil {
+				return nil, retrysafe.Record{Key: c.claim.r.Key}, err
 			}
 		}
-		if end, ok := c.running.begin(c.id); ok {
+		if end, ok := c.claim.store.running.begin(c.claim.id); ok {
 			return end, retrysafe.Record{}, nil
 		}
 	}
@@ -92,20 +92,20 @@ func (c *serverClaim) queue(ctx context.Context) (end func(), rec retrysafe.Reco
 // run runs the transaction. It tries again if the transaction certainly had no effect: always if
 // work was not called yet, and as often as the caller allows afterwards.
 func (c *serverClaim) run(ctx context.Context) (rec retrysafe.Record, err error) {
-	wait, cancel := c.patience(ctx, time.Time{})
+	wait, cancel := c.claim.store.db.patience(ctx, time.Time{})
 	defer cancel()
 	for lost, again := 0, 0; ; {
-		worked := c.worked
+		worked := c.claim.worked
 		rec, err = c.once(ctx, nil)
 		fate := c.fateOf(err)
 		switch {
-		case c.ended != nil, err == nil, errors.Is(err, retrysafe.ErrUnconfirmed), errors.Is(err, retrysafe.ErrTxEnded), fate != blocked && fate != onlyLost:
+		case c.claim.ended != nil, err == nil, errors.Is(err, retrysafe.ErrUnconfirmed), errors.Is(err, retrysafe.ErrTxEnded), fate != blocked && fate != onlyLost:
 			return rec, err
-		case c.worked && (fate != blocked || again >= c.r.Retries):
+		case c.claim.worked && (fate != blocked || again >= c.claim.r.Retries):
 			return rec, err
-		case c.worked:
+		case c.claim.worked:
 			again++
-			c.worked = worked
+			c.claim.worked = worked
 			if !pause(ctx) {
 				return rec, err
 			}
@@ -129,7 +129,7 @@ type refusal struct{ answer retrysafe.Answer }
 func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec retrysafe.Record, err error) {
 	tx, err := c.begin(ctx)
 	if err != nil {
-		return rec, unavailable(c.failed("begin the transaction", err))
+		return rec, unavailable(c.claim.store.db.failed("begin the transaction", err))
 	}
 	open := true
 	undo := func() error {
@@ -151,7 +151,7 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec retrysafe
 	}
 	if t, ok := tx.(interface{ claimed(context.Context) error }); ok {
 		if err := t.claimed(ctx); err != nil {
-			return rec, unavailable(c.failed("claim the key", err))
+			return rec, unavailable(c.claim.store.db.failed("claim the key", err))
 		}
 	}
 	var state retrysafe.State
@@ -161,14 +161,14 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec retrysafe
 	} else {
 		if state, answer, err = c.call(ctx, tx); err != nil {
 			if gone := undo(); errors.Is(gone, sql.ErrTxDone) && ctx.Err() == nil {
-				c.ended = &endedError{cause: err}
+				c.claim.ended = &endedError{cause: err}
 			}
 			return rec, err
 		}
 		if state == retrysafe.StateFailed {
 			if gone := undo(); errors.Is(gone, sql.ErrTxDone) && ctx.Err() == nil {
-				c.ended = &endedError{cause: gone}
-				return rec, c.ended
+				c.claim.ended = &endedError{cause: gone}
+				return rec, c.claim.ended
 			}
 			return c.once(ctx, &refusal{answer})
 		}
@@ -177,7 +177,7 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec retrysafe
 	if err != nil {
 		return rec, err
 	}
-	if err := c.pass(ctx, tx); err != nil {
+	if err := c.claim.pass(ctx, tx); err != nil {
 		return rec, err
 	}
 	open = false
@@ -190,10 +190,10 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec retrysafe
 
 // held returns the answer if another caller has the key.
 func (c *serverClaim) held(ctx context.Context) (retrysafe.Record, error) {
-	if rec, ok := c.answered(ctx); ok {
+	if rec, ok := c.claim.answered(ctx); ok {
 		return rec, nil
 	}
-	return retrysafe.Record{Key: c.r.Key}, retrysafe.ErrInProgress
+	return retrysafe.Record{Key: c.claim.r.Key}, retrysafe.ErrInProgress
 }
 
 // rollback rolls a transaction back, also if ctx has ended. It does not wait for a server that does
@@ -219,9 +219,9 @@ func rollback(ctx context.Context, tx Transaction) error {
 }
 
 func (c *serverClaim) call(ctx context.Context, tx Transaction) (retrysafe.State, retrysafe.Answer, error) {
-	inside, end := marked(ctx, c.db)
+	inside, end := marked(ctx, c.claim.store.db.pool)
 	defer end()
-	c.worked = true
+	c.claim.worked = true
 	return c.work(inside, tx)
 }
 
@@ -233,24 +233,24 @@ func (c *serverClaim) settle(ctx context.Context, rec, done retrysafe.Record, fa
 		committed, err := c.claimAgain(context.WithoutCancel(ctx))
 		if err != nil {
 			return rec, fmt.Errorf("%w: COMMIT has failed, and nobody can say what became of it: %w",
-				retrysafe.ErrUnconfirmed, errors.Join(c.failed("commit", failed), c.failed("look for the record", err)))
+				retrysafe.ErrUnconfirmed, errors.Join(c.claim.store.db.failed("commit", failed), c.claim.store.db.failed("look for the record", err)))
 		}
 		if committed {
 			return done, nil
 		}
 	}
-	return rec, c.broken(ctx, failed)
+	return rec, c.claim.broken(ctx, failed)
 }
 
 // claimAgain reports whether the first transaction was committed. It returns true only after a
 // COMMIT of its own was answered: before that, PostgreSQL's synchronous replicas may not have the
 // first one.
 func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.lockWait+slack)
+	ctx, cancel := context.WithTimeout(ctx, c.claim.store.db.lockWait+slack)
 	defer cancel()
-	again := *c.r
-	again.Wait = c.lockWait
-	second := &claim{Store: c.Store, r: &again, id: c.id}
+	again := *c.claim.r
+	again.Wait = c.claim.store.db.lockWait
+	second := &claim{store: c.claim.store, r: &again, id: c.claim.id}
 	for lost := 0; ; lost++ {
 		tx, err := c.begin(ctx)
 		if err == nil {
@@ -258,9 +258,9 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 			var rec retrysafe.Record
 			var won bool
 			rec, won, err = j.take(ctx)
-			mine := !won && rec.Owner == c.r.Owner && rec.State.Finished()
+			mine := !won && rec.Owner == c.claim.r.Owner && rec.State.Finished()
 			if mine {
-				if _, err = tx.Exec(ctx, c.queries.confirm, c.id[:]); err == nil {
+				if _, err = tx.Exec(ctx, c.claim.store.db.queries.confirm, c.claim.id[:]); err == nil {
 					err = tx.Commit(ctx)
 				}
 			}
@@ -272,7 +272,7 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 			}
 			if _, held := err.(*heldError); held { //nolint:errorlint // take wraps nothing around it
 				known, ok := second.answered(ctx)
-				if ok && known.Owner != c.r.Owner {
+				if ok && known.Owner != c.claim.r.Owner {
 					return false, nil
 				}
 				if ok && pause(ctx) {

@@ -35,10 +35,10 @@ func (s *Store) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(cont
 	if err := s.check(ctx, &r.Key); err != nil {
 		return retrysafe.Record{}, err
 	}
-	if s.dialect != SQLite {
+	if s.db.dialect != SQLite {
 		return s.runOnServer(ctx, r, work)
 	}
-	c := &claim{Store: s, r: &r, id: idOf(r.Key), work: work}
+	c := &claim{store: s, r: &r, id: idOf(r.Key), work: work}
 	end, rec, err := c.queue(ctx)
 	if end == nil {
 		return rec, err
@@ -57,10 +57,10 @@ func (s *Store) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(cont
 
 // claim is one call of RunTx.
 type claim struct {
-	*Store
-	r    *retrysafe.TxRequest
-	id   recordID
-	work func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error)
+	store *Store
+	r     *retrysafe.TxRequest
+	id    recordID
+	work  func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error)
 	// isNew means that the key was not looked at, since it is probably new. SQLite.
 	isNew bool
 	// worked reports whether work was called.
@@ -103,22 +103,22 @@ func (c *claim) queue(ctx context.Context) (end func(), rec retrysafe.Record, er
 		limit = t.C
 	}
 	for {
-		if other := c.running.other(c.id); other != nil {
+		if other := c.store.running.other(c.id); other != nil {
 			if err := c.await(ctx, other, limit); err != nil {
 				return nil, retrysafe.Record{Key: c.r.Key}, err
 			}
 		}
-		if c.isNew = c.seen.isNew(c.id); !c.isNew {
-			l, err := c.look(ctx, c.id)
+		if c.isNew = c.store.seen.isNew(c.id); !c.isNew {
+			l, err := c.store.look(ctx, c.id)
 			if err != nil {
 				return nil, retrysafe.Record{}, unavailable(err)
 			}
-			c.seen.was(l.row.State == 0)
+			c.store.seen.was(l.row.State == 0)
 			if row, won, err := c.decide(l, l.now); !won {
 				return nil, row.Record(c.r.Key, l.now), err
 			}
 		}
-		if end, ok := c.running.begin(c.id); ok {
+		if end, ok := c.store.running.begin(c.id); ok {
 			return end, retrysafe.Record{}, nil
 		}
 	}
@@ -140,16 +140,16 @@ func (c *claim) await(ctx context.Context, other <-chan struct{}, limit <-chan t
 
 // run claims the key, runs the work and completes the record in one transaction.
 func (c *claim) run(ctx context.Context) (rec retrysafe.Record, err error) {
-	q := &c.queries
+	q := &c.store.db.queries
 	// Before a connection is held: preparing takes one.
-	statements, err := c.statements.get(ctx, c.Store, q.claimSQL, q.load, q.put, q.make, q.finish, otherFiles, beginWork, endWork)
+	statements, err := c.store.db.statements.get(ctx, c.store.db, q.claimSQL, q.load, q.put, q.make, q.finish, otherFiles, beginWork, endWork)
 	if err != nil {
-		return rec, unavailable(c.failed("begin the transaction", err))
+		return rec, unavailable(c.store.db.failed("begin the transaction", err))
 	}
 	var j *joint
 	var won bool
 	var answer error
-	tx, err := c.beginWith(ctx, func(tx *sql.Tx) error {
+	tx, err := c.store.db.beginWith(ctx, func(tx *sql.Tx) error {
 		j = &joint{claim: c, tx: dbtx.SQL(prepared{tx, statements}, SQLite)}
 		rec, won, answer = j.take(ctx)
 		if held, ok := answer.(*heldError); ok { //nolint:errorlint // take wraps nothing around it
@@ -158,18 +158,18 @@ func (c *claim) run(ctx context.Context) (rec retrysafe.Record, err error) {
 		return nil
 	})
 	if err != nil {
-		return retrysafe.Record{}, unavailable(c.failed("begin the transaction", err))
+		return retrysafe.Record{}, unavailable(c.store.db.failed("begin the transaction", err))
 	}
 	defer tx.end() // rolls back what was not committed, also if work panics
 	if c.isNew {
-		c.seen.was(won)
+		c.store.seen.was(won)
 	}
 	if !won {
 		return rec, answer
 	}
 	known := prepared{tx.Tx, statements}
 	if err := oneFile(known.QueryRowContext(ctx, otherFiles).Scan); err != nil {
-		return rec, unavailable(c.failed("begin the transaction", err))
+		return rec, unavailable(c.store.db.failed("begin the transaction", err))
 	}
 	state, result, err := c.callWork(ctx, known)
 	if err != nil {
@@ -199,9 +199,9 @@ const (
 // the effect. A missing savepoint afterwards means that work has ended the transaction itself.
 func (c *claim) callWork(ctx context.Context, tx prepared) (state retrysafe.State, answer retrysafe.Answer, err error) {
 	if _, err := tx.ExecContext(ctx, beginWork); err != nil {
-		return 0, answer, unavailable(c.failed("claim the key", err))
+		return 0, answer, unavailable(c.store.db.failed("claim the key", err))
 	}
-	inside, end := marked(ctx, c.db)
+	inside, end := marked(ctx, c.store.db.pool)
 	defer end()
 	c.worked = true
 	state, answer, err = c.work(inside, tx.Tx)
@@ -229,7 +229,7 @@ func (c *claim) broken(ctx context.Context, err error) error {
 		c.ended = &endedError{cause: err}
 		return c.ended
 	}
-	return unavailable(c.failed("complete the record", err))
+	return unavailable(c.store.db.failed("complete the record", err))
 }
 
 // endedError means that the work has ended the transaction itself.
@@ -247,7 +247,7 @@ func (e *endedError) Unwrap() []error { return []error{retrysafe.ErrTxEnded, e.c
 func (c *claim) committed(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
 	defer cancel()
-	l, err := c.look(ctx, c.id)
+	l, err := c.store.look(ctx, c.id)
 	return err == nil && l.row.Owner == c.r.Owner && l.row.State == retrysafe.StateInProgress
 }
 
@@ -255,12 +255,12 @@ func (c *claim) committed(ctx context.Context) bool {
 // effect was committed too.
 func (c *claim) afterwards(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	l, err := c.look(ctx, c.id)
+	l, err := c.store.look(ctx, c.id)
 	if err == nil && l.row.Owner != c.r.Owner {
 		return c.ended
 	}
 	if err == nil {
-		err = c.Release(ctx, retrysafe.ReleaseRequest{
+		err = c.store.Release(ctx, retrysafe.ReleaseRequest{
 			Key: c.r.Key, Owner: c.r.Owner, Fence: l.row.Fence, InDoubt: true, Cause: "error",
 			LastError: "the work committed its transaction by itself",
 		})
@@ -274,4 +274,34 @@ func unavailable(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", retrysafe.ErrUnavailable, err)
+}
+
+// settle finds out the outcome of a COMMIT that failed: the holder of the write lock sees what was
+// committed, and the rest never will be.
+func (c *claim) settle(ctx context.Context, tx *writeTx, rec retrysafe.Record, failed error) (retrysafe.Record, error) {
+	tx.undo() // ends whatever the connection still holds
+	whole := context.WithoutCancel(ctx)
+	var l loaded
+	now := c.store.db.clock().UnixMicro()
+	wait, cancel := c.store.db.patience(whole, time.Time{})
+	defer cancel()
+	err := c.store.db.writeInTurn(wait, func(ctx context.Context, w execer) (bool, error) {
+		var err error
+		l, err = c.store.db.load(ctx, w, c.store.db.queries.loadToWrite, c.id)
+		return false, err
+	})
+	if err != nil {
+		return rec, fmt.Errorf("%w: COMMIT has failed, and nobody can say what became of it: %w",
+			retrysafe.ErrUnconfirmed, errors.Join(c.store.db.failed("commit", failed), c.store.db.failed("look for the record", err)))
+	}
+	switch {
+	case l.row.Owner == c.r.Owner && l.row.State.Finished():
+		return l.row.Record(c.r.Key, now), nil
+	case l.row.Owner == c.r.Owner && l.row.State != 0:
+		c.ended = &endedError{cause: failed}
+		return rec, c.ended
+	case ctx.Err() != nil:
+		return rec, c.broken(ctx, failed)
+	}
+	return rec, unavailable(c.store.db.failed("COMMIT has failed, and all was rolled back", failed))
 }

@@ -23,14 +23,14 @@ func (s *Store) runOnServer(ctx context.Context, r retrysafe.TxRequest, work fun
 // for locks for at most wait.
 func (s *Store) opening(wait time.Duration) func(context.Context) (Transaction, error) {
 	return func(ctx context.Context) (Transaction, error) {
-		if s.dialect == MySQL {
+		if s.db.dialect == MySQL {
 			return s.openMySQL(ctx, wait)
 		}
-		tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+		tx, err := s.db.pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 		if err != nil {
 			return nil, err
 		}
-		return standardTx{dbtx.SQL(tx, s.dialect), tx}, nil
+		return standardTx{dbtx.SQL(tx, s.db.dialect), tx}, nil
 	}
 }
 
@@ -61,7 +61,7 @@ type mysqlTx struct {
 // 1213), later statements belong to another transaction. That one never commits, since the record
 // is not in it.
 func (s *Store) openMySQL(ctx context.Context, wait time.Duration) (*mysqlTx, error) {
-	conn, err := s.db.Conn(ctx)
+	conn, err := s.db.pool.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}

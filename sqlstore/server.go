@@ -14,8 +14,9 @@ import (
 // server is the backend for database servers: many callers write concurrently, and wait for each
 // other only on the row of a key.
 type server struct {
-	*Store
+	db     *database
 	manner manner
+	turns  *turns
 	// looking reads many rows without locks; locking skips rows that another transaction has
 	// locked, and writes.
 	looking, locking many
@@ -67,7 +68,7 @@ const (
 
 // read runs f on a connection of the pool.
 func (s server) read(ctx context.Context, _ span, f func(context.Context, execer) error) error {
-	wait, cancel := s.patience(ctx, time.Time{})
+	wait, cancel := s.db.patience(ctx, time.Time{})
 	defer cancel()
 	call, cancel := context.WithTimeout(ctx, wait.limit+slack)
 	defer cancel()
@@ -88,7 +89,7 @@ func (s server) read(ctx context.Context, _ span, f func(context.Context, execer
 // write first waits for this process's other writers of the same key, without holding a connection:
 // calls for other keys may need it.
 func (s server) write(ctx context.Context, id recordID, notAfter time.Time, f func(context.Context, execer) (bool, error)) error {
-	wait, cancel := s.patience(ctx, notAfter)
+	wait, cancel := s.db.patience(ctx, notAfter)
 	defer cancel()
 	give, err := s.turns.take(wait, id)
 	if err != nil {
@@ -139,7 +140,7 @@ func (s server) transaction(call context.Context, wait patience, notAfter time.T
 
 // connection takes a connection from the pool, within wait.
 func (s server) connection(wait patience) (*sql.Conn, error) {
-	conn, err := s.calls.Conn(wait)
+	conn, err := s.db.calls.Conn(wait)
 	switch {
 	case err == nil:
 		return conn, nil

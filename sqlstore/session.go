@@ -18,24 +18,6 @@ type session struct {
 	set     int64 // the current busy_timeout
 }
 
-// session takes a connection; ctx limits the wait for it.
-func (s *Store) session(ctx context.Context) (*session, error) {
-	conn, err := s.db.Conn(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("no connection to the database: %w", err)
-	}
-	se := &session{Conn: conn}
-	if err = conn.QueryRowContext(context.WithoutCancel(ctx), "PRAGMA busy_timeout").Scan(&se.timeout); err == nil {
-		se.set = se.timeout
-		err = se.wait(ctx, 0)
-	}
-	if err != nil {
-		se.discard()
-		return nil, err
-	}
-	return se, nil
-}
-
 // wait sets SQLite's own wait for locks.
 func (se *session) wait(ctx context.Context, d time.Duration) error {
 	ms := d.Milliseconds()
@@ -72,16 +54,6 @@ type patience struct {
 	limit  time.Duration
 	// the longest wait for a lock on a server, if shorter than limit; zero: the same
 	lock time.Duration
-}
-
-// patience starts the wait now. notAfter is on the store's clock; zero: it sets no limit.
-func (s *Store) patience(ctx context.Context, notAfter time.Time) (p patience, cancel context.CancelFunc) {
-	p = patience{caller: ctx, limit: s.lockWait}
-	if !notAfter.IsZero() {
-		p.limit = min(p.limit, max(0, notAfter.Sub(s.clock()))+time.Millisecond)
-	}
-	p.Context, cancel = context.WithTimeout(ctx, p.limit)
-	return p, cancel
 }
 
 // retry calls f until no other transaction is in the way, or wait ends.
@@ -124,3 +96,31 @@ func (p patience) over(err error) error {
 
 const sqliteWaits = "other transactions have held the database file, or all connections to it, for %v, and nothing was changed; SQLite has " +
 	"one writer at a time: keep transactions short, look for one that was left open, or raise Options.LockWait"
+
+// session takes a connection; ctx limits the wait for it.
+func (d *database) session(ctx context.Context) (*session, error) {
+	conn, err := d.pool.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("no connection to the database: %w", err)
+	}
+	se := &session{Conn: conn}
+	if err = conn.QueryRowContext(context.WithoutCancel(ctx), "PRAGMA busy_timeout").Scan(&se.timeout); err == nil {
+		se.set = se.timeout
+		err = se.wait(ctx, 0)
+	}
+	if err != nil {
+		se.discard()
+		return nil, err
+	}
+	return se, nil
+}
+
+// patience starts the wait now. notAfter is on the store's clock; zero: it sets no limit.
+func (d *database) patience(ctx context.Context, notAfter time.Time) (p patience, cancel context.CancelFunc) {
+	p = patience{caller: ctx, limit: d.lockWait}
+	if !notAfter.IsZero() {
+		p.limit = min(p.limit, max(0, notAfter.Sub(d.clock()))+time.Millisecond)
+	}
+	p.Context, cancel = context.WithTimeout(ctx, p.limit)
+	return p, cancel
+}

@@ -39,7 +39,7 @@ func (m mysql) settings(ctx context.Context) error {
 			return stateError(fmt.Sprintf("sqlstore: the server's max_allowed_packet is %d, too small for a record with a long answer; set it to 16M (at least %d)", packet, smallestPacket))
 		}
 		for _, loss := range mysqlLosses(flush, binlog, sync, doublewrite) {
-			m.logger.Warn("sqlstore: "+loss, "table", m.table)
+			m.db.logger.Warn("sqlstore: "+loss, "table", m.db.table)
 		}
 		return nil
 	})
@@ -106,24 +106,24 @@ func waitsForReplica(ctx context.Context, db execer) (bool, error) {
 func (m mysql) alone(ctx context.Context, w execer, f func() error) error {
 	// the lock's name is global to the server, and has at most 64 bytes
 	const name = `CONCAT('retrysafe migrates ', MD5(CONCAT(coalesce(DATABASE(), ''), '/', ?)))`
-	limit := m.lockWait
+	limit := m.db.lockWait
 	if end, ok := ctx.Deadline(); ok {
 		left := time.Until(end)
 		limit = min(limit, left-left/8)
 	}
 	var got int
-	if err := w.QueryRowContext(ctx, `SELECT coalesce(GET_LOCK(`+name+`, ?), 0)`, m.table, limit.Seconds()).Scan(&got); err != nil {
+	if err := w.QueryRowContext(ctx, `SELECT coalesce(GET_LOCK(`+name+`, ?), 0)`, m.db.table, limit.Seconds()).Scan(&got); err != nil {
 		return err
 	}
 	if got != 1 {
-		return stateError(fmt.Sprintf("sqlstore: another process migrates the table %s all the time (GET_LOCK), nothing was changed; try again", m.table))
+		return stateError(fmt.Sprintf("sqlstore: another process migrates the table %s all the time (GET_LOCK), nothing was changed; try again", m.db.table))
 	}
 	err := m.transactional(ctx, w)
 	if err == nil {
 		err = f()
 	}
 	// If this fails, the connection is lost, and the lock with it.
-	if _, failed := w.ExecContext(context.WithoutCancel(ctx), `DO RELEASE_LOCK(`+name+`)`, m.table); err == nil {
+	if _, failed := w.ExecContext(context.WithoutCancel(ctx), `DO RELEASE_LOCK(`+name+`)`, m.db.table); err == nil {
 		err = failed
 	}
 	return err
@@ -132,7 +132,7 @@ func (m mysql) alone(ctx context.Context, w execer, f func() error) error {
 // transactional checks the engine of the existing tables.
 func (m mysql) transactional(ctx context.Context, w execer) error {
 	rows, err := w.QueryContext(ctx, `SELECT table_name, coalesce(engine, '') FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN (?, ?, ?)`,
-		m.table, m.table+"_limits", m.table+"_meta")
+		m.db.table, m.db.table+"_limits", m.db.table+"_meta")
 	if err != nil {
 		return err
 	}

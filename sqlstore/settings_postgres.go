@@ -11,7 +11,7 @@ func (p postgres) settings(ctx context.Context) error {
 	return p.read(ctx, brief, func(ctx context.Context, db execer) error {
 		found, err := p.losses(ctx, db)
 		for _, loss := range found {
-			p.logger.Warn("sqlstore: "+loss, "table", p.table)
+			p.db.logger.Warn("sqlstore: "+loss, "table", p.db.table)
 		}
 		return err
 	})
@@ -71,12 +71,12 @@ func (p postgres) keeps(ctx context.Context) error {
 // alone lets one process at a time migrate, and checks the rights on existing tables, which may
 // belong to another user.
 func (p postgres) alone(ctx context.Context, w execer, f func() error) error {
-	if _, err := w.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "retrysafe migrates "+p.table); err != nil {
+	if _, err := w.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "retrysafe migrates "+p.db.table); err != nil {
 		return err
 	}
 	for _, suffix := range []string{"", "_limits", "_meta"} {
 		var there, may bool
-		name := `"` + p.table + suffix + `"`
+		name := `"` + p.db.table + suffix + `"`
 		// Each right is checked separately: given a list, has_table_privilege is satisfied by one
 		// of them.
 		err := w.QueryRowContext(ctx, `SELECT t IS NOT NULL, t IS NULL OR (has_table_privilege(t, 'SELECT') AND has_table_privilege(t, 'UPDATE') AND
@@ -87,7 +87,7 @@ func (p postgres) alone(ctx context.Context, w execer, f func() error) error {
 		}
 		if there && !may {
 			return stateError(fmt.Sprintf("sqlstore: the table %s is there and this user may not use it, nothing was changed; as its owner: "+
-				"GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO the user", p.table+suffix, strings.Join([]string{p.table, p.table + "_limits", p.table + "_meta"}, ", ")))
+				"GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO the user", p.db.table+suffix, strings.Join([]string{p.db.table, p.db.table + "_limits", p.db.table + "_meta"}, ", ")))
 		}
 	}
 	return f()

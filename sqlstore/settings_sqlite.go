@@ -10,10 +10,10 @@ import (
 
 // settings refuses a database that connections do not share, and warns about weak settings.
 func (s sqlite) settings(ctx context.Context) error {
-	wait, cancel := s.patience(ctx, time.Time{})
+	wait, cancel := s.db.patience(ctx, time.Time{})
 	defer cancel()
 	return wait.over(retry(wait, func() error {
-		se, err := s.session(wait)
+		se, err := s.db.session(wait)
 		if err != nil {
 			return err
 		}
@@ -23,7 +23,7 @@ func (s sqlite) settings(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if file.String == "" && s.db.Stats().MaxOpenConnections != 1 {
+		if file.String == "" && s.db.pool.Stats().MaxOpenConnections != 1 {
 			return stateError("sqlstore: the database is in memory, and each connection of the pool has one of its own: " +
 				"use a file, or call SetMaxOpenConns(1), or take memstore")
 		}
@@ -51,7 +51,7 @@ const (
 // warn logs what the settings can lose.
 func (s sqlite) warn(journal string, synchronous int) {
 	warn := func(setting, text string) {
-		s.logger.Warn("sqlstore: "+setting+": "+text, "table", s.table)
+		s.db.logger.Warn("sqlstore: "+setting+": "+text, "table", s.db.table)
 	}
 	switch journal {
 	case "wal":

@@ -2,22 +2,26 @@ package sqlstore
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/dberr"
 )
 
 // sqlite is the backend for a SQLite file, which has one writer at a time.
-type sqlite struct{ *Store }
+type sqlite struct{ db *database }
 
 // read runs f on a connection. A brief read is not interrupted.
 func (s sqlite) read(ctx context.Context, how span, f func(context.Context, execer) error) error {
-	wait, cancel := s.patience(ctx, time.Time{})
+	wait, cancel := s.db.patience(ctx, time.Time{})
 	defer cancel()
 	inner := ctx
 	if how == brief {
 		inner = context.WithoutCancel(ctx)
 	}
 	return wait.over(retry(wait, func() error {
-		se, err := s.session(wait)
+		se, err := s.db.session(wait)
 		if err != nil {
 			return err
 		}
@@ -28,7 +32,7 @@ func (s sqlite) read(ctx context.Context, how span, f func(context.Context, exec
 
 // write lets one call write at a time, whatever its key.
 func (s sqlite) write(ctx context.Context, _ recordID, notAfter time.Time, f func(context.Context, execer) (bool, error)) error {
-	return s.Store.write(ctx, notAfter, f)
+	return s.db.write(ctx, notAfter, f)
 }
 
 // alone holds for any writing transaction.
@@ -36,4 +40,21 @@ func (s sqlite) alone(_ context.Context, _ execer, f func() error) error { retur
 
 func (s sqlite) skew() string {
 	return "this machine's clock: the clock was set back, or machines share the file, which SQLite does not allow over a network"
+}
+
+// explain adds advice to err. SQLite has no code of its own for a missing table, so that is found
+// by its text.
+func (s sqlite) explain(step string, err error) error {
+	code := dberr.SQLiteCode(err)
+	if code == codeError && strings.Contains(err.Error(), "no such table: "+s.db.table) {
+		return s.db.notMigrated()
+	}
+	if code == codeBusySnapshot {
+		return fmt.Errorf("sqlstore: %s: the transaction has read before, and somebody else has written since; let this be the first statement of a transaction: %w",
+			step, err)
+	}
+	if text, ok := sqliteAdvice[code&0xff]; ok {
+		return fmt.Errorf("sqlstore: %s: %s: %w", step, text, err)
+	}
+	return fmt.Errorf("sqlstore: %s: %w", step, err)
 }

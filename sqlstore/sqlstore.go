@@ -77,37 +77,20 @@ type Options struct {
 // SQLite has one writer. While a RunTx is open, every other call that writes waits for it,
 // including heartbeats, but no longer than its context and [Options].LockWait.
 type Store struct {
-	db       *sql.DB
-	calls    *sql.DB // for the store's own calls; often db
-	dialect  Dialect
-	backend  backend
-	table    string
-	queries  queries
-	clock    func() time.Time
-	lockWait time.Duration
-	listing  bool // there is an index on the parts of keys
-	logger   *slog.Logger
+	db      *database
+	backend backend
+	listing bool // there is an index on the parts of keys
 
-	// writer is held by the one call of this store that writes to a SQLite file; the others queue
-	// in order of arrival.
-	writer       chan struct{}
-	running      running
-	turns        turns
-	remembered   remembered
-	seen         seenKeys
-	insertsFirst bool                   // a statement that inserts many rows tells which were there
-	journal      atomic.Pointer[string] // SQLite: the journal mode; nil: unknown
-	statements   statementCache
-	listen       func(context.Context, string, func(string)) error
-	ears         ears
-	criers       criers
-	waits        string  // the error text of a call that waited in vain
-	group        *group  // nil: each change has its own transaction
-	charges      charges // concurrent charges; used if group is not nil
-	looks        *looks  // nil: each lookup has its own statement
-	// ahead is by how many microseconds the server's clock was last seen ahead of this machine's
-	ahead  atomic.Int64
-	skewed atomic.Bool // the clock difference was reported
+	running    running
+	remembered remembered
+	seen       seenKeys
+	listen     func(context.Context, string, func(string)) error
+	ears       ears
+	criers     criers
+	group      *group      // nil: each change has its own transaction
+	charges    charges     // concurrent charges; used if group is not nil
+	looks      *looks      // nil: each lookup has its own statement
+	skewed     atomic.Bool // the clock difference was reported
 }
 
 var (
@@ -126,64 +109,48 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 	if o == nil {
 		o = new(Options)
 	}
-	s := &Store{
-		db: db, calls: cmp.Or(o.Calls, db), dialect: d, table: o.Table, clock: o.Clock, lockWait: o.LockWait, listing: o.Listing, logger: o.Logger, listen: o.Listen, writer: make(chan struct{}, 1),
-		running: running{keys: make(map[recordID]chan struct{})}, turns: turns{keys: make(map[recordID]*turn)},
-	}
-	if s.table == "" {
-		s.table = DefaultTable
-	}
-	if s.lockWait == 0 {
-		s.lockWait = 5 * time.Second
-	}
-	if s.logger == nil {
-		s.logger = slog.Default()
-	}
-	switch {
-	case db == nil:
-		return nil, errors.New("sqlstore: New needs a database; open one with sql.Open")
-	case d < SQLite || d > MySQL:
-		return nil, fmt.Errorf("sqlstore: dialect %d is unknown; use sqlstore.SQLite, sqlstore.PostgreSQL or sqlstore.MySQL", d)
-	case d != SQLite && s.clock != nil:
-		return nil, errors.New("sqlstore: a server has a clock of its own; leave Options.Clock empty")
-	case d == SQLite && o.Calls != nil:
-		return nil, errors.New("sqlstore: SQLite has one writer, and a second pool would wait for it as well; leave Options.Calls empty")
-	case d != PostgreSQL && s.listen != nil:
-		return nil, fmt.Errorf("sqlstore: %s tells nobody of changes; leave Options.Listen empty", d)
-	case s.lockWait < 0:
-		return nil, fmt.Errorf("sqlstore: LockWait is %v; leave it zero for 5s, or set a limit of your own", s.lockWait)
-	}
-	if err := checkTable(s.table); err != nil {
+	if err := o.check(db, d); err != nil {
 		return nil, err
 	}
+	own := newDatabase(db, d, o)
+	s := &Store{db: own, listing: o.Listing, listen: o.Listen, running: running{keys: make(map[recordID]chan struct{})}}
+	lanes := 2
 	switch d {
 	case SQLite:
-		s.backend, s.queries = sqlite{s}, sqliteQueries(s.table)
-		s.waits, s.group = sqliteWaits, newGroup(s, 1)
-		s.insertsFirst = true
-		if s.clock == nil {
-			s.clock = time.Now
-		}
+		s.backend, lanes = sqlite{own}, 1
 	case PostgreSQL:
-		s.backend, s.queries = newPostgres(s), postgresQueries(s.table)
-		s.waits, s.group = serverWaits, newGroup(s, 2)
-		s.insertsFirst = true
+		s.backend = newPostgres(own)
 	case MySQL:
-		s.backend, s.queries = newMySQL(s), mysqlQueries(s.table)
-		s.waits, s.group = serverWaits, newGroup(s, 2)
+		s.backend = newMySQL(own)
 	}
-	if s.clock == nil {
-		s.clock = func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load()) * time.Microsecond) }
-	}
-	s.looks = newLooks(s)
-	if o.NoGroupCommit {
-		s.group, s.looks = nil, nil
+	own.explain = s.backend.explain
+	if !o.NoGroupCommit {
+		s.group, s.looks = newGroup(own, s.backend, lanes), newLooks(own, s.backend)
 	}
 	return s, nil
 }
 
+// check refuses options that a kind of database does not have.
+func (o *Options) check(db *sql.DB, d Dialect) error {
+	switch {
+	case db == nil:
+		return errors.New("sqlstore: New needs a database; open one with sql.Open")
+	case d < SQLite || d > MySQL:
+		return fmt.Errorf("sqlstore: dialect %d is unknown; use sqlstore.SQLite, sqlstore.PostgreSQL or sqlstore.MySQL", d)
+	case d != SQLite && o.Clock != nil:
+		return errors.New("sqlstore: a server has a clock of its own; leave Options.Clock empty")
+	case d == SQLite && o.Calls != nil:
+		return errors.New("sqlstore: SQLite has one writer, and a second pool would wait for it as well; leave Options.Calls empty")
+	case d != PostgreSQL && o.Listen != nil:
+		return fmt.Errorf("sqlstore: %s cannot publish changes; leave Options.Listen empty", d)
+	case o.LockWait < 0:
+		return fmt.Errorf("sqlstore: LockWait is %v; leave it zero for 5s, or set a limit of your own", o.LockWait)
+	}
+	return checkTable(cmp.Or(o.Table, DefaultTable))
+}
+
 // Dialect returns the kind of database that the store is on.
-func (s *Store) Dialect() Dialect { return s.dialect }
+func (s *Store) Dialect() Dialect { return s.db.dialect }
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,39}$`)
 

@@ -17,12 +17,12 @@ type statementCache struct {
 
 // get prepares the missing statements. It takes a connection for a moment, so a caller that holds
 // one might wait for ever.
-func (c *statementCache) get(ctx context.Context, s *Store, queries ...string) (map[string]*sql.Stmt, error) {
+func (c *statementCache) get(ctx context.Context, d *database, queries ...string) (map[string]*sql.Stmt, error) {
 	got := make(map[string]*sql.Stmt, len(queries))
 	if c.known(got, queries) {
 		return got, nil
 	}
-	wait, cancel := s.patience(ctx, time.Time{})
+	wait, cancel := d.patience(ctx, time.Time{})
 	defer cancel()
 	c.one.Lock()
 	defer c.one.Unlock()
@@ -31,7 +31,7 @@ func (c *statementCache) get(ctx context.Context, s *Store, queries ...string) (
 		if got[query] != nil {
 			continue
 		}
-		statement, err := s.db.PrepareContext(wait, query) //nolint:sqlclosecheck // it ends with the database
+		statement, err := d.pool.PrepareContext(wait, query) //nolint:sqlclosecheck // it ends with the database
 		if err != nil {
 			return nil, wait.over(err)
 		}

@@ -21,7 +21,7 @@ func (s *Store) StepOn(ctx context.Context, r retrysafe.StepRequest, begin func(
 	if err != nil {
 		return err
 	}
-	step := &serverStep{stepTx: &stepTx{Store: s, r: &r, id: idOf(r.Key)}, begin: begin, do: work, fateOf: fateOf}
+	step := &serverStep{stepTx: &stepTx{store: s, r: &r, id: idOf(r.Key)}, begin: begin, do: work, fateOf: fateOf}
 	return step.run(ctx)
 }
 
@@ -35,7 +35,7 @@ type serverStep struct {
 }
 
 func (s *serverStep) run(ctx context.Context) error {
-	l, err := s.look(ctx, s.id)
+	l, err := s.store.look(ctx, s.id)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -47,7 +47,7 @@ func (s *serverStep) run(ctx context.Context) error {
 		tx, err = s.begin(ctx) // the pool's connections may be dead
 	}
 	if err != nil {
-		return unavailable(s.failed("begin the transaction of a step", err))
+		return unavailable(s.store.db.failed("begin the transaction of a step", err))
 	}
 	open := true
 	undo := func() error {
@@ -60,7 +60,7 @@ func (s *serverStep) run(ctx context.Context) error {
 	defer undo() //nolint:errcheck // also where work panics
 	if t, ok := tx.(interface{ claimed(context.Context) error }); ok {
 		if err := t.claimed(ctx); err != nil {
-			return unavailable(s.failed("begin the transaction of a step", err))
+			return unavailable(s.store.db.failed("begin the transaction of a step", err))
 		}
 	}
 	progress, err := s.callOn(ctx, tx)
@@ -94,14 +94,16 @@ func (s *serverStep) owned(l *loaded) error {
 }
 
 func (s *serverStep) callOn(ctx context.Context, tx Transaction) (retrysafe.Answer, error) {
-	inside, end := marked(ctx, s.db)
+	inside, end := marked(ctx, s.store.db.pool)
 	defer end()
 	return s.do(inside, tx)
 }
 
 // keep writes the progress with the last statement, if the record still belongs to the attempt.
 func (s *serverStep) keep(ctx context.Context, tx dbtx.Tx, progress *retrysafe.Answer) error {
-	l, err := s.loadBy(func(dest ...any) error { return tx.QueryRow(ctx, s.queries.loadToJoin, []any{s.id[:]}, dest...) })
+	l, err := s.store.db.loadBy(func(dest ...any) error {
+		return tx.QueryRow(ctx, s.store.db.queries.loadToJoin, []any{s.id[:]}, dest...)
+	})
 	if err != nil {
 		return s.broken(ctx, err)
 	}
@@ -111,7 +113,7 @@ func (s *serverStep) keep(ctx context.Context, tx dbtx.Tx, progress *retrysafe.A
 	}
 	// a heartbeat may have extended the lease while this call waited for the row
 	row.LeaseEnd = max(row.LeaseEnd, l.row.LeaseEnd)
-	n, err := tx.Exec(ctx, s.queries.finish, finishArgs(s.id, &row)...)
+	n, err := tx.Exec(ctx, s.store.db.queries.finish, finishArgs(s.id, &row)...)
 	switch {
 	case err != nil:
 		return s.broken(ctx, err)
@@ -125,12 +127,12 @@ func (s *serverStep) keep(ctx context.Context, tx dbtx.Tx, progress *retrysafe.A
 // transaction.
 func (s *serverStep) committed(ctx context.Context, progress *retrysafe.Answer, failed error) error {
 	var l loaded
-	err := s.backend.write(context.WithoutCancel(ctx), s.id, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
+	err := s.store.backend.write(context.WithoutCancel(ctx), s.id, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
 		var err error
-		if l, err = s.load(ctx, w, s.queries.loadToWrite, s.id); err != nil {
+		if l, err = s.store.db.load(ctx, w, s.store.db.queries.loadToWrite, s.id); err != nil {
 			return false, err
 		}
-		_, err = w.ExecContext(ctx, s.queries.confirm, s.id[:]) // as in serverClaim.claimAgain
+		_, err = w.ExecContext(ctx, s.store.db.queries.confirm, s.id[:]) // as in serverClaim.claimAgain
 		return true, err
 	})
 	return s.settled(ctx, &l, err, progress, failed)

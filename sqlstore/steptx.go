@@ -26,10 +26,10 @@ func (s *Store) StepTx(ctx context.Context, r retrysafe.StepRequest, work func(c
 	if err := s.check(ctx, &r.Key); err != nil {
 		return err
 	}
-	if s.dialect != SQLite {
-		return s.StepOn(ctx, r, s.opening(s.lockWait), func(ctx context.Context, tx dbtx.Tx) (retrysafe.Answer, error) { return work(ctx, standard(tx)) })
+	if s.db.dialect != SQLite {
+		return s.StepOn(ctx, r, s.opening(s.db.lockWait), func(ctx context.Context, tx dbtx.Tx) (retrysafe.Answer, error) { return work(ctx, standard(tx)) })
 	}
-	step := &stepTx{Store: s, r: &r, id: idOf(r.Key), work: work}
+	step := &stepTx{store: s, r: &r, id: idOf(r.Key), work: work}
 	return interrupted(ctx, step.run(ctx))
 }
 
@@ -38,10 +38,10 @@ var errOtherDatabase = fmt.Errorf("%w: this database has no record of the attemp
 
 // stepTx is one call of StepTx.
 type stepTx struct {
-	*Store
-	r    *retrysafe.StepRequest
-	id   recordID
-	work func(context.Context, *sql.Tx) (retrysafe.Answer, error)
+	store *Store
+	r     *retrysafe.StepRequest
+	id    recordID
+	work  func(context.Context, *sql.Tx) (retrysafe.Answer, error)
 }
 
 // extend returns the record with a new lease, and with progress if it is not nil.
@@ -52,14 +52,14 @@ func (s *stepTx) extend(row protocol.Row, now protocol.Micros, progress *retrysa
 }
 
 func (s *stepTx) run(ctx context.Context) error {
-	tx, err := s.begin(ctx)
+	tx, err := s.store.db.begin(ctx)
 	if err != nil {
-		return unavailable(s.failed("begin the transaction of a step", err))
+		return unavailable(s.store.db.failed("begin the transaction of a step", err))
 	}
 	defer tx.end() // rolls back what was not committed, also if work panics
-	l, err := s.load(ctx, tx, s.queries.loadToWrite, s.id)
+	l, err := s.store.db.load(ctx, tx, s.store.db.queries.loadToWrite, s.id)
 	if err != nil {
-		return unavailable(s.failed("look for the record of a step", err))
+		return unavailable(s.store.db.failed("look for the record of a step", err))
 	}
 	if l.row.State == 0 {
 		return errOtherDatabase
@@ -71,12 +71,12 @@ func (s *stepTx) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	row, err := s.extend(l.row, s.clock().UnixMicro(), &progress)
+	row, err := s.extend(l.row, s.store.db.clock().UnixMicro(), &progress)
 	if err != nil {
 		return err
 	}
 	changed := false
-	res, err := tx.ExecContext(ctx, s.queries.finish, finishArgs(s.id, &row)...)
+	res, err := tx.ExecContext(ctx, s.store.db.queries.finish, finishArgs(s.id, &row)...)
 	if err == nil {
 		changed, err = byCount(res)
 	}
@@ -96,9 +96,9 @@ func (s *stepTx) run(ctx context.Context) error {
 // the transaction itself.
 func (s *stepTx) call(ctx context.Context, tx *writeTx) (progress retrysafe.Answer, err error) {
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+savepoint); err != nil {
-		return progress, unavailable(s.failed("begin a step", err))
+		return progress, unavailable(s.store.db.failed("begin a step", err))
 	}
-	inside, end := marked(ctx, s.db)
+	inside, end := marked(ctx, s.store.db.pool)
 	defer end()
 	progress, err = s.work(inside, tx.Tx)
 	if err != nil {
@@ -125,19 +125,19 @@ func (s *stepTx) broken(ctx context.Context, err error) error {
 	case endedByWork(err):
 		return &endedError{cause: err}
 	}
-	return unavailable(s.failed("keep what the step has done", err))
+	return unavailable(s.store.db.failed("keep what the step has done", err))
 }
 
 // settle finds out the outcome of a COMMIT that failed, as for RunTx. The progress that this
 // attempt stored last shows it.
 func (s *stepTx) settle(ctx context.Context, tx *writeTx, progress *retrysafe.Answer, failed error) error {
 	tx.undo()
-	wait, cancel := s.patience(context.WithoutCancel(ctx), time.Time{})
+	wait, cancel := s.store.db.patience(context.WithoutCancel(ctx), time.Time{})
 	defer cancel()
 	var l loaded
-	err := s.writeInTurn(wait, func(ctx context.Context, w execer) (bool, error) {
+	err := s.store.db.writeInTurn(wait, func(ctx context.Context, w execer) (bool, error) {
 		var err error
-		l, err = s.load(ctx, w, s.queries.loadToWrite, s.id)
+		l, err = s.store.db.load(ctx, w, s.store.db.queries.loadToWrite, s.id)
 		return false, err
 	})
 	return s.settled(ctx, &l, err, progress, failed)
@@ -149,20 +149,20 @@ func (s *stepTx) settled(ctx context.Context, l *loaded, err error, progress *re
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: COMMIT has failed, and nobody can say what became of it: %w",
-			retrysafe.ErrUnconfirmed, errors.Join(s.failed("commit", failed), s.failed("look for the record", err)))
+			retrysafe.ErrUnconfirmed, errors.Join(s.store.db.failed("commit", failed), s.store.db.failed("look for the record", err)))
 	case row.Owner != s.r.Owner || row.Fence != s.r.Fence || row.State != retrysafe.StateInProgress:
 		return fmt.Errorf("%w: COMMIT has failed, and the record is another's since; what it has kept is found there: %w",
-			retrysafe.ErrLeaseLost, s.failed("commit", failed))
+			retrysafe.ErrLeaseLost, s.store.db.failed("commit", failed))
 	case row.Answer.Codec == progress.Codec && row.Answer.Size >= progress.Size:
 		return nil
 	case ctx.Err() != nil:
 		return s.broken(ctx, failed)
 	}
-	return unavailable(s.failed("COMMIT has failed, and all was rolled back", failed))
+	return unavailable(s.store.db.failed("COMMIT has failed, and all was rolled back", failed))
 }
 
 // touched returns the error for a record that does not belong to this attempt any more.
 func (s *stepTx) touched() error {
 	return fmt.Errorf("%w: the work of the step has removed or changed the record of its own call, or has rolled back by itself, and all was rolled back; "+
-		"keep the table %s, COMMIT and ROLLBACK out of the work", retrysafe.ErrLeaseLost, s.table)
+		"keep the table %s, COMMIT and ROLLBACK out of the work", retrysafe.ErrLeaseLost, s.store.db.table)
 }

@@ -114,48 +114,8 @@ func earliest(changes []*change) (first time.Time) {
 	return first
 }
 
-// loadAll reads the rows of a statement like queries.loadMany.
-func (s *Store) loadAll(ctx context.Context, w querier, query string, args ...any) (found map[recordID]loaded, absent loaded, err error) {
-	here := s.clock().UnixMicro()
-	rows, err := w.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, absent, err
-	}
-	defer rows.Close()
-	found = make(map[recordID]loaded)
-	migrated := false
-	for rows.Next() {
-		var version int
-		var floor int64
-		var now sql.NullInt64
-		var id []byte
-		var scan rowScan
-		if err := rows.Scan(append([]any{&version, &floor, &now, &id}, scan.fields()...)...); err != nil {
-			return nil, absent, err
-		}
-		if err := s.readable(version, nil); err != nil {
-			return nil, absent, err
-		}
-		l, err := s.loadedFrom(floor, now, here, &scan)
-		if err != nil {
-			return nil, absent, err
-		}
-		migrated, absent = true, loaded{floor: l.floor, now: l.now}
-		if len(id) == len(recordID{}) {
-			found[recordID(id)] = l
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return nil, absent, err
-	}
-	if !migrated {
-		return nil, absent, s.notMigrated()
-	}
-	return found, absent, nil
-}
-
-// see reads the records of many lookups.
-func (s *Store) see(ctx context.Context, w querier, m many, of []*sight) error {
+// seeMany reads the records of many lookups.
+func seeMany(ctx context.Context, w querier, m many, of []*sight) error {
 	first := make(map[recordID]*sight, len(of))
 	ids := make([]recordID, 0, len(of))
 	for _, k := range of {

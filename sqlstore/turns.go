@@ -13,6 +13,8 @@ type turns struct {
 	keys map[recordID]*turn
 }
 
+func newTurns() *turns { return &turns{keys: make(map[recordID]*turn)} }
+
 type turn struct {
 	held  chan struct{}
 	users int // holders and waiters

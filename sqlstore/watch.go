@@ -110,7 +110,7 @@ func (e *ears) hear(on *ear, payload string) {
 }
 
 // channel returns the name of the channel for finished attempts of this table.
-func (s *Store) channel() string { return s.table + "_ended" }
+func (s *Store) channel() string { return s.db.table + "_ended" }
 
 // criers publish finished attempts. A message is a hint: no call waits for it, and waiters find out
 // by polling if one is lost.
@@ -163,7 +163,7 @@ func (s *Store) cry() {
 		}
 		c.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), tellWithin)
-		_, _ = s.calls.ExecContext(ctx, s.queries.tell, s.channel(), ids+"}")
+		_, _ = s.db.calls.ExecContext(ctx, s.db.queries.tell, s.channel(), ids+"}")
 		cancel()
 	}
 }

@@ -6,59 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/retrysafe/retrysafe"
 )
 
 // writeTx is a transaction of database/sql that has the file's write lock.
 type writeTx struct {
 	*sql.Tx
-	s       *Store
+	db      *database
 	session *session
 	unlock  func()
 	lost    bool // the connection is in an unknown state
-}
-
-// begin opens a transaction for the caller's work. It ends with ctx.
-func (s *Store) begin(ctx context.Context) (*writeTx, error) {
-	tx, err := s.beginWith(ctx, func(tx *sql.Tx) error { return s.lockFile(ctx, tx) })
-	if err != nil {
-		return nil, err
-	}
-	if err := oneFile(tx.QueryRowContext(ctx, otherFiles).Scan); err != nil {
-		tx.end()
-		return nil, err
-	}
-	return tx, nil
-}
-
-// lockFile takes the file's write lock with a statement that changes nothing. A transaction of
-// database/sql begins without the lock. If it read first and another process wrote in between, it
-// could not get the lock any more.
-func (s *Store) lockFile(ctx context.Context, tx execer) error {
-	_, err := tx.ExecContext(ctx, s.queries.lock)
-	return err
-}
-
-// beginWith opens a transaction whose first statement is made by first, and takes the file's write
-// lock. It tries again while the file is busy.
-func (s *Store) beginWith(ctx context.Context, first func(*sql.Tx) error) (*writeTx, error) {
-	wait, cancel := s.patience(ctx, time.Time{})
-	defer cancel()
-	unlock, err := s.turn(wait)
-	if err != nil {
-		return nil, wait.over(err)
-	}
-	tx := &writeTx{s: s, unlock: unlock}
-	if tx.session, err = s.session(wait); err != nil {
-		unlock()
-		return nil, wait.over(err)
-	}
-	if err := retry(wait, func() error { return tx.open(ctx, first) }); err != nil {
-		tx.end()
-		return nil, wait.over(err)
-	}
-	return tx, nil
 }
 
 func (w *writeTx) open(ctx context.Context, first func(*sql.Tx) error) error {
@@ -96,12 +52,12 @@ func oneFile(read func(dest ...any) error) error {
 // commit sends COMMIT, which cannot be taken back. Readers of a file without WAL block it. Only
 // SQLite itself can wait for them here, since a driver rolls back if COMMIT fails.
 func (w *writeTx) commit(ctx context.Context) error {
-	wal, err := w.s.writesAhead(ctx, w.Tx)
+	wal, err := w.db.writesAhead(ctx, w.Tx)
 	if err != nil {
 		return err
 	}
 	if !wal {
-		limit := w.s.lockWait
+		limit := w.db.lockWait
 		if end, ok := ctx.Deadline(); ok {
 			limit = min(limit, max(0, time.Until(end)))
 		}
@@ -112,23 +68,9 @@ func (w *writeTx) commit(ctx context.Context) error {
 	}
 	err = w.Tx.Commit()
 	if w.lost = err != nil; w.lost {
-		w.s.journal.Store(nil) // perhaps it was changed
+		w.db.journal.Store(nil) // perhaps it was changed
 	}
 	return err
-}
-
-// writesAhead reports whether the journal is a WAL. It asks once, and again after a COMMIT has
-// failed: the mode of a file in use hardly ever changes.
-func (s *Store) writesAhead(ctx context.Context, tx execer) (bool, error) {
-	if mode := s.journal.Load(); mode != nil {
-		return *mode == "wal", nil
-	}
-	var mode string
-	if err := tx.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
-		return false, err
-	}
-	s.journal.Store(&mode)
-	return mode == "wal", nil
 }
 
 // undo rolls back what was not committed and returns the connection to the pool. It may be called
@@ -156,32 +98,119 @@ func (w *writeTx) end() {
 	w.unlock()
 }
 
-// settle finds out the outcome of a COMMIT that failed: the holder of the write lock sees what was
-// committed, and the rest never will be.
-func (c *claim) settle(ctx context.Context, tx *writeTx, rec retrysafe.Record, failed error) (retrysafe.Record, error) {
-	tx.undo() // ends whatever the connection still holds
-	whole := context.WithoutCancel(ctx)
-	var l loaded
-	now := c.clock().UnixMicro()
-	wait, cancel := c.patience(whole, time.Time{})
-	defer cancel()
-	err := c.writeInTurn(wait, func(ctx context.Context, w execer) (bool, error) {
-		var err error
-		l, err = c.load(ctx, w, c.queries.loadToWrite, c.id)
-		return false, err
-	})
+// begin opens a transaction for the caller's work. It ends with ctx.
+func (d *database) begin(ctx context.Context) (*writeTx, error) {
+	tx, err := d.beginWith(ctx, func(tx *sql.Tx) error { return d.lockFile(ctx, tx) })
 	if err != nil {
-		return rec, fmt.Errorf("%w: COMMIT has failed, and nobody can say what became of it: %w",
-			retrysafe.ErrUnconfirmed, errors.Join(c.failed("commit", failed), c.failed("look for the record", err)))
+		return nil, err
 	}
-	switch {
-	case l.row.Owner == c.r.Owner && l.row.State.Finished():
-		return l.row.Record(c.r.Key, now), nil
-	case l.row.Owner == c.r.Owner && l.row.State != 0:
-		c.ended = &endedError{cause: failed}
-		return rec, c.ended
-	case ctx.Err() != nil:
-		return rec, c.broken(ctx, failed)
+	if err := oneFile(tx.QueryRowContext(ctx, otherFiles).Scan); err != nil {
+		tx.end()
+		return nil, err
 	}
-	return rec, unavailable(c.failed("COMMIT has failed, and all was rolled back", failed))
+	return tx, nil
+}
+
+// lockFile takes the file's write lock with a statement that changes nothing. A transaction of
+// database/sql begins without the lock. If it read first and another process wrote in between, it
+// could not get the lock any more.
+func (d *database) lockFile(ctx context.Context, tx execer) error {
+	_, err := tx.ExecContext(ctx, d.queries.lock)
+	return err
+}
+
+// beginWith opens a transaction whose first statement is made by first, and takes the file's write
+// lock. It tries again while the file is busy.
+func (d *database) beginWith(ctx context.Context, first func(*sql.Tx) error) (*writeTx, error) {
+	wait, cancel := d.patience(ctx, time.Time{})
+	defer cancel()
+	unlock, err := d.turn(wait)
+	if err != nil {
+		return nil, wait.over(err)
+	}
+	tx := &writeTx{db: d, unlock: unlock}
+	if tx.session, err = d.session(wait); err != nil {
+		unlock()
+		return nil, wait.over(err)
+	}
+	if err := retry(wait, func() error { return tx.open(ctx, first) }); err != nil {
+		tx.end()
+		return nil, wait.over(err)
+	}
+	return tx, nil
+}
+
+// writesAhead reports whether the journal is a WAL. It asks once, and again after a COMMIT has
+// failed: the mode of a file in use hardly ever changes.
+func (d *database) writesAhead(ctx context.Context, tx execer) (bool, error) {
+	if mode := d.journal.Load(); mode != nil {
+		return *mode == "wal", nil
+	}
+	var mode string
+	if err := tx.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
+		return false, err
+	}
+	d.journal.Store(&mode)
+	return mode == "wal", nil
+}
+
+// write runs f in a transaction that has the file's write lock from its beginning, and commits if f
+// says so. The context of f does not end: once the lock is held, the rest is short and must not be
+// interrupted.
+func (d *database) write(ctx context.Context, notAfter time.Time, f func(context.Context, execer) (commit bool, err error)) error {
+	wait, cancel := d.patience(ctx, notAfter)
+	defer cancel()
+	unlock, err := d.turn(wait)
+	if err != nil {
+		return wait.over(err)
+	}
+	defer unlock()
+	return d.writeInTurn(wait, f)
+}
+
+// writeInTurn is write for a caller that has the turn.
+func (d *database) writeInTurn(wait patience, f func(context.Context, execer) (commit bool, err error)) error {
+	w, err := d.session(wait)
+	if err != nil {
+		return wait.over(err)
+	}
+	whole := context.WithoutCancel(wait.caller)
+	exec := func(statement string) error {
+		_, err := w.ExecContext(whole, statement)
+		return err
+	}
+	if err = retry(wait, func() error { return exec("BEGIN IMMEDIATE") }); err != nil {
+		if sqliteBusy(err) {
+			w.end(whole)
+		} else {
+			w.discard() // the transaction may have begun
+		}
+		return wait.over(err)
+	}
+	commit, err := f(whole, w)
+	if err == nil {
+		err = wait.caller.Err()
+	}
+	if err == nil && commit {
+		// Readers of a file without WAL block the COMMIT, but not the statements before it.
+		err = retry(wait, func() error { return exec("COMMIT") })
+	} else {
+		err = errors.Join(err, exec("ROLLBACK"))
+	}
+	if err != nil {
+		w.discard()
+		return wait.over(err)
+	}
+	w.end(whole)
+	return nil
+}
+
+// turn waits until no other call of this store writes.
+func (d *database) turn(wait patience) (unlock func(), err error) {
+	select {
+	case d.writer <- struct{}{}:
+		return func() { <-d.writer }, nil
+	case <-wait.Done():
+		return nil, wait.Err()
+	}
 }

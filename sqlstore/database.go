@@ -1,0 +1,54 @@
+package sqlstore
+
+import (
+	"cmp"
+	"database/sql"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// database is access to a store's tables: the pools, the statements and the clock. Everything else
+// in this package is built on it.
+type database struct {
+	pool    *sql.DB
+	calls   *sql.DB // for the store's own calls; often pool
+	dialect Dialect
+	table   string
+	queries queries
+	// statements are prepared ones. SQLite.
+	statements statementCache
+	clock      func() time.Time
+	lockWait   time.Duration
+	logger     *slog.Logger
+	waits      string // the error text of a call that waited in vain
+	// explain adds advice to a driver's error.
+	explain func(step string, err error) error
+	// writer is held by the one call of this store that writes to a SQLite file; the others queue
+	// in order of arrival.
+	writer  chan struct{}
+	journal atomic.Pointer[string] // the journal mode of a SQLite file; nil: unknown
+	// ahead is by how many microseconds the server's clock was last seen ahead of this machine's
+	ahead atomic.Int64
+}
+
+func newDatabase(pool *sql.DB, d Dialect, o *Options) *database {
+	db := &database{
+		pool: pool, calls: cmp.Or(o.Calls, pool), dialect: d, table: cmp.Or(o.Table, DefaultTable), clock: o.Clock,
+		lockWait: cmp.Or(o.LockWait, 5*time.Second), logger: cmp.Or(o.Logger, slog.Default()), waits: serverWaits, writer: make(chan struct{}, 1),
+	}
+	switch d {
+	case SQLite:
+		db.queries, db.waits = sqliteQueries(db.table), sqliteWaits
+		if db.clock == nil {
+			db.clock = time.Now
+		}
+		return db
+	case PostgreSQL:
+		db.queries = postgresQueries(db.table)
+	case MySQL:
+		db.queries = mysqlQueries(db.table)
+	}
+	db.clock = func() time.Time { return time.Now().Add(time.Duration(db.ahead.Load()) * time.Microsecond) }
+	return db
+}
