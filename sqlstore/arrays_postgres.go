@@ -24,7 +24,7 @@ func (a arrays) loadMany(ctx context.Context, w querier, ids []recordID) (map[re
 	return a.db.loadAll(ctx, w, a.load, b.String()+"}")
 }
 
-func (arrays) surely(c *change) bool { return surely(c) }
+func (arrays) surely(c *change) bool { return c.sawNone() }
 
 func (arrays) insertsFirst() bool { return true }
 

@@ -52,3 +52,6 @@ func newDatabase(pool *sql.DB, d Dialect, o *Options) *database {
 	db.clock = func() time.Time { return time.Now().Add(time.Duration(db.ahead.Load()) * time.Microsecond) }
 	return db
 }
+
+// slack is how long a call waits for the server after its own time limit.
+const slack = time.Second

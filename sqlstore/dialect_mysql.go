@@ -29,9 +29,6 @@ const (
 // mysqlManner.reading).
 const mysqlVersion = `IF(@@autocommit, m.version, -1)`
 
-// transacts replaces the version of the tables; no version has this number.
-const transacts = -1
-
 func mysqlQueries(table string) queries {
 	t, meta, counts := "`"+table+"`", "`"+table+"_meta`", "`"+table+"_limits`"
 	values := make([]string, len(stored))
@@ -128,9 +125,6 @@ func mysqlQueries(table string) queries {
 		numbered: func(q string) string { return q },
 	}
 }
-
-// list returns n placeholders.
-func list(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
 
 // byLastID reports whether a statement has inserted a row. If it met an existing row, it has set
 // the last id.

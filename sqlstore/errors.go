@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/retrysafe/retrysafe"
 )
 
 // stateError is a complete error text about the tables, not about one call.
@@ -55,4 +57,34 @@ func (d *database) failed(step string, err error) error {
 		return lock
 	}
 	return d.explain(step, err)
+}
+
+const serverWaits = "other transactions have held the row of this key, or all connections to the database, or the server does not answer, for %v, " +
+	"and nothing was changed; look for a transaction that was left open (pg_stat_activity, information_schema.innodb_trx), or give the pool more connections"
+
+const sqliteWaits = "other transactions have held the database file, or all connections to it, for %v, and nothing was changed; SQLite has " +
+	"one writer at a time: keep transactions short, look for one that was left open, or raise Options.LockWait"
+
+// lostError means that the call failed without a COMMIT, and that its connection is lost.
+type lostError struct{ cause error }
+
+func (e *lostError) Unwrap() error { return e.cause }
+
+func (e *lostError) Error() string { return e.cause.Error() }
+
+// commitError means that a COMMIT was sent and its outcome is unknown.
+type commitError struct{ cause error }
+
+func (e *commitError) Unwrap() error { return e.cause }
+
+func (e *commitError) Error() string {
+	return "COMMIT was sent and not answered, so that nobody knows whether it was carried out; the same call by the same owner may be made again: " + e.cause.Error()
+}
+
+// isOwn reports whether err is an error of this package, not of the driver.
+func isOwn(err error) bool {
+	var state stateError
+	var lock *lockError
+	var commit *commitError
+	return errors.As(err, &state) || errors.As(err, &lock) || errors.As(err, &commit) || errors.Is(err, retrysafe.ErrTooLate)
 }

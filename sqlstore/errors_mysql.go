@@ -1,15 +1,5 @@
 package sqlstore
 
-import (
-	"errors"
-	"strings"
-
-	"github.com/retrysafe/retrysafe/internal/dberr"
-)
-
-// errTransacts means that the session has autocommit off, and that nothing was read.
-var errTransacts = errors.New("sqlstore: the session has autocommit off")
-
 // Error numbers of MySQL and MariaDB.
 const (
 	numberTooMany       = 1040
@@ -61,12 +51,4 @@ var mysqlAdvice = map[uint16]string{
 	1665:             "the server logs statements (binlog_format=STATEMENT), which goes with no transaction of this store, and nothing was written; set binlog_format=ROW or MIXED",
 	numberShutdown:   "the server is stopping; try again",
 	numberKilled:     "the server has ended the connection; try again",
-}
-
-func (m mysqlManner) advice(err error) (text string, noTable bool) {
-	number := dberr.MySQLNumber(err)
-	if number == numberNoTable && strings.Contains(strings.ToLower(err.Error()), strings.ToLower(m.table)) {
-		return "", true
-	}
-	return mysqlAdvice[number], false
 }

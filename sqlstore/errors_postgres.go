@@ -1,11 +1,5 @@
 package sqlstore
 
-import (
-	"strings"
-
-	"github.com/retrysafe/retrysafe/internal/dberr"
-)
-
 // Codes of PostgreSQL (SQLSTATE).
 const (
 	stateNotSupported  = "0A000"
@@ -38,15 +32,4 @@ var postgresAdvice = map[string]string{
 	"57P01":         "the server ends its connections; it is stopped or started anew",
 	"57P02":         "the server has crashed, and recovers by itself",
 	"57P03":         "the server is starting or stopping; try again",
-}
-
-func (p postgresManner) advice(err error) (text string, noTable bool) {
-	state := dberr.SQLState(err)
-	if state == stateNoTable && strings.Contains(err.Error(), p.table) {
-		return "", true
-	}
-	if state == stateNotSupported && strings.Contains(err.Error(), "recovery") {
-		state = stateReadOnly // a writing transaction on a replica
-	}
-	return postgresAdvice[state], false
 }

@@ -40,13 +40,6 @@ const (
 	heartbeats
 )
 
-// Limits of one transaction. A longer one would hold rows, and the one writer of SQLite, for too
-// long.
-const (
-	mostTogether = 128
-	mostBytes    = 4 << 20
-)
-
 func newGroup(db *database, b backend, lanes int) *group {
 	return &group{db: db, backend: b, lanes: lanes, inFlight: make(map[recordID]struct{})}
 }

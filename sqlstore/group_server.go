@@ -48,12 +48,4 @@ func (s server) see(ctx context.Context, of []*sight) error {
 	})
 }
 
-// surely reports whether an earlier look has found no record. If another call has inserted one
-// since, the write detects it. A record that was there before is one that another transaction has
-// locked.
-func surely(c *change) bool { return c.sawNone() }
-
-// errMadeMeanwhile means that another call has inserted a record that an earlier look did not find.
-var errMadeMeanwhile = errors.New("sqlstore: somebody else has made a record that was not there")
-
 func (s server) insertsFirst() bool { return s.locking.insertsFirst() }

@@ -133,7 +133,8 @@ func (t joined[Tx]) held(ctx context.Context, c *claim, held *heldError) (retrys
 			return rec, nil
 		}
 	}
-	if c.store.db.dialect == SQLite && c.store.running.other(c.id) == nil { // the file is busy, with whatever key
+	if c.store.db.dialect == SQLite && c.store.running.other(c.id) == nil {
+		// the file is busy, with whatever key
 		return retrysafe.Record{Key: c.r.Key}, held.cause
 	}
 	return retrysafe.Record{Key: c.r.Key}, retrysafe.ErrInProgress

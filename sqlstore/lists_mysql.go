@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"strings"
 )
 
@@ -20,7 +21,7 @@ func (l lists) loadMany(ctx context.Context, w querier, ids []recordID) (map[rec
 	return l.db.loadAll(ctx, w, strings.Replace(l.load, "(?)", "("+list(len(ids))+")", 1), args...)
 }
 
-func (lists) surely(c *change) bool { return surely(c) }
+func (lists) surely(c *change) bool { return c.sawNone() }
 
 // insertsFirst: the server does not tell which records were there.
 func (lists) insertsFirst() bool { return false }
@@ -54,3 +55,6 @@ func (l lists) insert(query string, rows []*change) (string, []any) {
 	}
 	return strings.Replace(query, row, strings.TrimSuffix(strings.Repeat(row+", ", len(rows)), ", "), 1), args
 }
+
+// errMadeMeanwhile means that another call has inserted a record that an earlier look did not find.
+var errMadeMeanwhile = errors.New("sqlstore: somebody else has made a record that was not there")

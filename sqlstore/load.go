@@ -131,3 +131,9 @@ func (d *database) put(ctx context.Context, db execer, key *retrysafe.StoreKey, 
 	}
 	return d.queries.made(r)
 }
+
+// errTransacts means that the session has autocommit off, and that nothing was read.
+var errTransacts = errors.New("sqlstore: the session has autocommit off")
+
+// transacts replaces the version of the tables; no version has this number.
+const transacts = -1

@@ -19,14 +19,6 @@ type looks struct {
 	busy    int // lanes in use
 }
 
-// sight is the lookup of one caller.
-type sight struct {
-	id   recordID
-	l    loaded
-	err  error
-	done chan struct{}
-}
-
 // lookLanes is 2, so that one connection that does not answer does not block all lookups.
 const lookLanes = 2
 

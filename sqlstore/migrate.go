@@ -89,15 +89,6 @@ func (s *Store) upToDate(ctx context.Context, w execer) error {
 	return run(ctx, w, s.db.queries.touch)
 }
 
-func run(ctx context.Context, w execer, statements []string) error {
-	for _, statement := range statements {
-		if _, err := w.ExecContext(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 var _ retrysafe.Keeper = (*Store)(nil)
 
 // Keeps implements [retrysafe.Keeper]. It asks the server for its settings, and whether it has

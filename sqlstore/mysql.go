@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -87,4 +88,12 @@ func (mysqlManner) fate(err error) fate {
 		return onlyLost
 	}
 	return final
+}
+
+func (m mysqlManner) advice(err error) (text string, noTable bool) {
+	number := dberr.MySQLNumber(err)
+	if number == numberNoTable && strings.Contains(strings.ToLower(err.Error()), strings.ToLower(m.table)) {
+		return "", true
+	}
+	return mysqlAdvice[number], false
 }

@@ -64,3 +64,14 @@ func (postgresManner) fate(err error) fate {
 	}
 	return final
 }
+
+func (p postgresManner) advice(err error) (text string, noTable bool) {
+	state := dberr.SQLState(err)
+	if state == stateNoTable && strings.Contains(err.Error(), p.table) {
+		return "", true
+	}
+	if state == stateNotSupported && strings.Contains(err.Error(), "recovery") {
+		state = stateReadOnly // a writing transaction on a replica
+	}
+	return postgresAdvice[state], false
+}

@@ -90,3 +90,8 @@ func (s *rowScan) row() (protocol.Row, error) {
 	}
 	return r, nil
 }
+
+// querier is a connection, a transaction or a pool.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}

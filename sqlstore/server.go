@@ -59,8 +59,6 @@ const (
 )
 
 const (
-	// slack is how long a call waits for the server after its own time limit.
-	slack = time.Second
 	// lostConnections is how often a call is tried again on another connection: after a restart of
 	// the server all connections in the pool are dead.
 	lostConnections = 3
@@ -194,9 +192,6 @@ func (p patience) inVain() error {
 	return &lockError{ended: p.caller.Err(), after: p.limit, text: serverWaits}
 }
 
-const serverWaits = "other transactions have held the row of this key, or all connections to the database, or the server does not answer, for %v, " +
-	"and nothing was changed; look for a transaction that was left open (pg_stat_activity, information_schema.innodb_trx), or give the pool more connections"
-
 // left returns how many milliseconds the server may still let this call wait: slightly less than
 // the caller has, so that the server answers before the connection has to be given up. It is at
 // least 1, since zero would mean no limit.
@@ -234,4 +229,25 @@ func (s server) fateOf(err error) fate {
 // skew implements backend.
 func (s server) skew() string {
 	return "the server's clock: the clock was set back, or another server with another clock has taken over"
+}
+
+// explain adds advice to err.
+func (s server) explain(step string, err error) error {
+	if errors.Is(err, retrysafe.ErrTooLate) {
+		return err
+	}
+	text, noTable := s.manner.advice(err)
+	var gone *lostError
+	var commit *commitError
+	switch {
+	case noTable:
+		return s.db.notMigrated()
+	case text != "":
+		return fmt.Errorf("sqlstore: %s: %s: %w", step, text, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("sqlstore: %s: the server has not answered in time: %w", step, err)
+	case errors.As(err, &gone) && !errors.As(err, &commit) && s.manner.fate(err) == onlyLost:
+		return fmt.Errorf("sqlstore: %s: the server cannot be reached, and nothing was changed: %w", step, err)
+	}
+	return fmt.Errorf("sqlstore: %s: %w", step, err)
 }

@@ -94,9 +94,6 @@ func (p patience) over(err error) error {
 	return err
 }
 
-const sqliteWaits = "other transactions have held the database file, or all connections to it, for %v, and nothing was changed; SQLite has " +
-	"one writer at a time: keep transactions short, look for one that was left open, or raise Options.LockWait"
-
 // session takes a connection; ctx limits the wait for it.
 func (d *database) session(ctx context.Context) (*session, error) {
 	conn, err := d.pool.Conn(ctx)

@@ -1,75 +1,12 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
-	"log/slog"
-	"regexp"
-	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
-
-// Dialect is the kind of database.
-type Dialect = dbtx.Dialect
-
-// The dialects.
-const (
-	SQLite     = dbtx.SQLite
-	PostgreSQL = dbtx.PostgreSQL
-	MySQL      = dbtx.MySQL // also for MariaDB
-)
-
-// DefaultTable is the default name of the table of records. The names of the store's other tables
-// begin with the name of this table.
-const DefaultTable = "retrysafe_records"
-
-// Options configure a store. Nil and the zero value of each field are valid.
-type Options struct {
-	// Table is the name of the table of records; default [DefaultTable]. It consists of letters,
-	// digits and underscores, at most 40, and does not begin with a digit.
-	Table string
-	// Clock is the store's clock on SQLite, for tests; default time.Now. Servers have their own
-	// clock, and New refuses a Clock for them.
-	Clock func() time.Time
-	// LockWait limits how long a call waits for its turn to write, and for a connection, unless its
-	// context ends earlier; default 5 s. If a server hangs in the middle of a call whose context
-	// does not end, the call takes up to three times as long.
-	LockWait time.Duration
-	// Calls is the pool for the store's own calls: claims, heartbeats, finishing calls and lookups.
-	// Transactions of the work, and the claims in them, use New's db. If slow transactions use up
-	// that pool, heartbeats wait for a connection and leases can be lost. A second pool of a few
-	// connections prevents this. It must reach the same tables. Default: New's db. Calls must be
-	// nil on SQLite, which has one writer whatever the connections.
-	Calls *sql.DB
-	// NoGroupCommit commits each call separately. By default, the calls that arrive during a commit
-	// form the next transaction together, so many callers wait for one sync of the disk. Lookups
-	// are grouped in the same way.
-	NoGroupCommit bool
-	// Listen subscribes to a channel of the database, so that waiters for an attempt of another
-	// process need not poll as often. It calls on with an empty message once it listens, and then
-	// with each message. It returns when ctx ends, or when it cannot listen any more. For
-	// PostgreSQL use adapters/pgxidem.Listen. If Listen is nil, waiters poll. All processes that
-	// use the table need it, since a store with Listen also publishes: one statement after each
-	// finished attempt that a caller may wait for.
-	Listen func(ctx context.Context, channel string, on func(message string)) error
-	// Listing lets Migrate create an index on the parts of keys. With it, the records of a tenant,
-	// or of one of its operations, are listed without reading all records. It takes the space of
-	// the keys once more, and some time of each new key (a sixth on SQLite). Lookups of a key do
-	// not need it, nor do listings of unfinished records and those in doubt.
-	//
-	// On a large PostgreSQL table create the index before, as Migrate's would lock the table:
-	// CREATE INDEX CONCURRENTLY retrysafe_records_listing ON retrysafe_records (parts).
-	Listing bool
-	// Logger gets the store's rare warnings; default slog.Default().
-	Logger *slog.Logger
-}
 
 // Store keeps records in a table. All methods are safe for concurrent use. A Store need not be
 // closed: the database is the caller's.
@@ -130,37 +67,5 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 	return s, nil
 }
 
-// check refuses options that a kind of database does not have.
-func (o *Options) check(db *sql.DB, d Dialect) error {
-	switch {
-	case db == nil:
-		return errors.New("sqlstore: New needs a database; open one with sql.Open")
-	case d < SQLite || d > MySQL:
-		return fmt.Errorf("sqlstore: dialect %d is unknown; use sqlstore.SQLite, sqlstore.PostgreSQL or sqlstore.MySQL", d)
-	case d != SQLite && o.Clock != nil:
-		return errors.New("sqlstore: a server has a clock of its own; leave Options.Clock empty")
-	case d == SQLite && o.Calls != nil:
-		return errors.New("sqlstore: SQLite has one writer, and a second pool would wait for it as well; leave Options.Calls empty")
-	case d != PostgreSQL && o.Listen != nil:
-		return fmt.Errorf("sqlstore: %s cannot publish changes; leave Options.Listen empty", d)
-	case o.LockWait < 0:
-		return fmt.Errorf("sqlstore: LockWait is %v; leave it zero for 5s, or set a limit of your own", o.LockWait)
-	}
-	return checkTable(cmp.Or(o.Table, DefaultTable))
-}
-
 // Dialect returns the kind of database that the store is on.
 func (s *Store) Dialect() Dialect { return s.db.dialect }
-
-var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,39}$`)
-
-// checkTable accepts names that need no quoting and leave room for suffixes.
-func checkTable(name string) error {
-	if !tableName.MatchString(name) {
-		return fmt.Errorf("sqlstore: table name %q: use letters, digits and underscores, at most 40, and no digit first", name)
-	}
-	if strings.HasPrefix(strings.ToLower(name), "sqlite_") {
-		return fmt.Errorf("sqlstore: table name %q: names that begin with sqlite_ are SQLite's own", name)
-	}
-	return nil
-}

@@ -132,7 +132,8 @@ func (s *serverStep) committed(ctx context.Context, progress *retrysafe.Answer, 
 		if l, err = s.store.db.load(ctx, w, s.store.db.queries.loadToWrite, s.id); err != nil {
 			return false, err
 		}
-		_, err = w.ExecContext(ctx, s.store.db.queries.confirm, s.id[:]) // as in serverClaim.claimAgain
+		// as in serverClaim.claimAgain
+		_, err = w.ExecContext(ctx, s.store.db.queries.confirm, s.id[:])
 		return true, err
 	})
 	return s.settled(ctx, &l, err, progress, failed)

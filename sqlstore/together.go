@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"slices"
 	"strings"
 	"time"
@@ -24,11 +23,6 @@ type many interface {
 	// surely reports whether a record that was not found is certainly absent, so that the change
 	// can be decided.
 	surely(c *change) bool
-}
-
-// querier is a connection, a transaction or a pool.
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
 // changeAll decides on the changes and writes them.
@@ -137,3 +131,18 @@ func seeMany(ctx context.Context, w querier, m many, of []*sight) error {
 	}
 	return err
 }
+
+// sight is the lookup of one caller.
+type sight struct {
+	id   recordID
+	l    loaded
+	err  error
+	done chan struct{}
+}
+
+// Limits of one transaction. A longer one would hold rows, and the one writer of SQLite, for too
+// long.
+const (
+	mostTogether = 128
+	mostBytes    = 4 << 20
+)
