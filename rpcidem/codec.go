@@ -65,7 +65,7 @@ func (c *Codec[M]) Message(r *Reply) (m M, refusal *Refusal) {
 // returns the refusal ANSWER_NOT_READABLE.
 func (c *Codec[M]) Status(r *Reply, status M, code func() int32) *Refusal {
 	err := c.Unmarshal(r.Body, status)
-	if err == nil && Code(code()) != r.Code { //nolint:gosec // codes are small, and a negative one is none of ours
+	if err == nil && Code(code()) != r.Code { //nolint:gosec // a negative one differs from every code
 		err = errReply
 	}
 	if err != nil {

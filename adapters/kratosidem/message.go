@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// codec has the messages of protocol buffers. Their bytes do not depend on the encoding on the wire.
+// codec has the messages of protocol buffers. Their bytes do not depend on the encoding on the
+// wire.
 var codec = rpcidem.Codec[proto.Message]{
 	Kind:      "protocol buffer",
 	Marshal:   proto.MarshalOptions{Deterministic: true}.Marshal,

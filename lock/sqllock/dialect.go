@@ -21,8 +21,8 @@ type queries struct {
 	sweep  string // age
 }
 
-// expander returns a function that makes a statement of a text. {t} is the table, {until} the column
-// of that name, {now} the clock, {most} the function for the larger value, {empty} no bytes.
+// expander returns a function that makes a statement of a text. {t} is the table, {until} the
+// column of that name, {now} the clock, {most} the function for the larger value, {empty} no bytes.
 func expander(d Dialect, table string) func(text string) string {
 	r := strings.NewReplacer(
 		"{t}", sqlkit.Quote(d, table), "{until}", sqlkit.Quote(d, "until"), "{empty}", sqlkit.Empty(d),
