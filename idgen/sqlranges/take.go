@@ -63,8 +63,8 @@ func (r *Ranges) takeSQLite(ctx context.Context, tag string, n int64) (next, cou
 	if err != nil {
 		return 0, 0, err
 	}
-	defer tx.Rollback()            //nolint:errcheck // in case it was not committed
-	query := `UPDATE ` + r.table + //nolint:gosec // the name was checked
+	defer tx.Rollback() //nolint:errcheck // in case it was not committed
+	query := `UPDATE ` + r.table +
 		` SET max_id = max(max_id, 1) + max(step, ?), update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id <= ` + most + ` - max(step, ?)`
 	changed, err := sqlkit.Affected(tx.ExecContext(ctx, query, n, tag, n))
 	if err == nil && changed == 0 {

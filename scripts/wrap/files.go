@@ -26,7 +26,7 @@ func tree(roots []string, check bool) (long int, err error) {
 		if err != nil || bytes.Equal(was, is) {
 			return err
 		}
-		return os.WriteFile(path, is, 0o644) //nolint:gosec // source that all may read
+		return os.WriteFile(path, is, 0o644)
 	})
 	return long, err
 }
