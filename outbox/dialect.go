@@ -4,6 +4,8 @@ import (
 	"encoding/hex"
 	"strconv"
 	"strings"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // States of a message in the table.
@@ -46,29 +48,40 @@ type queries struct {
 	discard func(ids []string) (string, []any)
 }
 
+// queriesOf returns the statements of an outbox.
 func queriesOf(d Dialect, table string) queries {
-	quote, now := `"`, ""
-	number := func(q string) string { return q }
-	switch d {
-	case SQLite:
-		now = `CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)`
-	case PostgreSQL:
-		now, number = `(extract(epoch FROM statement_timestamp()) * 1000000)::bigint`, numbered
-	case MySQL:
-		quote, now = "`", `TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))`
+	t := statements{d, table}
+	q := queries{now: sqlkit.StatementClock(d), numbers: func(query string) string { return sqlkit.Placeholders(d, query) }}
+	t.addAndRelays(&q)
+	t.messages(&q)
+	t.results(&q)
+	t.upkeep(&q)
+	return q
+}
+
+// statements makes the statements of a dialect for a table.
+type statements struct {
+	d     Dialect
+	table string
+}
+
+// sql returns a statement. {x} is the table, {x_parts} a related table, {now} the clock.
+func (t statements) sql(query string) string {
+	for _, suffix := range []string{"_parts", "_relays", "_meta", ""} {
+		query = strings.ReplaceAll(query, "{x"+suffix+"}", sqlkit.Quote(t.d, t.table+suffix))
 	}
-	q := queries{now: now, numbers: number}
-	// {x} is the table, {x_parts} a related table.
-	sql := func(text string) string {
-		for _, suffix := range []string{"_parts", "_relays", "_meta", ""} {
-			text = strings.ReplaceAll(text, "{x"+suffix+"}", quote+table+suffix+quote)
-		}
-		return number(strings.ReplaceAll(text, "{now}", now))
-	}
-	own := ` AND EXISTS (SELECT 1 FROM {x_parts} p WHERE p.part = ? AND p.owner = ? AND p.fence = ?)`
+	return sqlkit.Placeholders(t.d, strings.ReplaceAll(query, "{now}", sqlkit.StatementClock(t.d)))
+}
+
+// own is the condition that the caller still has the partition: part, owner, fence.
+const own = ` AND EXISTS (SELECT 1 FROM {x_parts} p WHERE p.part = ? AND p.owner = ? AND p.fence = ?)`
+
+// addAndRelays sets the statements that add a message and that deal out partitions.
+func (t statements) addAndRelays(q *queries) {
+	sql, empty := t.sql, sqlkit.Empty(t.d)
 	q.add = `INSERT INTO {x} (id, part, key_hash, state, due, attempts, created, changed, topic, msg_key, content_type, headers, last_error, payload)
-		VALUES (?, ?, ?, 0, 0, 0, {now}, {now}, ?, ?, ?, ?, ` + empty(d) + `, ?)`
-	if d != MySQL {
+		VALUES (?, ?, ?, 0, 0, 0, {now}, {now}, ?, ?, ?, ?, ` + empty + `, ?)`
+	if t.d != MySQL {
 		q.add += ` ON CONFLICT (id) DO NOTHING`
 	}
 	q.add = sql(q.add)
@@ -81,41 +94,55 @@ func queriesOf(d Dialect, table string) queries {
 	q.relays = sql(`SELECT owner FROM {x_relays}`)
 	q.parts = sql(`SELECT part, owner, fence FROM {x_parts} ORDER BY part`)
 	q.claim = sql(`UPDATE {x_parts} SET owner = ?, fence = fence + 1 WHERE part = ? AND fence = ?`)
-	q.release = sql(`UPDATE {x_parts} SET owner = ` + empty(d) + ` WHERE part = ? AND owner = ? AND fence = ?`)
+	q.release = sql(`UPDATE {x_parts} SET owner = ` + empty + ` WHERE part = ? AND owner = ? AND fence = ?`)
+}
+
+// messages sets the statements that read messages.
+func (t statements) messages(q *queries) {
+	sql := t.sql
 	q.look = sql(`SELECT p.part, CASE WHEN EXISTS (SELECT 1 FROM {x} m WHERE m.state = 0 AND m.part = p.part AND m.due <= {now}) THEN 1 ELSE 0 END,
 		CASE WHEN EXISTS (SELECT 1 FROM {x_relays} r WHERE r.owner = p.owner AND r.lease_end > {now}) THEN 0 ELSE 1 END FROM {x_parts} p`)
-	// A key is held up by a failed message that waits, and by a dead one.
-	holding := func(skipDead bool) string {
-		if skipDead {
-			return failed(d) + ` AND b.state = 0 AND b.due > {now}`
-		}
-		return failed(d) + ` AND (b.state = 1 OR b.due > {now})`
-	}
 	q.held = func(skipDead bool) string {
-		return sql(`SELECT DISTINCT b.key_hash FROM {x} b WHERE b.part = ? AND ` + holding(skipDead) + ` LIMIT ?`)
+		return sql(`SELECT DISTINCT b.key_hash FROM {x} b WHERE b.part = ? AND ` + t.holding(skipDead) + ` LIMIT ?`)
 	}
-	q.take = func(skipDead bool, held [][hashSize]byte, after int64) (string, []any) {
-		before := holding(skipDead)
-		if d == PostgreSQL {
-			before += ` OFFSET 0` // for each message: a join would read all pending messages
+	q.take = t.take
+	q.holds = sql(`SELECT count(*) FROM {x_parts} WHERE part = ? AND owner = ? AND fence = ?`)
+}
+
+// holding is the condition that a message holds up its key: a failed one that waits, and a dead
+// one.
+func (t statements) holding(skipDead bool) string {
+	if skipDead {
+		return failed(t.d) + ` AND b.state = 0 AND b.due > {now}`
+	}
+	return failed(t.d) + ` AND (b.state = 1 OR b.due > {now})`
+}
+
+func (t statements) take(skipDead bool, held [][hashSize]byte, after int64) (string, []any) {
+	before := t.holding(skipDead)
+	if t.d == PostgreSQL {
+		before += ` OFFSET 0` // for each message: a join would read all pending messages
+	}
+	without, args := hashesOut(t.d, held)
+	// A transaction may have committed late, so that its messages are before the position of the
+	// pass. They come first of their key. SQLite has one writer, whose commits are in order.
+	late := ""
+	if after > 0 && t.d != SQLite {
+		pending := sqlkit.Choose(t.d, ``, `b.state = 0`, `b.failed = 0 AND b.state = 0`)
+		if t.d == PostgreSQL {
+			pending += ` OFFSET 0`
 		}
-		without, args := hashesOut(d, held)
-		// A transaction may have committed late, so that its messages are before the position of the
-		// pass. They come first of their key. SQLite has one writer, whose commits are in order.
-		late := ""
-		if after > 0 && d != SQLite {
-			pending := map[Dialect]string{PostgreSQL: `b.state = 0`, MySQL: `b.failed = 0 AND b.state = 0`}[d]
-			if d == PostgreSQL {
-				pending += ` OFFSET 0`
-			}
-			late = ` AND NOT EXISTS (SELECT 1 FROM {x} b WHERE b.key_hash = m.key_hash AND b.seq <= ? AND ` + pending + `)`
-			args = append(args, after)
-		}
-		return sql(`SELECT m.seq, m.key_hash, m.id, m.topic, m.msg_key, m.headers, m.content_type, m.created, m.attempts, m.payload FROM {x} m
+		late = ` AND NOT EXISTS (SELECT 1 FROM {x} b WHERE b.key_hash = m.key_hash AND b.seq <= ? AND ` + pending + `)`
+		args = append(args, after)
+	}
+	return t.sql(`SELECT m.seq, m.key_hash, m.id, m.topic, m.msg_key, m.headers, m.content_type, m.created, m.attempts, m.payload FROM {x} m
 			WHERE m.state = 0 AND m.part = ? AND m.due <= {now} AND m.seq > ?` + without + late + `
 			AND NOT EXISTS (SELECT 1 FROM {x} b WHERE b.key_hash = m.key_hash AND b.seq < m.seq AND ` + before + `)` + own + ` ORDER BY m.seq LIMIT ?`), args
-	}
-	q.holds = sql(`SELECT count(*) FROM {x_parts} WHERE part = ? AND owner = ? AND fence = ?`)
+}
+
+// results sets the statements that store the outcomes of messages.
+func (t statements) results(q *queries) {
+	d, sql := t.d, t.sql
 	q.remove = func(seqs []int64) (string, []any) {
 		in, args := numbersIn(d, seqs)
 		return sql(`DELETE FROM {x} WHERE seq ` + in + own), args
@@ -125,15 +152,16 @@ func queriesOf(d Dialect, table string) queries {
 		return sql(`UPDATE {x} SET state = 2, changed = {now} WHERE seq ` + in + own), args
 	}
 	q.fail = sql(`UPDATE {x} SET state = ?, due = {now} + ?, attempts = ?, last_error = ?, changed = {now} WHERE state = 0 AND seq = ?` + own)
+}
+
+// upkeep sets the statements that count, list and remove messages.
+func (t statements) upkeep(q *queries) {
+	d, sql := t.d, t.sql
 	const old = `state = 2 AND changed < {now} - ? ORDER BY changed LIMIT ?`
-	switch d {
-	case SQLite:
-		q.sweep = sql(`DELETE FROM {x} WHERE seq IN (SELECT seq FROM {x} WHERE ` + old + `)`)
-	case PostgreSQL:
-		q.sweep = sql(`DELETE FROM {x} WHERE seq = ANY(ARRAY(SELECT seq FROM {x} WHERE ` + old + `))`)
-	case MySQL:
-		q.sweep = sql(`DELETE FROM {x} WHERE ` + old)
-	}
+	q.sweep = sql(sqlkit.Choose(d,
+		`DELETE FROM {x} WHERE seq IN (SELECT seq FROM {x} WHERE `+old+`)`,
+		`DELETE FROM {x} WHERE seq = ANY(ARRAY(SELECT seq FROM {x} WHERE `+old+`))`,
+		`DELETE FROM {x} WHERE `+old))
 	q.stats = sql(`SELECT state, count(*), coalesce(sum(CASE WHEN due > {now} THEN 1 ELSE 0 END), 0), {now} - min(created) FROM {x} WHERE state < 2 GROUP BY state`)
 	q.dead = sql(`SELECT seq, id, topic, msg_key, attempts, created, changed, last_error FROM {x} WHERE state = 1 AND seq > ? ORDER BY seq LIMIT ?`)
 	q.redrive = func(ids []string) (string, []any) {
@@ -144,7 +172,6 @@ func queriesOf(d Dialect, table string) queries {
 		in, args := textsIn(ids)
 		return sql(`DELETE FROM {x} WHERE state = 1 AND id ` + in), args
 	}
-	return q
 }
 
 // failed is the condition of the index of failed messages, in the same words.
@@ -153,29 +180,6 @@ func failed(d Dialect) string {
 		return `b.failed = 1`
 	}
 	return `b.due > 0 AND b.state < 2`
-}
-
-// empty is a value of no bytes.
-func empty(d Dialect) string {
-	if d == SQLite {
-		return `x''`
-	}
-	return `''`
-}
-
-// numbered replaces the placeholders by $1 and so on.
-func numbered(q string) string {
-	var b strings.Builder
-	n := 0
-	for _, c := range q {
-		if c != '?' {
-			b.WriteRune(c)
-			continue
-		}
-		n++
-		b.WriteString("$" + strconv.Itoa(n))
-	}
-	return b.String()
 }
 
 // numbersIn returns a list. On PostgreSQL it is one value, so that the statement does not depend on
@@ -192,7 +196,7 @@ func numbersIn(d Dialect, numbers []int64) (string, []any) {
 	for i, n := range numbers {
 		args[i] = n
 	}
-	return places(len(args)), args
+	return sqlkit.In(len(args)), args
 }
 
 // hashesOut excludes keys. On PostgreSQL they are one value.
@@ -211,7 +215,7 @@ func hashesOut(d Dialect, hashes [][hashSize]byte) (string, []any) {
 	for i, h := range hashes {
 		args[i] = h[:]
 	}
-	return ` AND m.key_hash NOT ` + places(len(args)), args
+	return ` AND m.key_hash NOT ` + sqlkit.In(len(args)), args
 }
 
 func textsIn(texts []string) (string, []any) {
@@ -219,7 +223,5 @@ func textsIn(texts []string) (string, []any) {
 	for i, s := range texts {
 		args[i] = []byte(s)
 	}
-	return places(len(args)), args
+	return sqlkit.In(len(args)), args
 }
-
-func places(n int) string { return `IN (` + strings.TrimSuffix(strings.Repeat("?, ", n), ", ") + `)` }

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
-	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/dberr"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
@@ -27,6 +25,9 @@ const (
 // DefaultTable is the default name of the table of messages, and the prefix of the names of all
 // related objects.
 const DefaultTable = "retrysafe_outbox"
+
+// longestTable leaves room for the suffixes of related objects.
+const longestTable = 40
 
 // Options configure an outbox. nil and every zero field are valid. All processes of one outbox must
 // use the same options.
@@ -59,8 +60,6 @@ type Outbox struct {
 	writer chan struct{} // the one writer of a SQLite file
 }
 
-var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,39}$`)
-
 // New returns an outbox on db. It only checks its arguments; [Outbox.Migrate] creates the tables.
 // It works with the drivers that sqlstore supports.
 func New(db *sql.DB, d Dialect, o *Options) (*Outbox, error) {
@@ -77,13 +76,14 @@ func New(db *sql.DB, d Dialect, o *Options) (*Outbox, error) {
 	if b.logger == nil {
 		b.logger = slog.Default()
 	}
+	badName := sqlkit.CheckTable(b.table, longestTable)
 	switch {
 	case db == nil:
 		return nil, errors.New("outbox: New needs a database; open one with sql.Open")
-	case d < SQLite || d > MySQL:
+	case !sqlkit.Known(d):
 		return nil, fmt.Errorf("outbox: dialect %d is unknown; use outbox.SQLite, outbox.PostgreSQL or outbox.MySQL", d)
-	case !tableName.MatchString(b.table) || strings.HasPrefix(strings.ToLower(b.table), "sqlite_"):
-		return nil, fmt.Errorf("outbox: table name %q: use letters, digits and underscores, at most 40, no digit and no sqlite_ first", b.table)
+	case badName != nil:
+		return nil, fmt.Errorf("outbox: %w", badName)
 	case b.maxPayload < 0:
 		return nil, fmt.Errorf("outbox: MaxPayload is %d; leave it zero for 1 MiB, or set a limit of your own", b.maxPayload)
 	case b.keep < 0:
@@ -129,7 +129,7 @@ func (o *Outbox) add(ctx context.Context, tx dbtx.Tx, m Message) error {
 		payload = []byte{}
 	}
 	n, err := tx.Exec(ctx, o.queries.add, []byte(m.ID), part, hash[:], []byte(m.Topic), []byte(m.Key), []byte(m.ContentType), packHeaders(m.Headers), payload)
-	if dberr.MySQLNumber(err) == numberDuplicate || err == nil && n == 0 {
+	if o.dialect == MySQL && sqlkit.ClassOf(err) == sqlkit.UniqueViolation || err == nil && n == 0 {
 		return ErrDuplicate
 	}
 	return o.explain("add a message", err)

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // Stats are counts of the messages in the outbox.
@@ -107,7 +109,7 @@ func (o *Outbox) dispose(ctx context.Context, step string, query func([]string) 
 	}
 	err = o.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		text, args := query(ids)
-		count, err := affected(tx.ExecContext(ctx, text, args...))
+		count, err := sqlkit.Affected(tx.ExecContext(ctx, text, args...))
 		n = int(count)
 		return err
 	})

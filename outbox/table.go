@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // ownerID identifies one life of a relay: from the time when it gets its lease to the time when it
@@ -86,7 +88,7 @@ func (t tables) ready(ctx context.Context) error {
 
 func (t tables) renew(ctx context.Context, owner ownerID, lease time.Duration) (alive bool, err error) {
 	err = t.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		n, err := affected(tx.ExecContext(ctx, t.queries.renew, lease.Microseconds(), owner[:]))
+		n, err := sqlkit.Affected(tx.ExecContext(ctx, t.queries.renew, lease.Microseconds(), owner[:]))
 		alive = n > 0
 		return err
 	})
@@ -127,7 +129,7 @@ func (t tables) deal(ctx context.Context, owner ownerID, lease time.Duration, fi
 			if len(mine) >= share {
 				break
 			}
-			n, err := affected(tx.ExecContext(ctx, t.queries.claim, owner[:], h.part, h.fence))
+			n, err := sqlkit.Affected(tx.ExecContext(ctx, t.queries.claim, owner[:], h.part, h.fence))
 			if err != nil {
 				return err
 			}
@@ -319,16 +321,9 @@ const sweepBatch = 1000
 func (t tables) sweep(ctx context.Context) (more bool, err error) {
 	err = t.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// also without Keep, since an earlier configuration may have had one
-		n, err := affected(tx.ExecContext(ctx, t.queries.sweep, t.keep.Microseconds(), sweepBatch))
+		n, err := sqlkit.Affected(tx.ExecContext(ctx, t.queries.sweep, t.keep.Microseconds(), sweepBatch))
 		more = n == sweepBatch
 		return err
 	})
 	return more, t.explain("remove what was kept", err)
-}
-
-func affected(r sql.Result, err error) (int64, error) {
-	if err != nil {
-		return 0, err
-	}
-	return r.RowsAffected()
 }

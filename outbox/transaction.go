@@ -3,10 +3,10 @@ package outbox
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
-	"math/rand/v2"
 	"strconv"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // inTx runs f in a transaction at READ COMMITTED. It retries after conflicts with other
@@ -26,26 +26,12 @@ func (o *Outbox) inTx(ctx context.Context, f func(context.Context, *sql.Tx) erro
 		}
 		defer func() { <-o.writer }()
 	}
-	return again(ctx, func() error { return o.tryWrite(ctx, f) })
+	return sqlkit.Retry(ctx, func() error { return o.tryWrite(ctx, f) })
 }
 
 // reading is inTx for functions that only read and lock nothing.
 func (o *Outbox) reading(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
-	return again(ctx, func() error { return o.tryOn(ctx, o.db, f) })
-}
-
-func again(ctx context.Context, try func() error) error {
-	for {
-		err := try()
-		if err == nil || !inTheWay(err) {
-			return err
-		}
-		select {
-		case <-time.After(time.Millisecond + rand.N(9*time.Millisecond)):
-		case <-ctx.Done():
-			return err
-		}
-	}
+	return sqlkit.Retry(ctx, func() error { return o.tryOn(ctx, o.db, f) })
 }
 
 // tryWrite runs one transaction. The server ends it if the client is silent for too long.
@@ -86,7 +72,7 @@ func (o *Outbox) tryIdle(ctx context.Context, idle time.Duration, f func(context
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		if _, failed := conn.ExecContext(call, `SET wait_timeout = @retrysafe_idle`); failed != nil {
-			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // lets the pool close it
+			sqlkit.Discard(conn)
 		}
 	}()
 	return o.tryOn(ctx, conn, f)

@@ -68,14 +68,7 @@ func (s *Store) index(ctx context.Context, req *retrysafe.ExtendRequest) error {
 
 // indexAdd adds a name, on as many replicas as a record needs, and returns the number of names.
 func (s *Store) indexAdd(ctx context.Context, call redisclient.Call) (names int64, err error) {
-	need := s.need()
-	var r redisclient.Reply
-	acked := 0
-	if need == 0 {
-		r = s.client.Eval(ctx, call)
-	} else {
-		r, acked = s.client.(redisclient.Replicated).EvalWait(ctx, call, need, s.o.ReplicaTime) //nolint:errcheck,forcetypeassert // New has looked
-	}
+	r, acked, need := s.primaries.Eval(ctx, call)
 	names, ok := r.Value.(int64)
 	switch {
 	case r.Err != nil:

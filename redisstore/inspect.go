@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/redisnode"
@@ -15,33 +14,22 @@ type doing = redisnode.Do
 
 // inspect checks every primary before the store is used.
 func (s *Store) inspect(ctx context.Context) error {
-	nodes, ok := s.client.(redisclient.Nodes)
-	if !ok {
-		if s.o.Replicas == All {
-			return errors.New("redisstore: Replicas All needs a client that can ask the primaries how many they have; give their number")
-		}
-		s.o.Logger.Warn("redisstore: this client cannot ask the server for its configuration; make sure that maxmemory-policy is noeviction and that it writes to disk")
-		return nil
-	}
 	all := newClocks()
-	err := nodes.EachPrimary(ctx, func(ctx context.Context, do doing) error {
-		node, err := redisnode.Look(ctx, do)
-		if err != nil {
-			return refusal(err)
-		}
+	asked, err := s.primaries.Inspect(ctx, s.o.AllowEviction, "the record of work that is done, and a repeat would run it again", func(ctx context.Context, do doing, node *redisnode.Node) error {
 		if node.Policy == "" {
 			s.o.Logger.Warn("redisstore: the server does not tell its configuration; make sure that maxmemory-policy is noeviction and that it writes to disk")
 		}
-		if err := node.Check(s.o.AllowEviction, "the record of work that is done, and a repeat would run it again"); err != nil {
-			return fmt.Errorf("redisstore: %w", err)
-		}
-		if err := s.durable(&node); err != nil {
-			return err
-		}
+		s.durable(node)
 		s.mayTell(ctx, do)
 		all.primary(ctx, do)
 		return nil
 	})
+	if !asked {
+		if err == nil {
+			s.o.Logger.Warn("redisstore: this client cannot ask the server for its configuration; make sure that maxmemory-policy is noeviction and that it writes to disk")
+		}
+		return err
+	}
 	if err == nil {
 		s.compare(ctx, all)
 	}
@@ -57,17 +45,8 @@ func (s *Store) mayTell(ctx context.Context, do doing) {
 	}
 }
 
-// durable warns about possible data loss, and counts replicas.
-func (s *Store) durable(node *redisnode.Node) error {
-	for {
-		seen := s.replicas.Load()
-		if int64(node.Replicas) <= seen || s.replicas.CompareAndSwap(seen, int64(node.Replicas)) {
-			break
-		}
-	}
-	if s.o.Replicas == All && node.Replicas <= 0 {
-		return errors.New("redisstore: Replicas All, and a primary has no replica, or does not tell (INFO); give their number")
-	}
+// durable warns about possible data loss.
+func (s *Store) durable(node *redisnode.Node) {
 	if node.AOF == "0" {
 		s.o.Logger.Warn("redisstore: the server keeps no append-only file: if it crashes, what was done since its last snapshot may be run again; set appendonly yes")
 	}
@@ -77,7 +56,6 @@ func (s *Store) durable(node *redisnode.Node) error {
 	case node.Replicas > 0 && s.o.Replicas == 0:
 		s.o.Logger.Warn("redisstore: wins are not confirmed by replicas: after a failover work that was done just before may be run again; set Replicas")
 	}
-	return nil
 }
 
 var _ retrysafe.Keeper = (*Store)(nil)
@@ -99,7 +77,7 @@ func (s *Store) Keeps(ctx context.Context) error {
 			return errors.New("redisstore: the server drops keys for want of memory, or does not tell " +
 				"(CONFIG GET); set maxmemory-policy noeviction")
 		}
-		if why := node.Forgets(s.need()); why != "" {
+		if why := node.Forgets(s.primaries.Need()); why != "" {
 			return errors.New("redisstore: " + why)
 		}
 		return nil

@@ -5,14 +5,13 @@ package redisstore
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/redisnode"
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
@@ -42,14 +41,13 @@ type Options struct {
 }
 
 // All requires every replica.
-const All = -1
+const All = redisnode.All
 
 // Store keeps records in Redis. All methods are safe for concurrent use.
 type Store struct {
-	client redisclient.Client
-	o      Options
-
-	replicas atomic.Int64 // the largest number that a primary had
+	client    redisclient.Client
+	o         Options
+	primaries *redisnode.Primaries
 
 	// lower bound of the difference between the servers' clocks at the start
 	apart     time.Duration
@@ -71,9 +69,6 @@ var (
 // a primary that may evict records. It warns about what a crash or a failover can lose, and about
 // clocks (also of replicas) that differ by more than a tenth of a lease.
 func New(ctx context.Context, c redisclient.Client, o *Options) (*Store, error) {
-	if c == nil {
-		return nil, errors.New("redisstore: New needs a client; the adapters rueidisclient and goredisclient make one")
-	}
 	s := &Store{client: c}
 	if o != nil {
 		s.o = *o
@@ -81,17 +76,12 @@ func New(ctx context.Context, c redisclient.Client, o *Options) (*Store, error) 
 	if s.o.Prefix == "" {
 		s.o.Prefix = "rs:"
 	}
-	if s.o.ReplicaTime == 0 {
-		s.o.ReplicaTime = time.Second
-	}
 	if s.o.Logger == nil {
 		s.o.Logger = slog.Default()
 	}
-	if s.o.Replicas < All || s.o.ReplicaTime < 0 {
-		return nil, fmt.Errorf("redisstore: Replicas is %d and ReplicaTime %v; use a count, All or zero, and a positive time", s.o.Replicas, s.o.ReplicaTime)
-	}
-	if _, ok := c.(redisclient.Replicated); s.o.Replicas != 0 && !ok {
-		return nil, errors.New("redisstore: Replicas needs a client that can WAIT on the connection of a script; this one cannot")
+	var err error
+	if s.primaries, err = redisnode.NewPrimaries("redisstore", c, s.o.Replicas, s.o.ReplicaTime, refusal); err != nil {
+		return nil, err
 	}
 	return s, s.inspect(ctx)
 }

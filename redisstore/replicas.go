@@ -17,14 +17,6 @@ func (e *shortError) Error() string {
 	return fmt.Sprintf("redisstore: %d of %d replicas have confirmed the write in time; look at the replicas, or ask for fewer", e.acked, e.need)
 }
 
-// need returns how many replicas must confirm.
-func (s *Store) need() int {
-	if s.o.Replicas == All {
-		return int(s.replicas.Load())
-	}
-	return s.o.Replicas
-}
-
 // won reports whether replicas must confirm this answer to Acquire before a caller acts on it. A
 // claim that too few replicas have is an error, and its record stays. The same owner may ask again,
 // and the replicas are then counted again. Otherwise the engine gives the claim back, since it
@@ -33,14 +25,13 @@ func won(a *answer) bool { return a.code == fresh || retrysafe.Status(a.code) ==
 
 // confirmed is eval, with a confirmation of the replicas if wants says so.
 func (s *Store) confirmed(ctx context.Context, call redisclient.Call, wants func(*answer) bool) (answer, error) {
-	need := s.need()
-	if need == 0 {
+	if s.primaries.Need() == 0 {
 		return s.eval(ctx, call)
 	}
 	if err := ctx.Err(); err != nil {
 		return answer{}, err
 	}
-	r, acked := s.client.(redisclient.Replicated).EvalWait(ctx, call, need, s.o.ReplicaTime) //nolint:errcheck,forcetypeassert // New has looked
+	r, acked, need := s.primaries.Eval(ctx, call)
 	a, err := s.read(r)
 	if err == nil && wants(&a) && acked < need {
 		err = &shortError{acked, need}

@@ -61,7 +61,7 @@ func (s *Store) completeCall(req *retrysafe.CompleteRequest) (redisclient.Call, 
 		return redisclient.Call{}, err
 	}
 	var how byte
-	for bit, on := range [...]bool{s.o.Light, !req.Quiet && !s.o.Quiet, s.need() > 0, req.Retention == 0} {
+	for bit, on := range [...]bool{s.o.Light, !req.Quiet && !s.o.Quiet, s.primaries.Need() > 0, req.Retention == 0} {
 		if on {
 			how |= 1 << bit
 		}

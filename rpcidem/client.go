@@ -31,6 +31,23 @@ type Failure struct {
 	Told       bool
 }
 
+// Info notes the ErrorInfo of an error. Its reason counts if the domain is that of this package.
+func (f *Failure) Info(domain, reason string) {
+	if domain == Domain {
+		f.Reason = reason
+	}
+}
+
+// Delay notes the RetryInfo of an error. A negative delay does not count.
+func (f *Failure) Delay(d time.Duration) {
+	if d >= 0 {
+		f.RetryAfter, f.Told = d, true
+	}
+}
+
+// Refused returns the reason of a refusal of this package. It returns false for any other error.
+func (f *Failure) Refused() (reason string, ok bool) { return f.Reason, f.Reason != "" }
+
 // final are the reasons after which a retry gets the same answer.
 var final = map[string]bool{
 	"ALREADY_DONE": true, "ANSWER_NOT_KEPT": true, "PRINCIPAL_CHANGED": true, "RESOLVED_FAILED": true, "PAYLOAD_MISMATCH": true,

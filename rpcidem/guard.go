@@ -61,6 +61,25 @@ type Told struct {
 	Unconfirmed bool
 }
 
+// Names of the metadata of an answer, also of an error.
+const (
+	// ReplayedMetadata is "true" if the answer is that of an earlier call.
+	ReplayedMetadata = "idempotency-replayed"
+	// StoredMetadata is "unconfirmed" if the store has not yet confirmed that it has the answer.
+	StoredMetadata = "idempotency-stored"
+)
+
+// Metadata returns what the metadata of the answer says. name is empty if it says nothing.
+func (t Told) Metadata() (name, value string) {
+	switch {
+	case t.Replayed:
+		return ReplayedMetadata, "true"
+	case t.Unconfirmed:
+		return StoredMetadata, "unconfirmed"
+	}
+	return "", ""
+}
+
 // Guards reports whether a method is guarded.
 func (g *Guard) Guards(method string) bool { return g.o.Methods == nil || g.o.Methods(method) }
 

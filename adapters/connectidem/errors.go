@@ -76,12 +76,10 @@ func failure(err error) *rpcidem.Failure {
 		}
 		switch d := m.(type) {
 		case *errdetails.ErrorInfo:
-			if d.GetDomain() == rpcidem.Domain {
-				f.Reason = d.GetReason()
-			}
+			f.Info(d.GetDomain(), d.GetReason())
 		case *errdetails.RetryInfo:
-			if delay := d.GetRetryDelay(); delay.IsValid() && delay.AsDuration() >= 0 {
-				f.RetryAfter, f.Told = delay.AsDuration(), true
+			if delay := d.GetRetryDelay(); delay.IsValid() {
+				f.Delay(delay.AsDuration())
 			}
 		}
 	}
@@ -93,6 +91,5 @@ func Reason(err error) (string, bool) {
 	if err == nil {
 		return "", false
 	}
-	reason := failure(err).Reason
-	return reason, reason != ""
+	return failure(err).Refused()
 }

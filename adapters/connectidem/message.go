@@ -2,7 +2,6 @@ package connectidem
 
 import (
 	"errors"
-	"fmt"
 
 	"connectrpc.com/connect"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
@@ -14,38 +13,20 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// marshal returns the bytes of a message, whatever its encoding on the wire. They are the same for
-// equal messages of one program, since retries are compared by them.
-func marshal(v any) ([]byte, error) {
-	m, err := messageOf(v)
-	if err != nil {
-		return nil, err
-	}
-	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
-}
-
-func messageOf(v any) (proto.Message, error) {
-	m, ok := v.(proto.Message)
-	if !ok {
-		return nil, fmt.Errorf("connectidem: a message of type %T is no protocol buffer", v)
-	}
-	return m, nil
-}
-
-// replyOf returns the stored form of a method's answer.
-func replyOf(v any) (*rpcidem.Reply, error) {
-	m, err := messageOf(v)
-	if err != nil {
-		return nil, err
-	}
-	body, err := proto.Marshal(m)
-	return &rpcidem.Reply{Type: string(m.ProtoReflect().Descriptor().FullName()), Body: body}, err
-}
-
-// failureOf returns the stored form of a method's error.
-func failureOf(st *spb.Status) (*rpcidem.Reply, error) {
-	body, err := proto.Marshal(st)
-	return &rpcidem.Reply{Code: rpcidem.Code(st.GetCode()), Body: body}, err //nolint:gosec // a code
+// codec has the messages of protocol buffers. Their bytes do not depend on the encoding on the
+// wire.
+var codec = rpcidem.Codec[proto.Message]{
+	Kind:      "protocol buffer",
+	Marshal:   proto.MarshalOptions{Deterministic: true}.Marshal,
+	Unmarshal: proto.Unmarshal,
+	Type:      func(m proto.Message) string { return string(m.ProtoReflect().Descriptor().FullName()) },
+	New: func(name string) (proto.Message, error) {
+		kind, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(name))
+		if err != nil {
+			return nil, err
+		}
+		return kind.New().Interface(), nil
+	},
 }
 
 // replay is a stored answer. Only package connect can make a [connect.AnyResponse], so replay
@@ -63,25 +44,18 @@ func (r *replay) Any() any { return r.message }
 // of the method, if it is known.
 func read(r *rpcidem.Reply, schema any) (connect.AnyResponse, error) {
 	if r.Code != rpcidem.OK {
-		var s spb.Status
-		if err := proto.Unmarshal(r.Body, &s); err != nil || rpcidem.Code(s.GetCode()) != r.Code { //nolint:gosec // a code
-			return nil, notReadable(errors.New("connectidem: the kept status cannot be read"))
+		st := new(spb.Status)
+		if refusal := codec.Status(r, st, st.GetCode); refusal != nil {
+			return nil, asError(refusal)
 		}
-		return nil, errorOf(&s)
+		return nil, errorOf(st)
 	}
 	if method, ok := schema.(protoreflect.MethodDescriptor); ok && string(method.Output().FullName()) != r.Type {
-		return nil, notReadable(errors.New("connectidem: the kept message is of another type"))
+		return nil, asError(rpcidem.NewRefusal("ANSWER_NOT_READABLE", errors.New("connectidem: the kept message is of another type")))
 	}
-	kind, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(r.Type))
-	if err == nil {
-		m := kind.New().Interface()
-		if err = proto.Unmarshal(r.Body, m); err == nil {
-			return &replay{connect.NewResponse(&emptypb.Empty{}), m}, nil
-		}
+	m, refusal := codec.Message(r)
+	if refusal != nil {
+		return nil, asError(refusal)
 	}
-	return nil, notReadable(err)
-}
-
-func notReadable(cause error) error {
-	return asError(rpcidem.NewRefusal("ANSWER_NOT_READABLE", cause))
+	return &replay{connect.NewResponse(&emptypb.Empty{}), m}, nil
 }

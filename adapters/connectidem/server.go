@@ -10,12 +10,6 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// The header fields of an answer, also of an error.
-const (
-	replayed = "Idempotency-Replayed" // true: a stored answer
-	stored   = "Idempotency-Stored"   // unconfirmed: the store has not confirmed the answer yet
-)
-
 // Server guards unary methods, except those without side effects. It refuses streams with a key:
 // streams are not guarded, and a client that sends a key expects that they are. It panics on
 // options that [rpcidem.Options.Validate] refuses. The interceptor can be used concurrently, and
@@ -36,24 +30,25 @@ func (s *server) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		if spec.IsClient || spec.IdempotencyLevel == connect.IdempotencyNoSideEffects || req.HTTPMethod() == http.MethodGet {
 			return next(ctx, req)
 		}
-		call := &rpcidem.Call{Method: spec.Procedure, Metadata: req.Header().Values, Payload: func() ([]byte, error) { return marshal(req.Any()) }}
+		call := &rpcidem.Call{Method: spec.Procedure, Metadata: req.Header().Values, Payload: func() ([]byte, error) { return codec.Payload(req.Any()) }}
 		reply, told, refusal := s.guard.Serve(ctx, call, func(ctx context.Context) rpcidem.Result {
 			if resp, err = next(ctx, req); err == nil {
-				return rpcidem.Result{Reply: func() (*rpcidem.Reply, error) { return replyOf(resp.Any()) }}
+				return rpcidem.Result{Reply: func() (*rpcidem.Reply, error) { return codec.Reply(resp.Any()) }}
 			}
 			marked := err
 			err = retrysafe.Unmarked(err)
 			st := statusOf(err)
-			return rpcidem.Result{Code: rpcidem.Code(st.GetCode()), Err: marked, Reply: func() (*rpcidem.Reply, error) { return failureOf(st) }} //nolint:gosec // a code
+			code := rpcidem.Code(st.GetCode()) //nolint:gosec // a code
+			return rpcidem.Result{Code: code, Err: marked, Reply: func() (*rpcidem.Reply, error) { return codec.Failure(code, st) }}
 		})
-		switch {
-		case refusal != nil:
+		if refusal != nil {
 			return nil, asError(refusal)
-		case told.Replayed:
-			tell(ctx, replayed, "true")
+		}
+		if name, value := told.Metadata(); name != "" {
+			tell(ctx, name, value)
+		}
+		if told.Replayed {
 			return read(reply, spec.Schema)
-		case told.Unconfirmed:
-			tell(ctx, stored, "unconfirmed")
 		}
 		return resp, err
 	}

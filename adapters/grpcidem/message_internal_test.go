@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// TestMarshal: equal messages have equal bytes, also with maps.
-func TestMarshal(t *testing.T) {
+// TestPayload: equal messages have equal bytes, also with maps.
+func TestPayload(t *testing.T) {
 	t.Parallel()
 	fields := map[string]any{}
 	for i := range 30 {
@@ -24,14 +24,14 @@ func TestMarshal(t *testing.T) {
 	for i := range 20 {
 		m, err := structpb.NewStruct(fields)
 		assert.NoError(t, err, "message")
-		b, err := marshal(m)
-		assert.NoError(t, err, "marshal")
+		b, err := codec.Payload(m)
+		assert.NoError(t, err, "Payload")
 		if i == 0 {
 			first = b
 		}
 		assert.True(t, bytes.Equal(b, first), "the bytes of message %d", i)
 	}
-	_, err := marshal("no message")
+	_, err := codec.Payload("no message")
 	assert.True(t, err != nil, "what is no protocol buffer")
 }
 

@@ -10,37 +10,32 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// The metadata of an answer.
-const (
-	replayed = "idempotency-replayed" // true: a stored answer
-	stored   = "idempotency-stored"   // unconfirmed: the store has not confirmed the answer yet
-)
-
 // UnaryServer guards unary methods. It panics on options that [rpcidem.Options.Validate] refuses.
 // The interceptor can be used concurrently.
 func UnaryServer(e *retrysafe.Engine, o *rpcidem.Options) grpc.UnaryServerInterceptor {
 	g := rpcidem.NewGuard(e, o)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 		md, _ := metadata.FromIncomingContext(ctx)
-		call := &rpcidem.Call{Method: info.FullMethod, Metadata: md.Get, Payload: func() ([]byte, error) { return marshal(req) }}
+		call := &rpcidem.Call{Method: info.FullMethod, Metadata: md.Get, Payload: func() ([]byte, error) { return codec.Payload(req) }}
 		reply, told, refusal := g.Serve(ctx, call, func(ctx context.Context) rpcidem.Result {
 			if resp, err = handler(ctx, req); err == nil {
-				return rpcidem.Result{Reply: func() (*rpcidem.Reply, error) { return replyOf(resp, nil) }}
+				return rpcidem.Result{Reply: func() (*rpcidem.Reply, error) { return codec.Reply(resp) }}
 			}
 			marked := err
 			err = retrysafe.Unmarked(err)
 			st := statusOf(err)
-			return rpcidem.Result{Code: rpcidem.Code(st.Code()), Err: marked, Reply: func() (*rpcidem.Reply, error) { return replyOf(nil, st) }}
+			code := rpcidem.Code(st.Code())
+			return rpcidem.Result{Code: code, Err: marked, Reply: func() (*rpcidem.Reply, error) { return codec.Failure(code, st.Proto()) }}
 		})
-		switch {
-		case refusal != nil:
+		if refusal != nil {
 			return nil, asStatus(refusal)
-		case told.Replayed:
+		}
+		if name, value := told.Metadata(); name != "" {
 			// if the transport cannot send the header, answer all the same
-			_ = grpc.SetHeader(ctx, metadata.Pairs(replayed, "true"))
+			_ = grpc.SetHeader(ctx, metadata.Pairs(name, value))
+		}
+		if told.Replayed {
 			return read(reply)
-		case told.Unconfirmed:
-			_ = grpc.SetHeader(ctx, metadata.Pairs(stored, "unconfirmed"))
 		}
 		return resp, err
 	}

@@ -44,12 +44,10 @@ func failureOf(err error) *rpcidem.Failure {
 	for _, d := range st.Details() {
 		switch d := d.(type) {
 		case *errdetails.ErrorInfo:
-			if d.GetDomain() == rpcidem.Domain {
-				f.Reason = d.GetReason()
-			}
+			f.Info(d.GetDomain(), d.GetReason())
 		case *errdetails.RetryInfo:
-			if delay := d.GetRetryDelay(); delay.IsValid() && delay.AsDuration() >= 0 {
-				f.RetryAfter, f.Told = delay.AsDuration(), true
+			if delay := d.GetRetryDelay(); delay.IsValid() {
+				f.Delay(delay.AsDuration())
 			}
 		}
 	}
@@ -58,6 +56,5 @@ func failureOf(err error) *rpcidem.Failure {
 
 // Reason returns the reason of a refusal of package rpcidem. It returns false for any other error.
 func Reason(err error) (string, bool) {
-	reason := failureOf(err).Reason
-	return reason, reason != ""
+	return failureOf(err).Refused()
 }

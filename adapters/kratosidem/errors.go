@@ -100,15 +100,14 @@ func failed(err error) *rpcidem.Failure {
 	for _, d := range st.Details() {
 		switch d := d.(type) {
 		case *errdetails.ErrorInfo:
-			if d.GetDomain() == rpcidem.Domain || d.GetMetadata()[MetadataDomain] == rpcidem.Domain {
-				f.Reason = d.GetReason()
-			}
-			if after, err := time.ParseDuration(d.GetMetadata()[MetadataDelay]); err == nil && after >= 0 {
-				f.RetryAfter, f.Told = after, true
+			f.Info(d.GetDomain(), d.GetReason())
+			f.Info(d.GetMetadata()[MetadataDomain], d.GetReason())
+			if after, err := time.ParseDuration(d.GetMetadata()[MetadataDelay]); err == nil {
+				f.Delay(after)
 			}
 		case *errdetails.RetryInfo:
-			if delay := d.GetRetryDelay(); delay.IsValid() && delay.AsDuration() >= 0 {
-				f.RetryAfter, f.Told = delay.AsDuration(), true
+			if delay := d.GetRetryDelay(); delay.IsValid() {
+				f.Delay(delay.AsDuration())
 			}
 		}
 	}
@@ -131,6 +130,5 @@ func Reason(err error) (string, bool) {
 	if err == nil {
 		return "", false
 	}
-	reason := failed(err).Reason
-	return reason, reason != ""
+	return failed(err).Refused()
 }

@@ -1,8 +1,6 @@
 package kratosidem
 
 import (
-	"fmt"
-
 	"github.com/go-kratos/kratos/v2/errors"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/status"
@@ -14,32 +12,20 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// marshal returns the bytes of a message, whatever its encoding on the wire. They are the same for
-// equal messages of one program, since retries are compared by them.
-func marshal(v any) ([]byte, error) {
-	m, err := messageOf(v)
-	if err != nil {
-		return nil, err
-	}
-	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
-}
-
-func messageOf(v any) (proto.Message, error) {
-	m, ok := v.(proto.Message)
-	if !ok {
-		return nil, fmt.Errorf("kratosidem: a message of type %T is no protocol buffer", v)
-	}
-	return m, nil
-}
-
-// replyOf returns the stored form of a method's answer.
-func replyOf(v any) (*rpcidem.Reply, error) {
-	m, err := messageOf(v)
-	if err != nil {
-		return nil, err
-	}
-	body, err := proto.Marshal(m)
-	return &rpcidem.Reply{Type: string(m.ProtoReflect().Descriptor().FullName()), Body: body}, err
+// codec has the messages of protocol buffers. Their bytes do not depend on the encoding on the
+// wire.
+var codec = rpcidem.Codec[proto.Message]{
+	Kind:      "protocol buffer",
+	Marshal:   proto.MarshalOptions{Deterministic: true}.Marshal,
+	Unmarshal: proto.Unmarshal,
+	Type:      func(m proto.Message) string { return string(m.ProtoReflect().Descriptor().FullName()) },
+	New: func(name string) (proto.Message, error) {
+		kind, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(name))
+		if err != nil {
+			return nil, err
+		}
+		return kind.New().Interface(), nil
+	},
 }
 
 // failureOf returns the stored form of a method's error. It is the error's status for gRPC. One
@@ -51,8 +37,7 @@ func failureOf(err error) (*rpcidem.Reply, error) {
 		return nil, packErr
 	}
 	s.Details = append(s.Details, own)
-	body, packErr := proto.Marshal(s)
-	return &rpcidem.Reply{Code: rpcidem.Code(s.GetCode()), Body: body}, packErr //nolint:gosec // a code
+	return codec.Failure(rpcidem.Code(s.GetCode()), s) //nolint:gosec // a code
 }
 
 // read returns a stored answer: a message or an error.
@@ -60,21 +45,18 @@ func read(r *rpcidem.Reply) (any, error) {
 	if r.Code != rpcidem.OK {
 		return nil, readFailure(r)
 	}
-	kind, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(r.Type))
-	if err == nil {
-		m := kind.New().Interface()
-		if err = proto.Unmarshal(r.Body, m); err == nil {
-			return m, nil
-		}
+	m, refusal := codec.Message(r)
+	if refusal != nil {
+		return nil, asError(refusal)
 	}
-	return nil, asError(rpcidem.NewRefusal("ANSWER_NOT_READABLE", err))
+	return m, nil
 }
 
 // readFailure returns a stored error.
 func readFailure(r *rpcidem.Reply) error {
 	s := new(spb.Status)
-	if err := proto.Unmarshal(r.Body, s); err != nil || rpcidem.Code(s.GetCode()) != r.Code { //nolint:gosec // a code
-		return asError(rpcidem.NewRefusal("ANSWER_NOT_READABLE", err))
+	if refusal := codec.Status(r, s, s.GetCode); refusal != nil {
+		return asError(refusal)
 	}
 	var own *errors.Error
 	for i, d := range s.GetDetails() {

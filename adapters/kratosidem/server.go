@@ -12,12 +12,6 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// The header fields of an answer.
-const (
-	replayed = "idempotency-replayed" // true: a stored answer
-	stored   = "idempotency-stored"   // unconfirmed: the store has not confirmed the answer yet
-)
-
 // Server guards the operations of a server, except requests over HTTP by GET or HEAD. It panics on
 // options that [rpcidem.Options.Validate] refuses. The middleware can be used concurrently.
 //
@@ -31,23 +25,23 @@ func Server(e *retrysafe.Engine, o *rpcidem.Options) middleware.Middleware {
 			if !ok || reads(tr) {
 				return next(ctx, req)
 			}
-			call := &rpcidem.Call{Method: tr.Operation(), Metadata: tr.RequestHeader().Values, Payload: func() ([]byte, error) { return marshal(req) }}
+			call := &rpcidem.Call{Method: tr.Operation(), Metadata: tr.RequestHeader().Values, Payload: func() ([]byte, error) { return codec.Payload(req) }}
 			reply, told, refusal := g.Serve(ctx, call, func(ctx context.Context) rpcidem.Result {
 				if resp, err = next(ctx, req); err == nil {
-					return rpcidem.Result{Reply: func() (*rpcidem.Reply, error) { return replyOf(resp) }}
+					return rpcidem.Result{Reply: func() (*rpcidem.Reply, error) { return codec.Reply(resp) }}
 				}
 				marked := err
 				err = retrysafe.Unmarked(err)
 				return rpcidem.Result{Code: meaning(err), Err: marked, Reply: func() (*rpcidem.Reply, error) { return failureOf(err) }}
 			})
-			switch {
-			case refusal != nil:
+			if refusal != nil {
 				return nil, asError(refusal)
-			case told.Replayed:
-				tr.ReplyHeader().Set(replayed, "true")
+			}
+			if name, value := told.Metadata(); name != "" {
+				tr.ReplyHeader().Set(name, value)
+			}
+			if told.Replayed {
 				return read(reply)
-			case told.Unconfirmed:
-				tr.ReplyHeader().Set(stored, "unconfirmed")
 			}
 			return resp, err
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe/idgen"
+	"github.com/retrysafe/retrysafe/internal/redisnode"
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
@@ -87,34 +88,20 @@ func (r *Ranges) call(ctx context.Context, s *redisclient.Script, tag string, ar
 		return nil, context.Cause(ctx)
 	}
 	c := redisclient.Call{Script: s, Keys: []string{r.o.Prefix + tag}, Args: args}
-	need := r.o.Replicas
-	if need == All {
-		need = int(r.replicas.Load())
-	}
-	if need == 0 {
-		reply := r.client.Eval(ctx, c)
-		return reply.Value, refusal(reply.Err)
-	}
-	reply, acked := r.client.(redisclient.Replicated).EvalWait(ctx, c, need, r.o.ReplicaTime) //nolint:errcheck,forcetypeassert // New has checked it
+	reply, acked, need := r.primaries.Eval(ctx, c)
 	if reply.Err == nil && acked < need {
 		return nil, fmt.Errorf("redisranges: %d of %d replicas have confirmed the change in time; look at the replicas, or ask for fewer", acked, need)
 	}
-	return reply.Value, refusal(reply.Err)
+	if reply.Err != nil {
+		return nil, refusal(reply.Err)
+	}
+	return reply.Value, nil
+}
+
+// advice adds to the advice for any script what only ranges know.
+var advice = map[string]string{
+	"NOPERM": "the user may not run this; it needs EVALSHA, EVAL, EXISTS, HGET, HSET, HINCRBY, CONFIG GET, INFO, and the keys of the prefix",
 }
 
 // refusal explains an error of the server. The result still is a [redisclient.Error].
-func refusal(err error) error {
-	if err == nil {
-		return nil
-	}
-	e, ok := errors.AsType[redisclient.Error](err)
-	switch {
-	case !ok:
-		return fmt.Errorf("redisranges: %w", err)
-	case e.Code() == "NOPERM":
-		return fmt.Errorf("redisranges: the user may not run this; it needs EVALSHA, EVAL, EXISTS, HGET, HSET, HINCRBY, CONFIG GET, INFO, and the keys of the prefix: %w", e)
-	case e.Advice() != "":
-		return fmt.Errorf("redisranges: the server refuses (%s): %w", e.Advice(), e)
-	}
-	return fmt.Errorf("redisranges: the server refuses: %w", e)
-}
+func refusal(err error) error { return redisnode.Refusal("redisranges", advice, err) }

@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe/idgen"
@@ -41,66 +40,44 @@ type Options struct {
 }
 
 // All means every replica.
-const All = -1
+const All = redisnode.All
 
 // Ranges is a source of ranges in Redis. It is safe for concurrent use.
 type Ranges struct {
-	client   redisclient.Client
-	o        Options
-	replicas atomic.Int64 // the most that a primary has had
+	o         Options
+	primaries *redisnode.Primaries
 }
 
 var _ idgen.Ranges = (*Ranges)(nil)
 
 // New returns a source. It reads the configuration of every primary.
 func New(ctx context.Context, c redisclient.Client, o *Options) (*Ranges, error) {
-	if c == nil {
-		return nil, errors.New("redisranges: New needs a client; the adapters rueidisclient and goredisclient make one")
-	}
-	r := &Ranges{client: c}
+	r := new(Ranges)
 	if o != nil {
 		r.o = *o
 	}
 	if r.o.Prefix == "" {
 		r.o.Prefix = "rs:ids:"
 	}
-	if r.o.ReplicaTime == 0 {
-		r.o.ReplicaTime = time.Second
-	}
 	if r.o.Logger == nil {
 		r.o.Logger = slog.Default()
 	}
-	if r.o.Replicas < All || r.o.ReplicaTime < 0 {
-		return nil, fmt.Errorf("redisranges: Replicas is %d and ReplicaTime %v; use a count, All or zero, and a positive time", r.o.Replicas, r.o.ReplicaTime)
+	var err error
+	if r.primaries, err = redisnode.NewPrimaries("redisranges", c, r.o.Replicas, r.o.ReplicaTime, refusal); err != nil {
+		return nil, err
 	}
-	if _, ok := c.(redisclient.Replicated); r.o.Replicas != 0 && !ok {
-		return nil, errors.New("redisranges: Replicas needs a client that can WAIT on the connection of a script; this one cannot")
-	}
-	nodes, ok := c.(redisclient.Nodes)
-	if !ok {
-		if r.o.Replicas == All {
-			return nil, errors.New("redisranges: Replicas All needs a client that can ask the primaries how many they have; give their number")
-		}
-		return r, r.unless(errors.New("redisranges: this client cannot ask the server whether it keeps what it confirms"))
-	}
-	return r, nodes.EachPrimary(ctx, func(ctx context.Context, do redisnode.Do) error {
-		node, err := redisnode.Look(ctx, do)
-		if err != nil {
-			return refusal(err)
-		}
-		r.replicas.Store(max(r.replicas.Load(), int64(node.Replicas)))
-		return r.inspect(&node)
+	asked, err := r.primaries.Inspect(ctx, r.o.Unsafe, "a tag", func(_ context.Context, _ redisnode.Do, node *redisnode.Node) error {
+		return r.inspect(node)
 	})
+	if err == nil && !asked {
+		err = r.unless(errors.New("redisranges: this client cannot ask the server whether it keeps what it confirms"))
+	}
+	return r, err
 }
 
 // inspect checks one primary.
 func (r *Ranges) inspect(node *redisnode.Node) error {
-	if err := node.Check(r.o.Unsafe, "a tag"); err != nil {
-		return fmt.Errorf("redisranges: %w", err)
-	}
 	switch {
-	case r.o.Replicas == All && node.Replicas <= 0:
-		return errors.New("redisranges: Replicas All, and a primary has no replica, or does not tell (INFO); give their number")
 	case node.Forgets(r.o.Replicas) != "":
 		return r.unless(errors.New("redisranges: " + node.Forgets(r.o.Replicas)))
 	case node.Fsync != "always":

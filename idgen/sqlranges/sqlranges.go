@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
-	"strings"
 
 	"github.com/retrysafe/retrysafe/idgen"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
@@ -51,7 +50,7 @@ type Ranges struct {
 
 var _ idgen.Ranges = (*Ranges)(nil)
 
-var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,39}$`)
+const longestTable = 40
 
 // New returns a source on db. It checks only its arguments; [Ranges.Migrate] creates the table. It
 // works with the drivers that sqlstore supports.
@@ -66,24 +65,17 @@ func New(db *sql.DB, d Dialect, o *Options) (*Ranges, error) {
 	if r.logger == nil {
 		r.logger = slog.Default()
 	}
+	badName := sqlkit.CheckTable(r.name, longestTable)
 	switch {
 	case db == nil:
 		return nil, errors.New("sqlranges: New needs a database; open one with sql.Open")
-	case !tableName.MatchString(r.name) || strings.HasPrefix(strings.ToLower(r.name), "sqlite_"):
-		return nil, fmt.Errorf("sqlranges: table name %q: use letters, digits and underscores, at most 40, no digit and no sqlite_ first", r.name)
-	}
-	r.table = `"` + r.name + `"`
-	switch d {
-	case SQLite:
-		r.take = r.takeSQLite
-	case PostgreSQL:
-		r.take = r.takePostgres
-	case MySQL:
-		r.table = "`" + r.name + "`"
-		r.take = r.takeMySQL
-	default:
+	case badName != nil:
+		return nil, fmt.Errorf("sqlranges: %w", badName)
+	case !sqlkit.Known(d):
 		return nil, fmt.Errorf("sqlranges: dialect %d is unknown; use sqlranges.SQLite, sqlranges.PostgreSQL or sqlranges.MySQL", d)
 	}
+	r.table = sqlkit.Quote(d, r.name)
+	r.take = sqlkit.Choose(d, r.takeSQLite, r.takePostgres, r.takeMySQL)
 	return r, nil
 }
 
@@ -94,27 +86,26 @@ func (r *Ranges) Create(ctx context.Context, tag string, first, step int64) (cre
 	if err := idgen.CheckNew(tag, first, step); err != nil {
 		return false, err
 	}
-	query := map[Dialect]string{
-		SQLite:     `INSERT INTO ` + r.table + ` (biz_tag, max_id, step) VALUES (?, ?, ?) ON CONFLICT (biz_tag) DO NOTHING`,
-		PostgreSQL: `INSERT INTO ` + r.table + ` (biz_tag, max_id, step) VALUES ($1, $2, $3) ON CONFLICT (biz_tag) DO NOTHING`,
-		MySQL:      `INSERT INTO ` + r.table + ` (biz_tag, max_id, step) VALUES (?, ?, ?)`,
-	}[r.dialect]
-	err = again(ctx, func() error {
+	query := `INSERT INTO ` + r.table + ` (biz_tag, max_id, step) VALUES (?, ?, ?)`
+	if r.dialect != MySQL {
+		query += ` ON CONFLICT (biz_tag) DO NOTHING`
+	}
+	query = sqlkit.Placeholders(r.dialect, query)
+	err = sqlkit.Retry(ctx, func() error {
 		tx, err := r.db.BeginTx(ctx, nil) // also works for connections without autocommit
 		if err != nil {
 			return err
 		}
 		defer tx.Rollback() //nolint:errcheck // in case it was not committed
-		done, err := tx.ExecContext(ctx, query, tag, first, step)
-		if duplicate(err) {
-			return nil
+		n, err := sqlkit.Affected(tx.ExecContext(ctx, query, tag, first, step))
+		if r.dialect == MySQL && sqlkit.ClassOf(err) == sqlkit.UniqueViolation {
+			return nil // there is such a tag
 		}
 		if err != nil {
 			return err
 		}
-		n, err := done.RowsAffected()
 		created = n > 0
-		return errors.Join(err, tx.Commit())
+		return tx.Commit()
 	})
 	return created, r.explain("make a tag", err)
 }
@@ -129,7 +120,7 @@ func (r *Ranges) Take(ctx context.Context, tag string, n int64) (first, count in
 		return 0, 0, fmt.Errorf("sqlranges: Take of %d values; ask for 1 or more", n)
 	}
 	var next int64
-	err = again(ctx, func() (err error) {
+	err = sqlkit.Retry(ctx, func() (err error) {
 		next, count, err = r.take(ctx, tag, n)
 		return err
 	})
@@ -147,7 +138,7 @@ func (r *Ranges) Take(ctx context.Context, tag string, n int64) (first, count in
 // missing returns the error that says why there is no range.
 func (r *Ranges) missing(ctx context.Context, tag string) error {
 	var there int64
-	err := r.db.QueryRowContext(ctx, `SELECT count(*) FROM `+r.table+` WHERE biz_tag = `+r.place(1), tag).Scan(&there)
+	err := r.db.QueryRowContext(ctx, sqlkit.Placeholders(r.dialect, `SELECT count(*) FROM `+r.table+` WHERE biz_tag = ?`), tag).Scan(&there)
 	switch {
 	case err != nil:
 		return err
@@ -155,11 +146,4 @@ func (r *Ranges) missing(ctx context.Context, tag string) error {
 		return idgen.ErrNoTag
 	}
 	return idgen.ErrSpent
-}
-
-func (r *Ranges) place(n int) string {
-	if r.dialect == PostgreSQL {
-		return fmt.Sprint("$", n)
-	}
-	return "?"
 }

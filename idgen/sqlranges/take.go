@@ -3,8 +3,9 @@ package sqlranges
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // The largest value, as a literal.
@@ -35,7 +36,7 @@ func (r *Ranges) takeMySQL(ctx context.Context, tag string, n int64) (next, coun
 		return 0, 0, err
 	}
 	if !autocommit {
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // it has begun a transaction
+		sqlkit.Discard(conn) // it has begun a transaction
 		return 0, 0, errTransacts
 	}
 	count = max(n, step)
@@ -62,14 +63,10 @@ func (r *Ranges) takeSQLite(ctx context.Context, tag string, n int64) (next, cou
 	if err != nil {
 		return 0, 0, err
 	}
-	defer tx.Rollback()            //nolint:errcheck // in case it was not committed
-	query := `UPDATE ` + r.table + //nolint:gosec // the name was checked
+	defer tx.Rollback() //nolint:errcheck // in case it was not committed
+	query := `UPDATE ` + r.table +
 		` SET max_id = max(max_id, 1) + max(step, ?), update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id <= ` + most + ` - max(step, ?)`
-	done, err := tx.ExecContext(ctx, query, n, tag, n)
-	if err != nil {
-		return 0, 0, err
-	}
-	changed, err := done.RowsAffected()
+	changed, err := sqlkit.Affected(tx.ExecContext(ctx, query, n, tag, n))
 	if err == nil && changed == 0 {
 		err = sql.ErrNoRows
 	}

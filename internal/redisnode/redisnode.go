@@ -1,5 +1,5 @@
-// Package redisnode asks Redis servers for their configuration, for packages that must not lose
-// what they store there.
+// Package redisnode is what packages that must not lose what they store in Redis share: it asks
+// servers for their configuration, waits for their replicas, and explains what they refuse.
 package redisnode
 
 import (

@@ -60,17 +60,10 @@ func (b *Backend) Extend(ctx context.Context, r lock.Request) error {
 // it, confirmed returns the script's number and an error. If the caller then repeats the call, the
 // replicas are counted again; otherwise the lock is released, or ends with its lease.
 func (b *Backend) confirmed(ctx context.Context, call redisclient.Call) (int64, error) {
-	need := b.o.Replicas
-	if need == All {
-		need = int(b.replicas.Load())
-	}
-	if need == 0 {
-		return b.ask(ctx, call)
-	}
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
-	reply, acked := b.client.(redisclient.Replicated).EvalWait(ctx, call, need, b.o.ReplicaTime) //nolint:errcheck,forcetypeassert // New has checked it
+	reply, acked, need := b.primaries.Eval(ctx, call)
 	n, err := number(reply)
 	if err == nil && acked < need {
 		err = fmt.Errorf("redislock: %d of %d replicas have confirmed the lock in time; look at the replicas, and whether the user may WAIT, or ask for fewer", acked, need)

@@ -15,11 +15,9 @@ package redislock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -52,13 +50,13 @@ type Options struct {
 }
 
 // All means every replica.
-const All = -1
+const All = redisnode.All
 
 // Backend keeps locks in Redis. It is safe for concurrent use.
 type Backend struct {
-	client   redisclient.Client
-	o        Options
-	replicas atomic.Int64 // the most that a primary has had
+	client    redisclient.Client
+	o         Options
+	primaries *redisnode.Primaries
 }
 
 var _ lock.Backend = (*Backend)(nil)
@@ -71,10 +69,7 @@ func New(ctx context.Context, c redisclient.Client, o *Options) (*Backend, error
 		return nil, err
 	}
 	return b, b.inspect(ctx, func(node *redisnode.Node) error {
-		switch {
-		case b.o.Replicas == All && node.Replicas <= 0:
-			return errors.New("redislock: Replicas All, and a primary has no replica, or does not tell (INFO); give their number")
-		case node.Replicas > 0 && b.o.Replicas == 0:
+		if node.Replicas > 0 && b.o.Replicas == 0 {
 			b.o.Logger.Warn("redislock: locks are not confirmed by replicas: a failover can lose one that is held, and let a second holder in; set Replicas")
 		}
 		if node.AOF == "0" {
@@ -85,9 +80,6 @@ func New(ctx context.Context, c redisclient.Client, o *Options) (*Backend, error
 }
 
 func newBackend(c redisclient.Client, o *Options) (*Backend, error) {
-	if c == nil {
-		return nil, errors.New("redislock: New needs a client; the adapters rueidisclient and goredisclient make one")
-	}
 	b := &Backend{client: c}
 	if o != nil {
 		b.o = *o
@@ -107,54 +99,35 @@ func newBackend(c redisclient.Client, o *Options) (*Backend, error) {
 	if b.o.Logger == nil {
 		b.o.Logger = slog.Default()
 	}
-	if b.o.Replicas < All || b.o.ReplicaTime < time.Millisecond || b.o.Remember < time.Minute {
-		return nil, fmt.Errorf("redislock: Replicas is %d, ReplicaTime %v and Remember %v; use a count, All or zero, a millisecond at least, and a minute at least", b.o.Replicas, b.o.ReplicaTime, b.o.Remember)
+	if b.o.ReplicaTime < time.Millisecond || b.o.Remember < time.Minute {
+		return nil, fmt.Errorf("redislock: ReplicaTime is %v and Remember %v; use a millisecond at least, and a minute at least", b.o.ReplicaTime, b.o.Remember)
 	}
-	if _, ok := c.(redisclient.Replicated); b.o.Replicas != 0 && !ok {
-		return nil, errors.New("redislock: Replicas needs a client that can WAIT on the connection of a script; this one cannot")
-	}
-	return b, nil
+	var err error
+	b.primaries, err = redisnode.NewPrimaries("redislock", c, b.o.Replicas, b.o.ReplicaTime, refusal)
+	return b, err
 }
 
 // inspect checks every primary before any lock is stored there.
 func (b *Backend) inspect(ctx context.Context, look func(*redisnode.Node) error) error {
-	nodes, ok := b.client.(redisclient.Nodes)
-	if !ok {
-		if b.o.Replicas == All {
-			return errors.New("redislock: Replicas All needs a client that can ask the primaries how many they have; give their number")
-		}
-		b.o.Logger.Warn("redislock: this client cannot ask the server for its configuration; make sure that maxmemory-policy is noeviction and that it writes to disk")
-		return nil
-	}
-	return nodes.EachPrimary(ctx, func(ctx context.Context, do redisnode.Do) error {
-		node, err := redisnode.Look(ctx, do)
-		if err != nil {
-			return refusal(err)
-		}
-		if err := node.Check(b.o.AllowEviction, "a lock that is held, and let a second holder in"); err != nil {
-			return fmt.Errorf("redislock: %w", err)
-		}
+	asked, err := b.primaries.Inspect(ctx, b.o.AllowEviction, "a lock that is held, and let a second holder in", func(_ context.Context, _ redisnode.Do, node *redisnode.Node) error {
 		if node.Policy == "" {
 			b.o.Logger.Warn("redislock: the server does not tell its configuration; make sure that maxmemory-policy is noeviction and that it writes to disk")
 		}
-		b.replicas.Store(max(b.replicas.Load(), int64(node.Replicas)))
-		return look(&node)
+		return look(node)
 	})
+	if !asked && err == nil {
+		b.o.Logger.Warn("redislock: this client cannot ask the server for its configuration; make sure that maxmemory-policy is noeviction and that it writes to disk")
+	}
+	return err
+}
+
+// advice adds to the advice for any script what only locks know.
+var advice = map[string]string{
+	"NOPERM": "the user may not run this; it needs EVALSHA, EVAL, GET, SET, TIME, PUBLISH, SUBSCRIBE, ROLE, and WAIT for Replicas, and the keys and channels of the prefix",
 }
 
 // refusal explains an error of the server. The result still is a [redisclient.Error].
-func refusal(err error) error {
-	var e redisclient.Error
-	switch {
-	case !errors.As(err, &e):
-		return fmt.Errorf("redislock: %w", err)
-	case e.Code() == "NOPERM":
-		return fmt.Errorf("redislock: the user may not run this; it needs EVALSHA, EVAL, GET, SET, TIME, PUBLISH, SUBSCRIBE, ROLE, and WAIT for Replicas, and the keys and channels of the prefix: %w", e)
-	case e.Advice() != "":
-		return fmt.Errorf("redislock: the server refuses (%s): %w", e.Advice(), e)
-	}
-	return fmt.Errorf("redislock: the server refuses: %w", e)
-}
+func refusal(err error) error { return redisnode.Refusal("redislock", advice, err) }
 
 // fence converts the number that a script returns.
 func fence(n int64) retrysafe.Fence { return retrysafe.Fence(n) } //nolint:gosec // scripts make none below zero

@@ -1,8 +1,11 @@
 package sqllock
 
 import (
-	"strconv"
+	"context"
 	"strings"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/lock"
 )
 
 // queries are the statements of a dialect. Each is a transaction of its own.
@@ -10,12 +13,23 @@ type queries struct {
 	// Arguments name, owner, lease: acquires the lock if it is free. On PostgreSQL and SQLite it
 	// then returns the fence.
 	take   string
-	look   string // name, owner: the fence, if the owner has the lock; MySQL
+	look   string // name, owner: the fence, if the owner has the lock; MySQL only
 	left   string // name: the time until the lease ends
 	extend string // lease, name, owner
 	free   string // name, owner
 	raise  string // name, owner: a new fence, whichever owner had the last one
 	sweep  string // age
+}
+
+// expander returns a function that makes a statement of a text. {t} is the table, {until} the
+// column of that name, {now} the clock, {most} the function for the larger value, {empty} no bytes.
+func expander(d Dialect, table string) func(text string) string {
+	r := strings.NewReplacer(
+		"{t}", sqlkit.Quote(d, table), "{until}", sqlkit.Quote(d, "until"), "{empty}", sqlkit.Empty(d),
+		"{now}", sqlkit.Choose(d, sqlkit.SQLiteClock, sqlkit.PostgresClock, sqlkit.MySQLStatementClock),
+		"{most}", sqlkit.Choose(d, "max", "greatest", "greatest"),
+	)
+	return func(text string) string { return sqlkit.Placeholders(d, r.Replace(text)) }
 }
 
 // queriesOf returns the statements. They use the database's clock: on PostgreSQL the time when the
@@ -27,22 +41,7 @@ type queries struct {
 // MySQL assigns columns from left to right, and a later assignment sees the earlier ones. It counts
 // only changed rows, so an extension adds at least a microsecond.
 func queriesOf(d Dialect, table string) queries {
-	now, quote, greatest := "", `"`, "greatest"
-	switch d {
-	case PostgreSQL:
-		now = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
-	case SQLite:
-		now, greatest = `CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)`, "max"
-	case MySQL:
-		now, quote = `TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))`, "`"
-	}
-	sql := func(text string) string {
-		r := strings.NewReplacer("{t}", quote+table+quote, "{until}", quote+"until"+quote, "{now}", now, "{most}", greatest, "{empty}", empty(d))
-		if text = r.Replace(text); d == PostgreSQL {
-			return numbered(text)
-		}
-		return text
-	}
+	sql := expander(d, table)
 	q := queries{
 		left:   sql(`SELECT CASE WHEN owner = {empty} THEN 0 ELSE {until} - {now} END FROM {t} WHERE name = ?`),
 		extend: sql(`UPDATE {t} SET {until} = {most}({until} + 1, {now} + ?) WHERE name = ? AND owner = ?`),
@@ -72,25 +71,17 @@ func queriesOf(d Dialect, table string) queries {
 	return q
 }
 
-// empty returns the literal for a value of no bytes.
-func empty(d Dialect) string {
-	if d == SQLite {
-		return `x''`
+// fenced runs take or raise, and returns the fence. It returns sql.ErrNoRows if another owner has
+// the lock. MySQL needs a second statement for the fence.
+func (q queries) fenced(ctx context.Context, db sqlkit.Execer, query string, r lock.Request) (fence int64, err error) {
+	args := []any{[]byte(r.Name), r.Owner[:], r.Lease.Microseconds()}
+	if q.look == "" {
+		err = db.QueryRowContext(ctx, query, args...).Scan(&fence)
+		return fence, err
 	}
-	return `''`
-}
-
-// numbered replaces the placeholders with $1 and so on.
-func numbered(q string) string {
-	var b strings.Builder
-	n := 0
-	for _, c := range q {
-		if c != '?' {
-			b.WriteRune(c)
-			continue
-		}
-		n++
-		b.WriteString("$" + strconv.Itoa(n))
+	if _, err = db.ExecContext(ctx, query, args...); err != nil {
+		return 0, err
 	}
-	return b.String()
+	err = db.QueryRowContext(ctx, q.look, args[:2]...).Scan(&fence)
+	return fence, err
 }

@@ -4,7 +4,8 @@ import (
 	"context"
 	"database/sql"
 	_ "embed" // for the schemas
-	"strings"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // The schemas create version 1 with the default name. They are frozen.
@@ -20,38 +21,12 @@ var (
 // SchemaSQL returns the script that creates the table [DefaultTable] if it does not exist, as
 // Migrate does.
 func SchemaSQL(d Dialect) string {
-	switch d {
-	case SQLite:
-		return sqliteSchema
-	case PostgreSQL:
-		return postgresSchema
-	case MySQL:
-		return mysqlSchema
-	}
-	return ""
+	return sqlkit.Choose(d, sqliteSchema, postgresSchema, mysqlSchema)
 }
 
 // migrate creates the table if it does not exist. Several processes can call it at once.
 func migrate(ctx context.Context, db *sql.DB, d Dialect, table string) error {
-	return patient(ctx, func() error {
-		tx, err := db.BeginTx(ctx, nil)
-		if err != nil {
-			return explain("migrate", table, err)
-		}
-		defer tx.Rollback()  //nolint:errcheck // an earlier error is returned; after the commit there is nothing to undo
-		if d == PostgreSQL { // IF NOT EXISTS alone can fail when two processes run it at once
-			if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "retrysafe migrates "+table); err != nil {
-				return explain("migrate", table, err)
-			}
-		}
-		for statement := range strings.SplitSeq(strings.ReplaceAll(SchemaSQL(d), DefaultTable, table), ";\n") {
-			if statement = strings.TrimSpace(statement); statement == "" {
-				continue
-			}
-			if _, err := tx.ExecContext(ctx, statement); err != nil {
-				return explain("migrate", table, err)
-			}
-		}
-		return explain("migrate", table, tx.Commit())
-	})
+	return explain("migrate", table, sqlkit.Migrate(ctx, db, d, table, func(ctx context.Context, db sqlkit.Execer) error {
+		return sqlkit.Run(ctx, db, sqlkit.Statements(SchemaSQL(d), DefaultTable, table))
+	}))
 }

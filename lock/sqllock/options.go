@@ -2,9 +2,10 @@ package sqllock
 
 import (
 	"fmt"
-	"regexp"
+	"strings"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
@@ -32,7 +33,8 @@ type Options struct {
 	Remember time.Duration
 }
 
-var tableName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,47}$`)
+// longestTable leaves room for the suffixes of indexes.
+const longestTable = 48
 
 func checked(o *Options, d Dialect) (Options, error) {
 	var own Options
@@ -48,8 +50,8 @@ func checked(o *Options, d Dialect) (Options, error) {
 	switch {
 	case SchemaSQL(d) == "":
 		return own, fmt.Errorf("sqllock: %v is not known; use dbtx.PostgreSQL, dbtx.MySQL or dbtx.SQLite", d)
-	case !tableName.MatchString(own.Table):
-		return own, fmt.Errorf("sqllock: Table is %q; it must be 1 to 48 lower-case letters, digits and \"_\", and not begin with a digit", own.Table)
+	case sqlkit.CheckTable(own.Table, longestTable) != nil || own.Table != strings.ToLower(own.Table):
+		return own, fmt.Errorf("sqllock: Table is %q; it must be 1 to %d lower-case letters, digits and \"_\", and not begin with a digit or sqlite_", own.Table, longestTable)
 	case own.Remember < time.Minute:
 		return own, fmt.Errorf("sqllock: Remember is %v; it must be a minute at least, so that fences do not go back", own.Remember)
 	}

@@ -3,7 +3,6 @@ package sqllock
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/dberr"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/lock"
 )
 
@@ -97,8 +97,7 @@ func (s *Session) drop(p *pin) {
 	if p.conn == nil {
 		return
 	}
-	_ = p.conn.Raw(func(any) error { return driver.ErrBadConn })
-	_ = p.conn.Close()
+	sqlkit.Discard(p.conn)
 	close(p.gone)
 	p.conn, p.taken, p.fence, p.lease = nil, false, 0, 0
 }
@@ -175,7 +174,7 @@ func (s *Session) take(p *pin, wait time.Duration) error {
 		err = p.conn.QueryRowContext(call, `SELECT pg_try_advisory_lock($1)`, p.id).Scan(&got)
 	default:
 		_, err = p.conn.ExecContext(call, `SELECT pg_advisory_lock($1)`, p.id)
-		if inTheWay(err) { // lock_timeout has passed
+		if sqlkit.InTheWay(err) { // lock_timeout has passed
 			return lock.ErrHeld
 		}
 		got.Bool = err == nil
@@ -195,15 +194,9 @@ func (s *Session) raise(p *pin, r lock.Request) error {
 	call, cancel := limited(p)
 	defer cancel()
 	var fence int64
-	err := patient(call, func() error {
-		args := []any{[]byte(r.Name), r.Owner[:], r.Lease.Microseconds()}
-		if s.dialect != MySQL {
-			return p.conn.QueryRowContext(call, s.queries.raise, args...).Scan(&fence)
-		}
-		if _, err := p.conn.ExecContext(call, s.queries.raise, args...); err != nil {
-			return err
-		}
-		return p.conn.QueryRowContext(call, s.queries.look, args[:2]...).Scan(&fence)
+	err := patient(call, func() (err error) {
+		fence, err = s.queries.fenced(call, p.conn, s.queries.raise, r)
+		return err
 	})
 	if err != nil {
 		return explain("make a fence", s.o.Table, err)

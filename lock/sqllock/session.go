@@ -207,15 +207,8 @@ func (s *Session) Wait(ctx context.Context, r lock.Request) error {
 // Extend implements [lock.Backend]. If the connection fails, the lock is lost, and the grant's Done
 // is closed.
 func (s *Session) Extend(ctx context.Context, r lock.Request) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	p := s.open(r, false)
-	if p == nil {
-		return lock.ErrLost
-	}
-	return s.do(ctx, r, p, func(p *pin) error {
-		if p.conn == nil || p.fence == 0 {
+	return s.pinned(ctx, r, func(p *pin) error {
+		if p.fence == 0 {
 			return lock.ErrLost
 		}
 		if s.beat(p, r.Lease) != nil {
@@ -228,6 +221,17 @@ func (s *Session) Extend(ctx context.Context, r lock.Request) error {
 
 // Unlock implements [lock.Backend].
 func (s *Session) Unlock(ctx context.Context, r lock.Request) error {
+	return s.pinned(ctx, r, func(p *pin) error {
+		defer s.drop(p)
+		if !p.taken {
+			return nil
+		}
+		return s.release(p)
+	})
+}
+
+// pinned runs f on the owner's connection. It returns [lock.ErrLost] if the owner has none.
+func (s *Session) pinned(ctx context.Context, r lock.Request, f func(*pin) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -239,10 +243,6 @@ func (s *Session) Unlock(ctx context.Context, r lock.Request) error {
 		if p.conn == nil {
 			return lock.ErrLost
 		}
-		defer s.drop(p)
-		if !p.taken {
-			return nil
-		}
-		return s.release(p)
+		return f(p)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/lock"
 )
 
@@ -52,15 +53,9 @@ func (t *Table) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error)
 		return lock.Grant{}, err
 	}
 	var fence int64
-	err := patient(ctx, func() error {
-		take := []any{[]byte(r.Name), r.Owner[:], r.Lease.Microseconds()}
-		if t.dialect != MySQL {
-			return t.db.QueryRowContext(ctx, t.queries.take, take...).Scan(&fence)
-		}
-		if _, err := t.db.ExecContext(ctx, t.queries.take, take...); err != nil {
-			return err
-		}
-		return t.db.QueryRowContext(ctx, t.queries.look, take[:2]...).Scan(&fence)
+	err := patient(ctx, func() (err error) {
+		fence, err = t.queries.fenced(ctx, t.db, t.queries.take, r)
+		return err
 	})
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -124,12 +119,8 @@ func (t *Table) change(ctx context.Context, step, query string, args ...any) err
 		return context.Cause(ctx)
 	}
 	var n int64
-	err := patient(ctx, func() error {
-		r, err := t.db.ExecContext(ctx, query, args...)
-		if err != nil {
-			return err
-		}
-		n, err = r.RowsAffected()
+	err := patient(ctx, func() (err error) {
+		n, err = sqlkit.Affected(t.db.ExecContext(ctx, query, args...))
 		return err
 	})
 	if err != nil {
@@ -144,9 +135,6 @@ func (t *Table) change(ctx context.Context, step, query string, args ...any) err
 // Sweep removes up to 1000 names whose last lease ended longer ago than Options.Remember, and
 // returns how many it removed. Unlock calls it from time to time.
 func (t *Table) Sweep(ctx context.Context) (int64, error) {
-	r, err := t.db.ExecContext(ctx, t.queries.sweep, t.o.Remember.Microseconds())
-	if err != nil {
-		return 0, explain("remove old names", t.o.Table, err)
-	}
-	return r.RowsAffected()
+	n, err := sqlkit.Affected(t.db.ExecContext(ctx, t.queries.sweep, t.o.Remember.Microseconds()))
+	return n, explain("remove old names", t.o.Table, err)
 }

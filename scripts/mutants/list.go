@@ -129,7 +129,7 @@ var mutants = []mutant{
 	},
 	{
 		"a late message is passed by", "outbox/dialect.go",
-		"if after > 0 && d != SQLite {", "if after < 0 && d != SQLite {",
+		"if after > 0 && t.d != SQLite {", "if after < 0 && t.d != SQLite {",
 		"integration", ". TestOutboxOrderOfALateCommit",
 	},
 	{

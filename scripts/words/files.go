@@ -2,13 +2,11 @@ package main
 
 import (
 	"fmt"
-	"go/scanner"
-	"go/token"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/retrysafe/retrysafe/scripts/internal/source"
 )
 
 // exempt is the page that names the words; so do the files of this command.
@@ -16,34 +14,22 @@ const exempt = "how-we-write.md"
 
 // tree looks at all files below roots. What it finds is file:line: and advice.
 func tree(roots []string) (found []string, err error) {
-	for _, root := range roots {
-		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			name := d.Name()
-			if d.IsDir() {
-				if path != root && (strings.HasPrefix(name, ".") || name == "testdata") {
-					return filepath.SkipDir
-				}
-				return nil
-			}
-			if name == exempt || strings.HasSuffix(filepath.ToSlash(filepath.Dir(path)), "scripts/words") {
-				return nil
-			}
-			texts, err := textsOf(path)
-			for _, t := range texts {
-				for _, f := range look(t.text) {
-					found = append(found, fmt.Sprintf("%s:%d: %s", path, t.line, f))
-				}
-			}
-			return err
-		})
-		if err != nil {
-			return found, err
+	err = source.Walk(roots, func(path string, src []byte) error {
+		if filepath.Base(path) == exempt || strings.HasSuffix(filepath.ToSlash(filepath.Dir(path)), "scripts/words") {
+			return nil
 		}
-	}
-	return found, nil
+		texts := pageText
+		if source.IsGo(path) {
+			texts = goComments
+		}
+		for _, t := range texts(src) {
+			for _, f := range look(t.text) {
+				found = append(found, fmt.Sprintf("%s:%d: %s", path, t.line, f))
+			}
+		}
+		return nil
+	})
+	return found, err
 }
 
 // look is what is wrong with one line of text.
@@ -66,44 +52,19 @@ type text struct {
 	text string
 }
 
-func textsOf(path string) ([]text, error) {
-	isGo := strings.HasSuffix(path, ".go")
-	if !isGo && (!strings.HasSuffix(path, ".md") || strings.HasSuffix(path, ".zh-CN.md")) {
-		return nil, nil
-	}
-	src, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	if isGo {
-		return goComments(src), nil
-	}
-	return pageText(src), nil
-}
-
 // goComments are the lines of a file's comments, but for code and for what examples print.
 func goComments(src []byte) (out []text) {
-	var s scanner.Scanner
-	files := token.NewFileSet()
-	file := files.AddFile("", files.Base(), len(src))
-	s.Init(file, src, nil, scanner.ScanComments)
+	comments, _ := source.Scan(src)
 	printed := false
-	for {
-		at, kind, lit := s.Scan()
-		switch {
-		case kind == token.EOF:
-			return out
-		case kind != token.COMMENT:
-			printed = false
-			continue
-		}
-		printed = printed || strings.Contains(lit, "Output:")
-		for i, line := range strings.Split(lit, "\n") {
+	for _, c := range comments {
+		printed = c.Next && printed || strings.Contains(c.Text, "Output:")
+		for i, line := range strings.Split(c.Text, "\n") {
 			if !printed && !strings.HasPrefix(line, "//\t") {
-				out = append(out, text{file.Line(at) + i, prose(line)})
+				out = append(out, text{c.Line + i, prose(line)})
 			}
 		}
 	}
+	return out
 }
 
 // pageText are the lines of a page of Markdown, but for its blocks of code.

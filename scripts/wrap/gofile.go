@@ -3,7 +3,10 @@ package main
 import (
 	"go/format"
 	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/retrysafe/retrysafe/scripts/internal/source"
 )
 
 var (
@@ -12,7 +15,6 @@ var (
 	directive = regexp.MustCompile(`^(?:[a-z]+:|nolint|line |export |extern |\s*(?:snippet:|end$|Output:|Unordered output:|Code generated))`)
 	output    = regexp.MustCompile(`^\s*(?:Unordered output|Output):`)
 	link      = regexp.MustCompile(`^ \[[^\]]+\]: \S+$`)
-	trailing  = regexp.MustCompile(`^(\t*)(.*\S)\s+// (.*)$`)
 )
 
 // goFile wraps the comments of a file: those on lines of their own, and those after code, which it puts above.
@@ -21,12 +23,12 @@ func goFile(src []byte) ([]byte, error) {
 		return src, nil
 	}
 	lines := strings.Split(string(src), "\n")
-	raw := rawStrings(lines)
+	comments, raw := marks(src)
 	var out []string
 	for i := 0; i < len(lines); {
 		m := ownLine.FindStringSubmatch(lines[i])
 		if m == nil || raw[i] {
-			out = append(out, moved(lines[i], raw[i])...)
+			out = append(out, moved(lines[i], comments[i])...)
 			i++
 			continue
 		}
@@ -91,57 +93,35 @@ func comment(indent string, block []string) (out []string) {
 	return out
 }
 
-// moved puts the comment after code on a line of its own, where both together are too long.
-func moved(line string, raw bool) []string {
-	m := trailing.FindStringSubmatch(line)
-	if raw || width(line) <= columns || m == nil || strings.Contains(line, "//nolint") || !isCode(m[2]) {
+// moved puts the comment after code on a line of its own, where both together are too long. at is
+// where the comment begins; -1: there is none.
+func moved(line string, at int) []string {
+	if width(line) <= columns || at < 0 || !strings.HasPrefix(line[at:], "// ") || strings.Contains(line, "//nolint") {
 		return []string{line}
 	}
-	indent, code := m[1], m[2]
+	code, text := strings.TrimRight(line[:at], " \t"), line[at+len("// "):]
+	indent := code[:len(code)-len(strings.TrimLeft(code, "\t"))]
+	code = code[len(indent):]
+	if code == "" {
+		return []string{line}
+	}
 	if strings.HasSuffix(code, "{") || strings.HasSuffix(code, ":") && (strings.HasPrefix(code, "case ") || code == "default:") {
-		return append([]string{indent + code}, comment(indent+"\t", []string{" " + m[3]})...)
+		return append([]string{indent + code}, comment(indent+"\t", []string{" " + text})...)
 	}
-	return append(comment(indent, []string{" " + m[3]}), indent+code)
+	return append(comment(indent, []string{" " + text}), indent+code)
 }
 
-// isCode tells code whose quotes are closed from the beginning of a text that has // in it.
-func isCode(code string) bool {
-	return strings.Count(code, "`")%2 == 0 && strings.Count(strings.ReplaceAll(code, `\"`, ""), `"`)%2 == 0
-}
-
-// rawStrings tells which lines begin inside of a raw string.
-func rawStrings(lines []string) []bool {
-	inside, all := false, make([]bool, len(lines))
-	for i, line := range lines {
-		all[i] = inside
-		if !inside {
-			if at := commentAt(line); at >= 0 {
-				line = line[:at]
-			}
-		}
-		if strings.Count(line, "`")%2 == 1 {
-			inside = !inside
+// marks are the lines of a Go file: where the comment of each begins, or -1, and which begin inside
+// a raw string.
+func marks(src []byte) (comments []int, raw []bool) {
+	all, raw := source.Scan(src)
+	comments = slices.Repeat([]int{-1}, len(raw))
+	for _, c := range all {
+		if strings.HasPrefix(c.Text, "//") {
+			comments[c.Line-1] = c.Column
 		}
 	}
-	return all
-}
-
-// commentAt is where the comment of a line begins; -1: it has none.
-func commentAt(line string) int {
-	quote := byte(0)
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case quote != 0 && c == '\\' && quote != '`':
-			i++
-		case quote != 0 && c == quote:
-			quote = 0
-		case quote == 0 && (c == '"' || c == '`' || c == '\''):
-			quote = c
-		case quote == 0 && c == '/' && strings.HasPrefix(line[i:], "//"):
-			return i
-		}
-	}
-	return -1
+	return comments, raw
 }
 
 // goLines are the comments that are too long, but for directives and what has no space to break at.
@@ -150,10 +130,10 @@ func goLines(src []byte) (long []int) {
 		return nil
 	}
 	lines := strings.Split(string(src), "\n")
-	raw := rawStrings(lines)
+	comments, _ := marks(src)
 	for i, line := range lines {
-		at := commentAt(line)
-		if raw[i] || width(line) <= columns || at < 0 || strings.Contains(line, "//nolint") {
+		at := comments[i]
+		if width(line) <= columns || at < 0 || strings.Contains(line, "//nolint") {
 			continue
 		}
 		text := line[at+2:]

@@ -40,6 +40,14 @@ func TestGoFile(t *testing.T) {
 			"func f() {\n\tif true {\n\t\t// some words some words some words some words some words some words some words some words\n" +
 				"\t\t// some words some words some words some words\n\t}\n}\n",
 		},
+		"after a backtick in quotes": {
+			"var a = \"`\"\n\n// " + long + "\nvar b int\n",
+			"var a = \"`\"\n\n// " + half + "\n// words some words some words some words\nvar b int\n",
+		},
+		"after two slashes in a comment": {
+			"var number = 1 // a // " + long + "\n",
+			"// a // some words some words some words some words some words some words some words some words some\n// words some words some words some words\nvar number = 1\n",
+		},
 		"in a text":    {"var a = `\n// " + long + "\n`\n", "var a = `\n// " + long + "\n`\n"},
 		"an output":    {"func f() {\n\t// Output:\n\t// " + long + "\n}\n", "func f() {\n\t// Output:\n\t// " + long + "\n}\n"},
 		"for a linter": {"var a = 1 //nolint:x // " + long + "\n", "var a = 1 //nolint:x // " + long + "\n"},
