@@ -106,10 +106,7 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 	req := c.request(key, o)
 	var limit waitLimit
 	for {
-		// Each round has a new owner, since what is left of an earlier round is given back by its
-		// owner.
-		req.Owner = newOwner()
-		got, sent, err := c.acquire(ctx, &req, reserved)
+		got, sent, err := c.acquireAnew(ctx, &req, reserved)
 		reserved = nil // finished, or passed on to reclaim
 		if err != nil {
 			return nil, c.wrap(key, 0, err, time.Second)
@@ -151,6 +148,30 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 			return nil, c.wrap(key, rec.Attempt, got.Err(), 0)
 		}
 	}
+}
+
+// acquireAnew is acquire with a new owner, since what is left of an earlier round is given back by
+// its owner. If the store gives the claim back by itself, another owner tries again, at most a few
+// times.
+func (c *core) acquireAnew(ctx context.Context, req *AcquireRequest, reserved *reservation) (got Acquired, sent time.Time, err error) {
+	for try := range acquireTries {
+		if try > 0 && !pause(ctx, time.Duration(try*try)*50*time.Millisecond) {
+			break
+		}
+		req.Owner = newOwner()
+		got, sent, err = c.acquire(ctx, req, reserved)
+		if err != nil || !got.gaveBack(req.Owner) {
+			return got, sent, err
+		}
+		reserved = nil // finished, or passed on to reclaim
+	}
+	return Acquired{}, sent, ErrUnavailable
+}
+
+// gaveBack reports whether the store has given back an unanswered claim of owner by itself, as
+// package shardstore does. Nothing has run under it.
+func (a *Acquired) gaveBack(owner Owner) bool {
+	return a.Status == OwnerSpent || a.Status == StatusInDoubt && a.Record.Owner == owner
 }
 
 // acquire calls Acquire until the store answers, at most a few times. All tries have the same

@@ -57,8 +57,8 @@ const (
 	NotIssued
 	// AlreadyIssued means that Issue found a record of another owner.
 	AlreadyIssued
-	// OwnerSpent means that this owner has released its attempt and cannot acquire the key again.
-	// Make a new owner.
+	// OwnerSpent means that this owner, or the store for it, has released its attempt, and that the
+	// owner cannot acquire the key again. Make a new owner.
 	OwnerSpent
 )
 
@@ -85,9 +85,8 @@ func (a *Acquired) Err() error {
 		return ErrFenceChanged
 	case NotIssued, AlreadyIssued:
 		return ErrNotIssued
-	case OwnerSpent:
-		return ErrLeaseLost
 	}
+	// OwnerSpent among them: nothing ran, and another owner can acquire the key
 	return ErrUnavailable
 }
 

@@ -3,6 +3,7 @@ package shardstore_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,4 +58,51 @@ func TestKeyForOverAMove(t *testing.T) {
 	bank.pay(t, s, before, nil)
 	bank.pay(t, s, within, nil)
 	assert.Equal(t, len(bank), 2, "keys at the bank, which charges once for each")
+}
+
+// losing loses the answers of its next releases.
+type losing struct {
+	*memstore.Store
+	releases atomic.Int64
+}
+
+func (s *losing) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
+	err := s.Store.Release(ctx, req)
+	if s.releases.Add(-1) >= 0 {
+		return errCut
+	}
+	return err
+}
+
+// TestClaimsThatAreGivenBack: in a move the next home may give another fence, since it has removed
+// a record with a larger one. The claim is given back, and the call claims the key again, also if
+// the answer of that Release was lost. It is not told that its lease is lost.
+func TestClaimsThatAreGivenBack(t *testing.T) {
+	t.Parallel()
+	for lost := range int64(3) {
+		clock := storetest.NewClock()
+		all := memories(2, clock)
+		far := ask(keyOf(9), 1)
+		far.MinFence = retrysafe.Fence(clock.Now().Add(time.Hour).UnixMicro())
+		got, err := all["b"].Acquire(t.Context(), far)
+		assert.NoError(t, err, "a claim at b")
+		complete(t, all["b"], got.Record, time.Second)
+		a, b := &losing{Store: all["a"].(*memstore.Store)}, &losing{Store: all["b"].(*memstore.Store)}
+		all["a"], all["b"] = a, b
+		open(t, shards{"a": a}, nil)
+		announce(t, all, []string{"b"}, clock)
+		clock.Advance(time.Minute)
+		_, err = b.Store.Sweep(t.Context(), 100)
+		assert.NoError(t, err, "Sweep")
+		a.releases.Store(lost)
+		b.releases.Store(lost)
+		e := retrysafe.New(open(t, all, nil), &retrysafe.Options{Namespace: "n"})
+		runs := 0
+		res, err := retrysafe.Do(t.Context(), e, keyOf(1).Key, func(context.Context) (string, error) { runs++; return "paid", nil })
+		assert.NoError(t, err, "the call, %d answers lost", lost)
+		assert.True(t, res.Value == "paid" && runs == 1, "answer %q of %d runs", res.Value, runs)
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		_ = e.Shutdown(gone) // what it would give back waits for the clock, which stands still
+	}
 }
