@@ -159,7 +159,7 @@ func (c *core) acquireAnew(ctx context.Context, req *AcquireRequest, reserved *r
 			break
 		}
 		req.Owner = newOwner()
-		got, sent, err = c.acquire(ctx, req, reserved)
+		got, sent, err = c.acquire(ctx, req, nil, reserved)
 		if err != nil || !got.gaveBack(req.Owner) {
 			return got, sent, err
 		}
@@ -176,11 +176,12 @@ func (a *Acquired) gaveBack(owner Owner) bool {
 
 // acquire calls Acquire until the store answers, at most a few times. All tries have the same
 // owner, so a lost reply does no harm. An error means that the caller must not run the work. If a
-// claim may have been made nevertheless, it is given back in the background.
+// claim may have been made nevertheless, it is given back in the background. seen is the record
+// that IfFence names, if it does.
 //
 // A store that fails slowly is asked only twice: the first try may have used a dead connection, and
 // after the second the caller has waited long enough.
-func (c *core) acquire(ctx context.Context, req *AcquireRequest, reserved *reservation) (got Acquired, sent time.Time, err error) {
+func (c *core) acquire(ctx context.Context, req *AcquireRequest, seen *Record, reserved *reservation) (got Acquired, sent time.Time, err error) {
 	var unanswered time.Time // the latest NotAfter of a try without an answer
 	begun := time.Now()
 	for try := range acquireTries {
@@ -215,7 +216,7 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest, reserved *reser
 				if got.Status == Won {
 					ours = got.Record.Fence
 				}
-				c.giveBack.reclaim(req, unanswered, ours, reserved)
+				c.giveBack.reclaim(req, seen, unanswered, ours, reserved)
 			}
 			return got, sent, nil
 		}
@@ -233,7 +234,7 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest, reserved *reser
 	if unanswered.IsZero() {
 		reserved.finish(false)
 	} else {
-		c.giveBack.reclaim(req, unanswered, 0, reserved)
+		c.giveBack.reclaim(req, seen, unanswered, 0, reserved)
 	}
 	return Acquired{}, sent, unavailable(err)
 }
