@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -55,8 +54,7 @@ type Store struct {
 	apart     time.Duration
 	toldApart atomic.Bool
 
-	mu   sync.Mutex
-	walk *walk
+	walks walks
 
 	indexed indexed
 }
