@@ -92,6 +92,12 @@ func (w *writeTx) commit(ctx context.Context) error {
 	if end, ok := ctx.Deadline(); ok {
 		limit = min(limit, max(0, time.Until(end)))
 	}
+	return w.commitWithin(ctx, limit)
+}
+
+// commitWithin is commit with a limit for the wait for readers. If they are still there after that,
+// nothing was committed.
+func (w *writeTx) commitWithin(ctx context.Context, limit time.Duration) error {
 	if _, err := w.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", limit.Milliseconds())); err != nil {
 		return err
 	}
