@@ -87,7 +87,7 @@ func TestClaimsThatAreGivenBack(t *testing.T) {
 		got, err := all["b"].Acquire(t.Context(), far)
 		assert.NoError(t, err, "a claim at b")
 		complete(t, all["b"], got.Record, time.Second)
-		a, b := &losing{Store: all["a"].(*memstore.Store)}, &losing{Store: all["b"].(*memstore.Store)}
+		a, b := &losing{Store: all["a"].(*memstore.Store)}, &losing{Store: all["b"].(*memstore.Store)} //nolint:errcheck,forcetypeassert // memories makes them
 		all["a"], all["b"] = a, b
 		open(t, shards{"a": a}, nil)
 		announce(t, all, []string{"b"}, clock)
