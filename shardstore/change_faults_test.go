@@ -171,3 +171,31 @@ func TestReleasedTokensMove(t *testing.T) {
 	assert.Equal(t, s.Map().Names, []string{"y"}, "shards when it has looked")
 	assert.True(t, got.Status == retrysafe.Won && got.Record.Issued && got.Record.Attempt == 2, "the token after the change: %+v", got)
 }
+
+// TestSlowCleaning: a process that still removes what a move has left, while another process has
+// begun the next one, does not touch what that one has brought.
+func TestSlowCleaning(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	all := memories(2, clock)
+	s := open(t, shards{"a": all["a"]}, nil)
+	rec := win(t, s, keyOf(2), 1)
+	assert.NoError(t, s.Release(t.Context(), retrysafe.ReleaseRequest{Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence}), "release")
+	assert.NoError(t, finish(t, all, []string{"b"}, clock), "the move to b")
+	s = open(t, all, nil)
+	m := s.Map()
+	rec = win(t, s, keyOf(2), 2)
+	assert.NoError(t, s.Release(t.Context(), retrysafe.ReleaseRequest{Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence}), "release")
+	doubt := win(t, s, keyOf(5), 1) // holds up the move back
+	announce(t, all, []string{"a"}, clock)
+	s = open(t, all, nil)
+	held := win(t, s, keyOf(1), 1)
+	assert.True(t, finish(t, all, []string{"a"}, clock) != nil, "the move back, which copies what was released")
+	complete(t, s, doubt, time.Hour)
+
+	assert.NoError(t, shardstore.Clean(t.Context(), all, &m), "the slow process")
+	assert.NoError(t, finish(t, all, []string{"a"}, clock), "the move back")
+	s = open(t, all, nil)
+	complete(t, s, held, time.Hour)
+	assert.Equal(t, win(t, s, keyOf(2), 3).Attempt, 3, "attempt of the released record")
+}

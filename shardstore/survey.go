@@ -158,8 +158,16 @@ func (a atlas) release(ctx context.Context, name string, rec *retrysafe.Record, 
 // comes back. No process uses an earlier map any more.
 func (a atlas) clean(ctx context.Context, m *Map) error {
 	for _, name := range a.names() {
-		err := a.each(ctx, name, func(rec *retrysafe.Record) error {
-			if home, _ := m.Home(rec.Key); home == name {
+		// What changes after that may be of a move that another process begins meanwhile.
+		_, last, err := a.look(ctx, name, m.Number)
+		if err != nil {
+			return err
+		}
+		if next, _, err := a.look(ctx, m.decider(), m.Number+1); next != nil || err != nil {
+			return err
+		}
+		err = a.each(ctx, name, func(rec *retrysafe.Record) error {
+			if home, _ := m.Home(rec.Key); home == name || rec.Updated.After(last) {
 				return nil
 			}
 			left := *rec
