@@ -106,10 +106,7 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 	req := c.request(key, o)
 	var limit waitLimit
 	for {
-		// Each round has a new owner, since what is left of an earlier round is given back by its
-		// owner.
-		req.Owner = newOwner()
-		got, sent, err := c.acquire(ctx, &req, reserved)
+		got, sent, err := c.acquireAnew(ctx, &req, reserved)
 		reserved = nil // finished, or passed on to reclaim
 		if err != nil {
 			return nil, c.wrap(key, 0, err, time.Second)
@@ -153,13 +150,38 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 	}
 }
 
+// acquireAnew is acquire with a new owner, since what is left of an earlier round is given back by
+// its owner. If the store gives the claim back by itself, another owner tries again, at most a few
+// times.
+func (c *core) acquireAnew(ctx context.Context, req *AcquireRequest, reserved *reservation) (got Acquired, sent time.Time, err error) {
+	for try := range acquireTries {
+		if try > 0 && !pause(ctx, time.Duration(try*try)*50*time.Millisecond) {
+			break
+		}
+		req.Owner = newOwner()
+		got, sent, err = c.acquire(ctx, req, nil, reserved)
+		if err != nil || !got.gaveBack(req.Owner) {
+			return got, sent, err
+		}
+		reserved = nil // finished, or passed on to reclaim
+	}
+	return Acquired{}, sent, ErrUnavailable
+}
+
+// gaveBack reports whether the store has given back an unanswered claim of owner by itself, as
+// package shardstore does. Nothing has run under it.
+func (a *Acquired) gaveBack(owner Owner) bool {
+	return a.Status == OwnerSpent || a.Status == StatusInDoubt && a.Record.Owner == owner
+}
+
 // acquire calls Acquire until the store answers, at most a few times. All tries have the same
 // owner, so a lost reply does no harm. An error means that the caller must not run the work. If a
-// claim may have been made nevertheless, it is given back in the background.
+// claim may have been made nevertheless, it is given back in the background. seen is the record
+// that IfFence names, if it does.
 //
 // A store that fails slowly is asked only twice: the first try may have used a dead connection, and
 // after the second the caller has waited long enough.
-func (c *core) acquire(ctx context.Context, req *AcquireRequest, reserved *reservation) (got Acquired, sent time.Time, err error) {
+func (c *core) acquire(ctx context.Context, req *AcquireRequest, seen *Record, reserved *reservation) (got Acquired, sent time.Time, err error) {
 	var unanswered time.Time // the latest NotAfter of a try without an answer
 	begun := time.Now()
 	for try := range acquireTries {
@@ -194,7 +216,7 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest, reserved *reser
 				if got.Status == Won {
 					ours = got.Record.Fence
 				}
-				c.giveBack.reclaim(req, unanswered, ours, reserved)
+				c.giveBack.reclaim(req, seen, unanswered, ours, reserved)
 			}
 			return got, sent, nil
 		}
@@ -212,7 +234,7 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest, reserved *reser
 	if unanswered.IsZero() {
 		reserved.finish(false)
 	} else {
-		c.giveBack.reclaim(req, unanswered, 0, reserved)
+		c.giveBack.reclaim(req, seen, unanswered, 0, reserved)
 	}
 	return Acquired{}, sent, unavailable(err)
 }

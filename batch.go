@@ -131,7 +131,7 @@ func (b *batchBegin) read(ctx context.Context, req *AcquireRequest, answer *Batc
 	}()
 	switch {
 	case answer.Err != nil && mayBeApplied(answer.Err):
-		c.giveBack.reclaim(req, req.NotAfter, 0, nil)
+		c.giveBack.reclaim(req, nil, req.NotAfter, 0, nil)
 		call := c.traceCall(&ctx, req.Key)
 		err := c.wrap(req.Key, 0, unavailable(answer.Err), time.Second)
 		call.done(outcome(err), 0, err)

@@ -27,6 +27,7 @@ type claim struct {
 	ifFence  Fence
 	notAfter time.Time // by the store's clock
 	ours     Fence
+	released *ReleaseRequest // as the record was released before, by which it is released again
 	reserved *reservation
 
 	due, giveUp time.Time
@@ -56,10 +57,10 @@ type givingBack struct {
 //
 // A claim that made a new key stays counted, also when it is given back, since its record is known
 // from now on. It also stays counted if its outcome remains unknown.
-func (g *givingBack) reclaim(req *AcquireRequest, notAfter time.Time, ours Fence, reserved *reservation) {
+func (g *givingBack) reclaim(req *AcquireRequest, seen *Record, notAfter time.Time, ours Fence, reserved *reservation) {
 	now := time.Now()
 	kept := g.add(&claim{
-		key: req.Key, owner: req.Owner, ifFence: req.IfFence, notAfter: notAfter, ours: ours, reserved: reserved,
+		key: req.Key, owner: req.Owner, ifFence: req.IfFence, notAfter: notAfter, ours: ours, released: asReleased(req, seen), reserved: reserved,
 		due: now.Add(max(0, notAfter.Sub(g.rt.clock.at(now))) + claimSlack), giveUp: now.Add(giveBackTime),
 		rest: claimRest,
 	})
@@ -208,9 +209,12 @@ func (g *givingBack) try(c *claim) (answered, done bool) {
 		if rec.State != StateInProgress || rec.Owner != c.owner || rec.Fence == c.ours {
 			return true, true
 		}
-		err = g.rt.release(ctx, ReleaseRequest{
-			Key: c.key, Owner: rec.Owner, Fence: rec.Fence, Cause: causeUnanswered, InDoubt: mayFollowDoubt(&rec, c.ifFence),
-		})
+		back := ReleaseRequest{Cause: causeUnanswered, InDoubt: mayFollowDoubt(&rec, c.ifFence)}
+		if c.released != nil {
+			back = *c.released
+		}
+		back.Key, back.Owner, back.Fence = c.key, rec.Owner, rec.Fence
+		err = g.rt.release(ctx, back)
 		if err == nil || !mayBeApplied(err) {
 			return true, true
 		}
@@ -240,4 +244,14 @@ func (h *claimHeap) Pop() any {
 // one before it.
 func mayFollowDoubt(rec *Record, ifFence Fence) bool {
 	return ifFence != 0 || rec.OnDoubt == Reexecute && rec.Attempt > 1
+}
+
+// asReleased returns how the record that req takes over by its fence was released, or nil if it was
+// not. A claim that did nothing leaves such a record as it was: a released record changes only with
+// its fence, so seen is what the claim found.
+func asReleased(req *AcquireRequest, seen *Record) *ReleaseRequest {
+	if seen == nil || seen.State != StateReleased || seen.Fence != req.IfFence {
+		return nil
+	}
+	return &ReleaseRequest{Cause: seen.Cause, LastError: seen.LastError}
 }

@@ -31,7 +31,7 @@ func TestClaimsAreBounded(t *testing.T) {
 		g := &e.c.giveBack
 		add := func() {
 			now := time.Now()
-			g.reclaim(&AcquireRequest{Key: StoreKey{Namespace: "n", Layer: "fn", Key: Key{Operation: "o", ID: "x"}}}, now.Add(-time.Hour), 0, nil)
+			g.reclaim(&AcquireRequest{Key: StoreKey{Namespace: "n", Layer: "fn", Key: Key{Operation: "o", ID: "x"}}}, nil, now.Add(-time.Hour), 0, nil)
 		}
 		for range maxClaims {
 			add()

@@ -115,19 +115,25 @@ func tooEarly(rec *Record, p *Policy) time.Duration {
 // neither an attempt nor an error, the record has changed since.
 func (c *core) takeOver(ctx context.Context, rec *Record, o *callOptions, asks bool) (*Attempt, error) {
 	req := AcquireRequest{Key: rec.Key, Owner: newOwner(), Lease: o.policy.Lease, OnDoubt: rec.OnDoubt, IfFence: rec.Fence, Asks: asks}
-	got, sent, err := c.acquire(ctx, &req, nil)
+	got, sent, err := c.acquire(ctx, &req, rec, nil)
 	switch {
 	case err != nil:
 		return nil, c.wrap(rec.Key, rec.Attempt, err, time.Second)
 	case got.Status != Won:
 		return nil, nil //nolint:nilnil // as documented
 	}
+	before := asReleased(&req, rec)
 	*rec = got.Record
 	a := newAttempt(ctx, c, rec, sent, o)
 	a.retention = 0 // the record's retention stays
 	if !c.beat.add(a) {
 		c.life.stay()
-		_ = a.Doubt(ctx, ErrClosed)
+		if before == nil {
+			_ = a.Doubt(ctx, ErrClosed)
+		} else {
+			before.Key, before.Owner, before.Fence = a.key, a.owner, a.fence
+			_ = a.finishWith(ctx, finishRequest{outcome: "released", release: *before})
+		}
 		return nil, c.wrap(rec.Key, rec.Attempt, ErrClosed, time.Second)
 	}
 	return a, nil

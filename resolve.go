@@ -68,7 +68,7 @@ func (e *Engine) claimToResolve(ctx context.Context, rec *Record, r Resolution) 
 		Key: rec.Key, Owner: newOwner(), Lease: policy.Lease,
 		OnDoubt: rec.OnDoubt, IfFence: r.Fence, Force: r.Force, Asks: true,
 	}
-	got, sent, err := c.acquire(ctx, &req, nil)
+	got, sent, err := c.acquire(ctx, &req, rec, nil)
 	if err != nil {
 		// The claim may have been applied: then the record has another fence, and goes back to
 		// being in doubt.

@@ -57,8 +57,8 @@ const (
 	NotIssued
 	// AlreadyIssued means that Issue found a record of another owner.
 	AlreadyIssued
-	// OwnerSpent means that this owner has released its attempt and cannot acquire the key again.
-	// Make a new owner.
+	// OwnerSpent means that this owner, or the store for it, has released its attempt, and that the
+	// owner cannot acquire the key again. Make a new owner.
 	OwnerSpent
 )
 
@@ -85,9 +85,8 @@ func (a *Acquired) Err() error {
 		return ErrFenceChanged
 	case NotIssued, AlreadyIssued:
 		return ErrNotIssued
-	case OwnerSpent:
-		return ErrLeaseLost
 	}
+	// OwnerSpent among them: nothing ran, and another owner can acquire the key
 	return ErrUnavailable
 }
 
@@ -113,9 +112,15 @@ type AcquireRequest struct {
 	// does no work; see [Record].Asks. If it does work after that, it begins with an Extend with
 	// Works.
 	Asks bool
-	// Worked are attempts that the store keeps with its own in [Record].Earlier if it grants this
-	// request. It is for callers that keep a key in several stores.
-	Worked []Worked
+	// Copy, if it is not nil, is the record of this key that another store has. It is for callers
+	// that keep a key in several stores. If the store grants the request, its record continues that
+	// one: all fields are those of Copy, except Owner, Fence and the lease, which are those of this
+	// request. So the attempt number and Created, and with them [Attempt.KeyFor], stay.
+	//
+	// If Copy is completed, failed or released, the new record is so too, for as long as Copy has
+	// until it expires. Such a copy is made only if the key has no record, or has the fence
+	// IfFence; otherwise the answer is [FenceChanged].
+	Copy *Record
 	// MinFence is the least fence of a new claim. If the holder of the key repeats its call, it
 	// gets the fence that it has. It is for callers that keep a key in several stores, whose clocks
 	// differ. Zero leaves the fence to the store.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storetest"
 )
 
 var errBankClosed = errors.New("the bank is closed")
@@ -132,4 +133,36 @@ func TestWorkerCountsTries(t *testing.T) {
 		heal = true
 		assert.Equal(t, passes(1), retrysafe.Passed{Found: 1, Finished: 1}, "after it was reopened")
 	})
+}
+
+// TestLostClaimOfReleasedWork: an operator has found out that nothing happened, and the answer to a
+// worker's claim is lost. The claim did nothing either, so the record is released as before, and a
+// worker runs it.
+func TestLostClaimOfReleasedWork(t *testing.T) {
+	t.Parallel()
+	for name, mode := range map[string]retrysafe.OnDoubt{"Refuse": retrysafe.Refuse, "Reexecute": retrysafe.Reexecute} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s, w := newStore(), newTrip()
+				p := retrysafe.Policy{Lease: 10 * time.Second, OnDoubt: mode}
+				w.abandoned(t, s, p, "bob")
+				time.Sleep(time.Hour)
+				e := engineOn(t, s, p)
+				rec := lookup(t, e, sendKey("bob"))
+				assert.NoError(t, e.Resolve(ctx, rec.Key.Key, retrysafe.Resolution{Fence: rec.Fence, Outcome: retrysafe.NotDone, By: "kim"}), "resolve")
+				before := lookup(t, e, sendKey("bob"))
+				time.Sleep(time.Hour)
+
+				lost := engineOn(t, storetest.NewFaulty(s, only("acquire", storetest.LoseReply, 1, 3)), p)
+				_, err := retrysafe.NewWorker(&retrysafe.WorkerOptions{Logger: quiet}, w.sending(lost, retrysafe.Policy{})).Pass(ctx)
+				assert.NoError(t, err, "a pass whose claim is not answered")
+				time.Sleep(time.Hour)
+				now := lookup(t, e, sendKey("bob"))
+				assert.True(t, now.State == retrysafe.StateReleased && now.Cause == before.Cause && now.LastError == before.LastError, "released as before: %+v", now)
+				got, err := retrysafe.NewWorker(&retrysafe.WorkerOptions{Logger: quiet}, w.sending(e, retrysafe.Policy{})).Pass(ctx)
+				assert.NoError(t, err, "a pass")
+				assert.Equal(t, got, retrysafe.Passed{Found: 1, Finished: 1}, "what it has done")
+			})
+		})
+	}
 }

@@ -130,7 +130,7 @@ func (w *modelWalk) step(s retrysafe.Store, spy *timed) (what string) {
 		}
 		req.Asks = w.rnd.IntN(3) == 0
 		if w.rnd.IntN(8) == 0 {
-			req.Worked = []retrysafe.Worked{{Attempt: 1, Fence: w.fence()}, {Attempt: 2, Fence: 7}}
+			req.Copy = w.copied(onDoubt)
 		}
 		if w.rnd.IntN(2) == 0 {
 			req.NotAfter = time.Now().Add(time.Duration(w.rnd.IntN(20)-2) * time.Millisecond).Truncate(time.Microsecond)
@@ -250,4 +250,22 @@ func (w *modelWalk) lost(err, want error, what string) {
 func (w *modelWalk) same(rec retrysafe.Record, now protocol.Micros, what string) {
 	want := w.row.Record(w.key, now)
 	assert.Equal(w.t, fmt.Sprintf("%+v", rec), fmt.Sprintf("%+v", want), "%s: the record", what)
+}
+
+// copied returns the record of another store.
+func (w *modelWalk) copied(onDoubt retrysafe.OnDoubt) *retrysafe.Record {
+	began := time.UnixMicro(1_774_745_000_000_000)
+	c := &retrysafe.Record{
+		State: retrysafe.StateInProgress + retrysafe.State(w.rnd.IntN(4)), Attempt: 1 + w.rnd.IntN(5), OnDoubt: onDoubt, Asks: w.rnd.IntN(3) == 0,
+		Earlier: []retrysafe.Worked{{Attempt: 1, Fence: 7}}, Fingerprint: w.bytes(), Binding: w.bytes(), Issued: w.rnd.IntN(3) == 0,
+		Now: began.Add(time.Hour), Created: began, LastError: "so\xff",
+		Answer: retrysafe.Answer{Codec: "raw", Body: w.bytes(), Kept: w.rnd.IntN(2) == 0, Size: int64(w.rnd.IntN(6)), Digest: [32]byte{byte(w.rnd.IntN(2))}},
+	}
+	if span := w.span(); span != retrysafe.Forever {
+		c.Expires = c.Now.Add(span)
+	}
+	if c.State == retrysafe.StateReleased {
+		c.Cause = "nothing-done"
+	}
+	return c
 }

@@ -64,6 +64,7 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 	if err := check(ctx, req.Key); err != nil {
 		return retrysafe.Acquired{}, err
 	}
+	req.Copy = protocol.OwnCopy(req.Copy)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, row := s.at(req.Key)

@@ -14,6 +14,11 @@ var _ retrysafe.Batcher = (*Store)(nil)
 // [redisclient.Pipeliner]. With Replicas it returns errors.ErrUnsupported, as the other batch calls
 // do: WAIT covers the writes of one connection.
 func (s *Store) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
+	for i := range reqs {
+		if err := s.indexCopy(ctx, &reqs[i]); err != nil {
+			return nil, err
+		}
+	}
 	return batch(ctx, s, reqs, s.acquireCall, func(req *retrysafe.AcquireRequest, call redisclient.Call, a answer, err error) (retrysafe.Acquired, error) {
 		if got, ok := s.finishedThough(ctx, req, err); ok {
 			return got, nil
@@ -28,7 +33,7 @@ func (s *Store) ExtendBatch(ctx context.Context, reqs []retrysafe.ExtendRequest)
 		if reqs[i].Progress == nil {
 			continue
 		}
-		if err := s.index(ctx, &reqs[i]); err != nil {
+		if err := s.index(ctx, &reqs[i].Key, reqs[i].Fence); err != nil {
 			return nil, err
 		}
 	}

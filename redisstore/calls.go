@@ -67,6 +67,9 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 	if err != nil {
 		return retrysafe.Acquired{}, err
 	}
+	if err := s.indexCopy(ctx, &req); err != nil {
+		return retrysafe.Acquired{}, err
+	}
 	a, err := s.confirmed(ctx, call, won)
 	if got, ok := s.finishedThough(ctx, &req, err); ok {
 		return got, nil
@@ -123,7 +126,7 @@ func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
 		return a.unlessLost(err)
 	}
 	if req.Progress != nil {
-		if err := s.index(ctx, &req); err != nil {
+		if err := s.index(ctx, &req.Key, req.Fence); err != nil {
 			return err
 		}
 	}

@@ -45,25 +45,33 @@ func (s *Store) indexName(namespace, layer, operation string) string {
 }
 
 // index adds the key of a record that is about to store progress.
-func (s *Store) index(ctx context.Context, req *retrysafe.ExtendRequest) error {
-	text, err := req.Key.MarshalText()
+func (s *Store) index(ctx context.Context, key *retrysafe.StoreKey, fence retrysafe.Fence) error {
+	text, err := key.MarshalText()
 	if err != nil {
 		return err
 	}
-	x, this := &s.indexed, attempt{string(text), req.Fence}
+	x, this := &s.indexed, attempt{string(text), fence}
 	if x.has(this) {
 		return nil
 	}
-	index := s.indexName(req.Key.Namespace, req.Key.Layer, req.Key.Operation)
+	index := s.indexName(key.Namespace, key.Layer, key.Operation)
 	names, err := s.indexAdd(ctx, redisclient.Call{Script: indexAdd, Keys: []string{index}, Args: []string{this.name}})
 	if err != nil {
 		return err
 	}
 	if x.add(this, index, names) {
-		of := retrysafe.ListRequest{Namespace: req.Key.Namespace, Layer: req.Key.Layer, Operation: req.Key.Operation, Progress: true, Limit: 1000}
+		of := retrysafe.ListRequest{Namespace: key.Namespace, Layer: key.Layer, Operation: key.Operation, Progress: true, Limit: 1000}
 		go s.clean(context.WithoutCancel(ctx), index, of)
 	}
 	return nil
+}
+
+// indexCopy adds the key of a claim that brings the progress of another store's record.
+func (s *Store) indexCopy(ctx context.Context, req *retrysafe.AcquireRequest) error {
+	if c := req.Copy; c == nil || c.State.Finished() || c.Answer.Codec == "" {
+		return nil
+	}
+	return s.index(ctx, &req.Key, req.MinFence)
 }
 
 // indexAdd adds a name, on as many replicas as a record needs, and returns the number of names.

@@ -3,28 +3,14 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// walk has the names of a list in progress, so that its pages do not scan the server again. Another
-// process, or a late page, scans again. The order is by name, and each page begins after the last
-// name of the page before.
-type walk struct {
-	of    retrysafe.ListRequest
-	names []string
-	at    time.Time
-}
-
-// walkTime is how long the names of a list are kept between two pages.
-const walkTime = time.Minute
-
 // List implements [retrysafe.Lister] for all primaries. Records are in the order of their keys'
-// text. It scans the store's names once.
+// text. It scans the store's names once for each 65,536 of them.
 func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
 	nodes, ok := s.client.(redisclient.Nodes)
 	if !ok {
@@ -37,110 +23,54 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 	if req.Progress && req.Namespace != "" && req.Layer != "" && req.Operation != "" {
 		return s.listIndexed(ctx, req)
 	}
-	names, err := s.names(ctx, nodes, req)
-	if err != nil {
-		return retrysafe.Page{}, err
-	}
-	at, found := slices.BinarySearch(names, req.After)
-	if found {
-		at++
-	}
 	var page retrysafe.Page
-	for at < len(names) {
-		chunk := names[at:min(at+200, len(names))]
-		records, errs, err := s.heads(ctx, chunk)
+	for after := req.After; ; {
+		w, err := s.walkFrom(ctx, nodes, &req, after)
 		if err != nil {
 			return retrysafe.Page{}, err
 		}
-		for i, rec := range records {
-			if errs[i] != nil {
-				page.Unreadable = append(page.Unreadable, retrysafe.Unreadable{Key: rec.Key, Err: errs[i]})
-				continue
-			}
-			if !selected(&req, &rec) {
-				continue
-			}
-			if len(page.Records) == req.Limit {
-				page.Next = names[at+i-1]
-				return page, nil
-			}
-			page.Records = append(page.Records, rec)
+		if err := s.fill(ctx, &page, &req, after, w.rest(after)); err != nil || page.Next != "" {
+			return page, err
 		}
-		at += len(chunk)
+		s.walks.forget(w)
+		if !w.more {
+			return page, nil
+		}
+		after = w.names[len(w.names)-1]
 	}
-	s.forget()
-	return page, nil
 }
 
-// forget drops the names of a list that has ended.
-func (s *Store) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.walk = nil
+// fill adds the selected records with these names, which come after last, to the page until it is
+// full. The next page then begins after the last name before the first record that did not fit.
+func (s *Store) fill(ctx context.Context, page *retrysafe.Page, req *retrysafe.ListRequest, last string, names []string) error {
+	for at := 0; at < len(names); at += 200 {
+		chunk := names[at:min(at+200, len(names))]
+		records, errs, err := s.heads(ctx, chunk)
+		if err != nil {
+			*page = retrysafe.Page{}
+			return err
+		}
+		for i, rec := range records {
+			switch {
+			case errs[i] != nil:
+				page.Unreadable = append(page.Unreadable, retrysafe.Unreadable{Key: rec.Key, Err: errs[i]})
+			case !selected(req, &rec):
+			case len(page.Records) == req.Limit:
+				page.Next = last
+				return nil
+			default:
+				page.Records = append(page.Records, rec)
+			}
+			last = chunk[i]
+		}
+	}
+	return nil
 }
 
 // selected reports whether a record matches the requested state.
 func selected(req *retrysafe.ListRequest, rec *retrysafe.Record) bool {
 	return rec.State != 0 && (!req.InDoubt || rec.InDoubt()) && (req.State == 0 || rec.State == req.State) &&
 		(!req.Progress || !rec.State.Finished() && rec.Answer.Codec != "")
-}
-
-// names returns the texts of all keys that match the request's parts, in order.
-func (s *Store) names(ctx context.Context, nodes redisclient.Nodes, req retrysafe.ListRequest) ([]string, error) {
-	of := req
-	of.After, of.Limit, of.State, of.InDoubt, of.Progress = "", 0, 0, false, false
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w := s.walk; w != nil && req.After != "" && w.of == of && time.Since(w.at) < walkTime {
-		w.at = time.Now()
-		return w.names, nil
-	}
-	seen := map[string]bool{}
-	err := nodes.EachPrimary(ctx, func(ctx context.Context, do func(context.Context, ...string) redisclient.Reply) error {
-		for cursor := "0"; ; {
-			r := do(ctx, "SCAN", cursor, "MATCH", escaped(s.o.Prefix)+"*", "COUNT", "1000")
-			if r.Err != nil {
-				return refusal(r.Err)
-			}
-			next, keys, ok := scanned(r.Value)
-			if !ok {
-				return errors.New("redisstore: the server's reply to SCAN makes no sense")
-			}
-			for _, key := range keys {
-				if text := strings.TrimPrefix(key, s.o.Prefix); selects(&of, text) {
-					seen[text] = true
-				}
-			}
-			if cursor = next; cursor == "0" {
-				return nil
-			}
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	names := make([]string, 0, len(seen))
-	for name := range seen {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	w := &walk{of, names, time.Now()}
-	s.walk = w
-	time.AfterFunc(walkTime, func() { s.expire(w) })
-	return names, nil
-}
-
-// expire drops the names of a list if no caller continues it.
-func (s *Store) expire(w *walk) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch left := walkTime - time.Since(w.at); {
-	case s.walk != w:
-	case left <= 0:
-		s.walk = nil
-	default:
-		time.AfterFunc(left, func() { s.expire(w) })
-	}
 }
 
 // escaped escapes the pattern characters of SCAN.

@@ -6,7 +6,6 @@ package redisstore
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,8 +52,7 @@ type Store struct {
 	apart     time.Duration
 	toldApart atomic.Bool
 
-	mu   sync.Mutex
-	walk *walk
+	walks walks
 
 	indexed indexed
 }

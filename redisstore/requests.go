@@ -26,6 +26,14 @@ func (s *Store) acquireCall(req *retrysafe.AcquireRequest) (redisclient.Call, er
 	new8, behind := opening(req)
 	var space [32]byte
 	claim := appendMicros(append(append(space[:0], new8...), req.Owner[:]...), protocol.Span(req.Lease))
+	if req.Copy != nil {
+		row := protocol.CopyRow(req)
+		packed, err := row.AppendBinary(nil)
+		if err != nil {
+			return redisclient.Call{}, err
+		}
+		return s.call(acquire, &req.Key, string(claim), behind, unusual(req), string(packed))
+	}
 	if more := unusual(req); more != "" {
 		return s.call(acquire, &req.Key, string(claim), behind, more)
 	}
@@ -124,9 +132,8 @@ func unusual(req *retrysafe.AcquireRequest) string {
 	if req.Asks {
 		flags |= 32
 	}
-	if len(req.Worked) > 0 {
+	if req.Copy != nil {
 		flags |= 64
-		more += string(protocol.AppendEarlier(nil, req.Worked))
 	}
 	if flags == 0 {
 		return ""

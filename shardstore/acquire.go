@@ -157,10 +157,7 @@ func copyTo(rec, there *retrysafe.Record) retrysafe.CompleteRequest {
 
 // acquireNext continues at the next home after a successful claim at the old one.
 func (s *Store) acquireNext(ctx context.Context, p *place, req retrysafe.AcquireRequest, won, there *retrysafe.Record) (retrysafe.Acquired, error) {
-	next, err := s.following(ctx, p, req, won, there)
-	if err != nil {
-		return retrysafe.Acquired{}, err
-	}
+	next := following(p, req, won, there)
 	got, err := p.next.Acquire(ctx, next)
 	if err == nil && got.Status == retrysafe.StatusInDoubt && got.Record.Owner != req.Owner {
 		// The old home has admitted this caller, and this is not the record of its previous holder.
@@ -185,23 +182,12 @@ func (s *Store) acquireNext(ctx context.Context, p *place, req retrysafe.Acquire
 	case got.Record.Fence != won.Fence:
 		return got, s.misfit(ctx, p, req, won, &got.Record)
 	}
-	if won.Answer.Codec != "" && won.Answer.Size > got.Record.Answer.Size {
-		// progress from before the move
-		err := p.next.Extend(ctx, retrysafe.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: won.Fence, Lease: req.Lease, Progress: &won.Answer})
-		if err != nil {
-			return got, failedUnsure(p.nextName, err)
-		}
-	} else if got.Record.Answer.Size > won.Answer.Size {
-		won.Answer = got.Record.Answer
-	}
-	won.Attempt = max(won.Attempt, got.Record.Attempt)
-	won.Earlier, won.EarlierCut = got.Record.Earlier, got.Record.EarlierCut
 	won.LeaseLeft = min(won.LeaseLeft, got.Record.LeaseLeft)
 	return retrysafe.Acquired{Status: retrysafe.Won, Record: *won}, nil
 }
 
-// following returns the request for the next home.
-func (s *Store) following(ctx context.Context, p *place, req retrysafe.AcquireRequest, won, there *retrysafe.Record) (retrysafe.AcquireRequest, error) {
+// following returns the request for the next home, where the record of the old home continues.
+func following(p *place, req retrysafe.AcquireRequest, won, there *retrysafe.Record) retrysafe.AcquireRequest {
 	// The time that is left, converted to the next home's clock. It counts from a moment before the
 	// old home reported its time.
 	by := there.Now.Sub(won.Now)
@@ -209,7 +195,7 @@ func (s *Store) following(ctx context.Context, p *place, req retrysafe.AcquireRe
 	if there.State == 0 || there.Owner != req.Owner { // after that, the fence would be another one
 		req.Until = earlier(req.Until, time.UnixMicro(int64(won.Fence))) //nolint:gosec // fences stay below 2^53
 	}
-	req.MinFence, req.Worked = won.Fence, carried(won)
+	req.MinFence, req.Copy = won.Fence, won
 	req.Fingerprint, req.Binding, req.OnDoubt = won.Fingerprint, won.Binding, won.OnDoubt
 	switch {
 	case req.IfFence != 0 && there.State == retrysafe.StateFailed:
@@ -219,25 +205,7 @@ func (s *Store) following(ctx context.Context, p *place, req retrysafe.AcquireRe
 		req.IfFence, req.Force = 0, false
 	}
 	req.MustBeIssued = req.MustBeIssued && there.Issued
-	if won.Issued && there.State == 0 {
-		issuer, ok := p.next.(retrysafe.Issuer)
-		if !ok {
-			return req, failed(p.nextName, fmt.Errorf("it cannot keep keys that were issued: %w", errors.ErrUnsupported))
-		}
-		_, err := issuer.Issue(ctx, retrysafe.IssueRequest{Key: req.Key, Owner: req.Owner, Retention: req.Retention})
-		if err != nil {
-			return req, failedUnsure(p.nextName, err)
-		}
-	}
-	return req, nil
-}
-
-// carried returns the attempts that may have worked at the old home.
-func carried(won *retrysafe.Record) []retrysafe.Worked {
-	if won.EarlierCut { // one more than fits, so that the next home says that there were more
-		return append([]retrysafe.Worked{{}}, won.Earlier...)
-	}
-	return won.Earlier
+	return req
 }
 
 // undo gives back a claim at the old home that the next one has refused.
@@ -283,7 +251,8 @@ func moved(t time.Time, by time.Duration) time.Time {
 // shifted converts a record to the clock of the old home, which callers of a moving key see.
 func shifted(rec retrysafe.Record, now time.Time) retrysafe.Record {
 	by := now.Sub(rec.Now)
-	for _, t := range []*time.Time{&rec.Now, &rec.Created, &rec.Updated, &rec.Expires} {
+	// Created stays: it is what the record began with, at whichever shard, and part of KeyFor.
+	for _, t := range []*time.Time{&rec.Now, &rec.Updated, &rec.Expires} {
 		*t = moved(*t, by)
 	}
 	return rec

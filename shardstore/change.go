@@ -81,14 +81,16 @@ func (e *BlockedError) Error() string {
 // removed. Start every process that uses the shards with the new ones before the change.
 //
 // Change announces the move and waits until no process uses the previous map (the map's lease, by
-// the clock of each shard). Then it copies the work that was finished before the move. It ends the
-// move when the next shards have every record of the keys that move. Records from before the move
-// that are unfinished or in doubt cannot be copied: then Change returns a [*BlockedError]; call it
-// again later. Until the move has ended, a call for a moving key costs three calls to shards. If
-// there are transactions ([TxStore]), those of moving keys are refused at the end of the move, for
-// one to two leases. A Change to the previous shards takes a running move back at once.
+// the clock of each shard). Then it copies the records of work that was finished or released before
+// the move. It ends the move when the next shards have every record of the keys that move. Records
+// from before the move that are in progress, in doubt, or issued and not used cannot be copied:
+// then Change returns a [*BlockedError]; call it again later. Until the move has ended, a call for
+// a moving key costs three calls to shards. If there are transactions ([TxStore]), those of moving
+// keys are refused at the end of the move, for one to two leases. A Change to the previous shards
+// takes a running move back at once.
 //
-// A copy has a larger fence than its original, and its attempt number is 1.
+// A copy has a larger fence than its original. All else stays: attempts are counted on, and
+// [retrysafe.Attempt.KeyFor] returns the same keys.
 func Change(ctx context.Context, shards map[string]retrysafe.Store, names []string) (Map, error) {
 	a, err := newAtlas(shards)
 	if err != nil {

@@ -3,7 +3,6 @@ package shardstore_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -136,9 +135,9 @@ func TestSweepPassesAShardThatIsAway(t *testing.T) {
 	assert.True(t, n > 0 && b.Len() == before-n, "swept %d of %d, %d are left", n, before, b.Len())
 }
 
-// TestChangeWaitsForReleasedTokens: a token whose use did nothing is good for its life. A change of
-// shards does not end before that, and says why.
-func TestChangeWaitsForReleasedTokens(t *testing.T) {
+// TestReleasedTokensMove: a token whose use did nothing is good for its life. A change of shards
+// takes it along.
+func TestReleasedTokensMove(t *testing.T) {
 	t.Parallel()
 	clock, local := storetest.NewClock(), storetest.NewClock()
 	advance := func(d time.Duration) { clock.Advance(d); local.Advance(d) }
@@ -166,6 +165,37 @@ func TestChangeWaitsForReleasedTokens(t *testing.T) {
 		ended = errors.Join(ended, err)
 		advance(20 * time.Second)
 	}
-	assert.True(t, ended != nil && strings.Contains(ended.Error(), "records that the next shards do not have"), "the change: %v", ended)
-	assert.Equal(t, use(2).Status, retrysafe.Won, "the token after the change was tried")
+	assert.NoError(t, ended, "the change")
+	assert.Equal(t, s.Map().Names, []string{"x"}, "shards that this process knows yet")
+	got := use(2)
+	assert.Equal(t, s.Map().Names, []string{"y"}, "shards when it has looked")
+	assert.True(t, got.Status == retrysafe.Won && got.Record.Issued && got.Record.Attempt == 2, "the token after the change: %+v", got)
+}
+
+// TestSlowCleaning: a process that still removes what a move has left, while another process has
+// begun the next one, does not touch what that one has brought.
+func TestSlowCleaning(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	all := memories(2, clock)
+	s := open(t, shards{"a": all["a"]}, nil)
+	rec := win(t, s, keyOf(2), 1)
+	assert.NoError(t, s.Release(t.Context(), retrysafe.ReleaseRequest{Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence}), "release")
+	assert.NoError(t, finish(t, all, []string{"b"}, clock), "the move to b")
+	s = open(t, all, nil)
+	m := s.Map()
+	rec = win(t, s, keyOf(2), 2)
+	assert.NoError(t, s.Release(t.Context(), retrysafe.ReleaseRequest{Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence}), "release")
+	doubt := win(t, s, keyOf(5), 1) // holds up the move back
+	announce(t, all, []string{"a"}, clock)
+	s = open(t, all, nil)
+	held := win(t, s, keyOf(1), 1)
+	assert.True(t, finish(t, all, []string{"a"}, clock) != nil, "the move back, which copies what was released")
+	complete(t, s, doubt, time.Hour)
+
+	assert.NoError(t, shardstore.Clean(t.Context(), all, &m), "the slow process")
+	assert.NoError(t, finish(t, all, []string{"a"}, clock), "the move back")
+	s = open(t, all, nil)
+	complete(t, s, held, time.Hour)
+	assert.Equal(t, win(t, s, keyOf(2), 3).Attempt, 3, "attempt of the released record")
 }

@@ -4,47 +4,36 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
 
-// copy copies a record to the next home that was finished at the old one before the move. It
-// returns false if another caller has claimed the key at the next home meanwhile; the next survey
-// sees the outcome of that.
-func (a atlas) copy(ctx context.Context, name, home string, listed *retrysafe.Record) (bool, error) {
+// copy copies a record to the next home that was finished or released at the old one before the
+// move, and of which the next home has there. It returns false if another caller has claimed the
+// key at the next home meanwhile; the next survey sees the outcome of that.
+func (a atlas) copy(ctx context.Context, name, home string, listed, there *retrysafe.Record) (bool, error) {
 	rec, err := a[name].Lookup(ctx, listed.Key) // with its body
 	if err != nil {
 		return false, failed(name, err)
 	}
-	if !rec.State.Finished() || rec.Owner != listed.Owner {
+	if rec.State != listed.State || rec.Fence != listed.Fence {
 		return false, nil
 	}
-	if rec.Issued {
-		issuer, ok := a[home].(retrysafe.Issuer)
-		if !ok {
-			return false, nil
-		}
-		if _, err := issuer.Issue(ctx, retrysafe.IssueRequest{Key: rec.Key, Owner: copyOwner(rec.Owner, rec.Fence), Retention: writeLease}); err != nil {
-			return false, failed(home, err)
-		}
-	}
-	// If the process dies between the two calls, the next survey completes the record, or it is
-	// gone after its lease.
 	req := retrysafe.AcquireRequest{
-		Key: rec.Key, Owner: copyOwner(rec.Owner, rec.Fence), Lease: writeLease, Retention: time.Microsecond, OnDoubt: retrysafe.Reexecute,
-		Fingerprint: rec.Fingerprint, Binding: rec.Binding, MinFence: rec.Fence,
+		Key: rec.Key, Owner: copyOwner(rec.Owner, rec.Fence), Lease: writeLease, Retention: writeLease,
+		MinFence: rec.Fence, IfFence: there.Fence, Copy: &rec,
+	}
+	if rec.State == retrysafe.StateReleased {
+		// Its owner must not acquire the key there either. The attempts that may have worked keep
+		// the fence under which they did.
+		req.Owner = rec.Owner
+		rec.Earlier, rec.Asks = rec.MayHaveWorked(), true
+		if most := 16; len(rec.Earlier) > most {
+			rec.Earlier, rec.EarlierCut = rec.Earlier[len(rec.Earlier)-most:], true
+		}
 	}
 	got, err := a[home].Acquire(ctx, req)
-	if err != nil || got.Status != retrysafe.Won {
-		return false, failedIf(home, err)
-	}
-	_, err = a[home].Complete(ctx, copyTo(&rec, &got.Record))
-	if errors.Is(err, retrysafe.ErrLeaseLost) {
-		return false, nil
-	}
-	return err == nil, failedIf(home, err)
+	return err == nil && got.Status == retrysafe.Won, failedIf(home, err)
 }
 
 // copyTag is the beginning of the owner of a copy.

@@ -105,3 +105,32 @@ func TestCopiesOfFailures(t *testing.T) {
 		assert.True(t, got.Status == retrysafe.Finished && string(got.Record.Answer.Body) == "done", "key %d after the move: %+v", i, got)
 	}
 }
+
+// TestDoubtOfACopy: a failure under Refuse is copied with that policy. If an operator reopens the
+// copy and its outcome is then in doubt, it stays in doubt until an operator resolves it.
+func TestDoubtOfACopy(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	all := memories(2, clock)
+	s := open(t, shards{"a": all["a"]}, nil)
+	failed := win(t, s, keyOf(1), 1)
+	_, err := s.Complete(t.Context(), retrysafe.CompleteRequest{
+		Key: failed.Key, Owner: failed.Owner, Fence: failed.Fence, State: retrysafe.StateFailed, Retention: time.Hour,
+	})
+	assert.NoError(t, err, "Complete")
+	assert.NoError(t, finish(t, all, []string{"b"}, clock), "the move")
+	s = open(t, all, nil)
+	rec, err := s.Lookup(t.Context(), keyOf(1))
+	assert.NoError(t, err, "Lookup")
+	req := ask(keyOf(1), 2)
+	req.IfFence = rec.Fence
+	got, err := s.Acquire(t.Context(), req)
+	assert.True(t, err == nil && got.Status == retrysafe.Won, "reopened: %+v, %v", got, err)
+	assert.True(t, got.Record.Attempt == 2 && got.Record.Created.Equal(failed.Created), "the record goes on: %+v", got.Record)
+	assert.NoError(t, s.Release(t.Context(), retrysafe.ReleaseRequest{Key: rec.Key, Owner: req.Owner, Fence: got.Record.Fence, InDoubt: true}), "in doubt")
+	clock.Advance(1000 * time.Hour)
+	loose := ask(keyOf(1), 3)
+	loose.OnDoubt = retrysafe.Reexecute
+	got, err = s.Acquire(t.Context(), loose)
+	assert.True(t, err == nil && got.Status == retrysafe.StatusInDoubt, "weeks later: %+v, %v", got, err)
+}

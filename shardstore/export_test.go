@@ -44,3 +44,8 @@ func Dump(s *Store) string {
 	}
 	return text
 }
+
+// Clean removes what the move before m has left.
+func Clean(ctx context.Context, shards map[string]retrysafe.Store, m *Map) error {
+	return atlas(shards).clean(ctx, m)
+}

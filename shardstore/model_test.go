@@ -131,7 +131,7 @@ func (w *world) code(h *maphash.Hash) uint64 {
 	for _, l := range w.late {
 		fmt.Fprint(h, l.what, "|")
 	}
-	fmt.Fprint(h, w.last, w.switches, w.faults, w.ticks, w.active, w.done, w.fence)
+	fmt.Fprint(h, w.last, w.switches, w.faults, w.ticks, w.active, w.done, w.fence, w.got.Attempt, w.got.Created.UnixMicro())
 	return h.Sum64()
 }
 

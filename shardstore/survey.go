@@ -83,27 +83,33 @@ func (a atlas) survey(ctx context.Context, name string, here, there []string, re
 
 // known reports whether the other home of the key also knows what a record says.
 func (a atlas) known(ctx context.Context, name, home string, rec *retrysafe.Record, returning bool) (bool, error) {
-	if rec.State == retrysafe.StateReleased && rec.Answer.Codec == "" && !rec.Issued {
-		return true, nil // nothing happened, and no token can be lost
+	released := rec.State == retrysafe.StateReleased
+	if returning && released && rec.Answer.Codec == "" && !rec.Issued {
+		return true, nil // the record that moves here replaces it
 	}
 	s, err := a.shard(home)
 	if err != nil {
 		return false, err
 	}
 	there, err := s.Lookup(ctx, rec.Key)
+	same := alike(rec, &there)
 	switch {
 	case err != nil:
 		return false, failed(home, err)
-	case !returning && rec.State.Finished() && (there.State == 0 || there.State == retrysafe.StateReleased):
-		return a.copy(ctx, name, home, rec)
-	case !alike(rec, &there):
-		return false, nil
 	case returning:
-		return rec.State.Finished() && there.State == rec.State, nil
+		return same && rec.State.Finished() && there.State == rec.State, nil
+	case same && there.State == rec.State:
+		return true, nil
+	case (rec.State.Finished() || released) && (there.State == 0 || there.State == retrysafe.StateReleased):
+		return a.copy(ctx, name, home, rec, &there)
+	case !same:
+		return false, nil
 	case rec.State.Finished() && there.State == retrysafe.StateInProgress:
 		return true, a.finish(ctx, name, home, rec, &there)
+	case released && there.State == retrysafe.StateInProgress:
+		return true, a.release(ctx, home, &there, 0)
 	}
-	return there.State == rec.State || there.State.Finished(), nil
+	return there.State.Finished(), nil
 }
 
 // finish completes at the next home what a process completed only at the old one before it died.
@@ -135,20 +141,52 @@ func (a atlas) probe(ctx context.Context, name string) (retrysafe.Fence, error) 
 	return got.Record.Fence, nil // it expires by itself
 }
 
-// clean releases records that an ended move has left in progress in shards that are not the home.
-// No other process releases them, and they would stay for ever. No process uses an earlier map any
-// more.
+// release releases an attempt that its caller has released at the other home, or that no process
+// finishes any more. keep is as in [retrysafe.ReleaseRequest].
+func (a atlas) release(ctx context.Context, name string, rec *retrysafe.Record, keep time.Duration) error {
+	err := a[name].Release(ctx, retrysafe.ReleaseRequest{
+		Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence, Cause: "moved", Retention: keep, Quiet: true,
+	})
+	if errors.Is(err, retrysafe.ErrLeaseLost) {
+		return nil
+	}
+	return failedIf(name, err)
+}
+
+// clean removes the unfinished records that an ended move has left in shards that are not the home.
+// Those in progress would stay for ever, and the count of a released one is out of date if its key
+// comes back. No process uses an earlier map any more.
 func (a atlas) clean(ctx context.Context, m *Map) error {
 	for _, name := range a.names() {
-		err := a.each(ctx, name, func(rec *retrysafe.Record) error {
-			if home, _ := m.Home(rec.Key); home == name || rec.State != retrysafe.StateInProgress {
+		// What changes after that may be of a move that another process begins meanwhile.
+		_, last, err := a.look(ctx, name, m.Number)
+		if err != nil {
+			return err
+		}
+		if next, _, err := a.look(ctx, m.decider(), m.Number+1); next != nil || err != nil {
+			return err
+		}
+		err = a.each(ctx, name, func(rec *retrysafe.Record) error {
+			if home, _ := m.Home(rec.Key); home == name || rec.Updated.After(last) {
 				return nil
 			}
-			err := a[name].Release(ctx, retrysafe.ReleaseRequest{Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence, Cause: "moved", Quiet: true})
-			if errors.Is(err, retrysafe.ErrLeaseLost) {
-				err = nil
+			left := *rec
+			switch rec.State {
+			case retrysafe.StateReleased:
+				req := retrysafe.AcquireRequest{
+					Key: rec.Key, IfFence: rec.Fence, Lease: writeLease, Retention: writeLease, OnDoubt: retrysafe.Reexecute, Asks: true,
+				}
+				_, _ = rand.Read(req.Owner[:]) // never fails
+				got, err := a[name].Acquire(ctx, req)
+				if err != nil || got.Status != retrysafe.Won {
+					return failedIf(name, err)
+				}
+				left = got.Record
+			case retrysafe.StateInProgress:
+			default:
+				return nil
 			}
-			return failedIf(name, err)
+			return a.release(ctx, name, &left, time.Microsecond)
 		})
 		if err != nil {
 			return err

@@ -38,6 +38,7 @@ type world struct {
 	active map[retrysafe.Owner]bool // may run: claimed, and not released
 	done   string                   // the answer whose Complete was confirmed
 	fence  retrysafe.Fence          // the largest of a successful claim
+	got    retrysafe.Record         // of the last successful claim
 	broken string
 }
 
@@ -367,7 +368,11 @@ func (w *world) won(rec retrysafe.Record) {
 		w.broken = "a run after it was done"
 	case rec.Fence <= w.fence:
 		w.broken = fmt.Sprintf("the fence %d comes after %d", rec.Fence, w.fence)
+	case w.got.Attempt > 0 && (!rec.Created.Equal(w.got.Created) || rec.Attempt <= w.got.Attempt):
+		// no record expires in a world, so the key has one
+		w.broken = fmt.Sprintf("attempt %d of a record of %v comes after attempt %d of one of %v", rec.Attempt, rec.Created, w.got.Attempt, w.got.Created)
 	}
+	w.got = rec
 	w.active[rec.Owner] = true
 	w.fence = rec.Fence
 }

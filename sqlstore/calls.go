@@ -13,10 +13,11 @@ import (
 func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
 	// Own copies: the caller may reuse its slices.
 	req.Fingerprint, req.Binding = bytes.Clone(req.Fingerprint), bytes.Clone(req.Binding)
+	req.Copy = protocol.OwnCopy(req.Copy)
 	var status retrysafe.Status
 	limit := req.Limit()
 	c := &change{
-		db: s.db, ctx: ctx, key: req.Key, notAfter: limit, size: len(req.Fingerprint) + len(req.Binding),
+		db: s.db, ctx: ctx, key: req.Key, notAfter: limit, size: len(req.Fingerprint) + len(req.Binding) + protocol.CopySize(req.Copy),
 		decide: func(cur protocol.Row, now protocol.Micros, floor retrysafe.Fence) (next protocol.Row, write bool, err error) {
 			next, status, write, err = protocol.Acquire(cur, now, floor, &req)
 			return next, write, err

@@ -52,13 +52,25 @@ func (s sqlite) transaction(changes []*change) error {
 	if err != nil || !commit {
 		return err
 	}
-	if err := tx.commit(ctx); err != nil {
+	if err := tx.commitWithin(ctx, s.timeLeft(now)); err != nil {
 		if sqliteUndone(err) {
 			return err
 		}
 		return &commitError{err}
 	}
 	return nil
+}
+
+// timeLeft returns how long a COMMIT may wait: until the first of the changes would come too late.
+// If it waits in vain, each change is made alone, in its own time.
+func (s sqlite) timeLeft(changes []*change) time.Duration {
+	limit := s.db.lockWait
+	for _, c := range changes {
+		if !c.notAfter.IsZero() {
+			limit = min(limit, max(0, c.notAfter.Sub(s.db.clock())))
+		}
+	}
+	return limit
 }
 
 // see implements backend. It uses no session: no caller waits for SQLite longer than its own

@@ -52,15 +52,21 @@ func oneFile(read func(dest ...any) error) error {
 // commit sends COMMIT, which cannot be taken back. Readers of a file without WAL block it. Only
 // SQLite itself can wait for them here, since a driver rolls back if COMMIT fails.
 func (w *writeTx) commit(ctx context.Context) error {
+	limit := w.db.lockWait
+	if end, ok := ctx.Deadline(); ok {
+		limit = min(limit, max(0, time.Until(end)))
+	}
+	return w.commitWithin(ctx, limit)
+}
+
+// commitWithin is commit with a limit for the wait for readers. If they are still there after that,
+// nothing was committed.
+func (w *writeTx) commitWithin(ctx context.Context, limit time.Duration) error {
 	wal, err := w.db.writesAhead(ctx, w.Tx)
 	if err != nil {
 		return err
 	}
 	if !wal {
-		limit := w.db.lockWait
-		if end, ok := ctx.Deadline(); ok {
-			limit = min(limit, max(0, time.Until(end)))
-		}
 		if _, err := w.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", limit.Milliseconds())); err != nil {
 			return err
 		}

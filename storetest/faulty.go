@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
 // Fault is what happens to one call of a [Faulty] store. The zero Fault means no fault.
@@ -131,7 +132,7 @@ func through[R any](ctx context.Context, f *Faulty, op string, apply func(contex
 // Acquire implements [retrysafe.Store].
 func (f *Faulty) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
 	// A delayed request must not change with the caller's memory.
-	req.Fingerprint, req.Binding = bytes.Clone(req.Fingerprint), bytes.Clone(req.Binding)
+	req.Fingerprint, req.Binding, req.Copy = bytes.Clone(req.Fingerprint), bytes.Clone(req.Binding), protocol.OwnCopy(req.Copy)
 	return through(ctx, f, "acquire", func(ctx context.Context) (retrysafe.Acquired, error) { return f.inner.Acquire(ctx, req) })
 }
 

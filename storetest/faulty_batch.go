@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
 // AcquireBatch implements [retrysafe.Batcher]. A fault affects the whole batch.
@@ -14,6 +15,7 @@ func (f *Faulty) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireReque
 	reqs = slices.Clone(reqs) // a delayed batch must not change with the caller's memory
 	for i := range reqs {
 		reqs[i].Fingerprint, reqs[i].Binding = bytes.Clone(reqs[i].Fingerprint), bytes.Clone(reqs[i].Binding)
+		reqs[i].Copy = protocol.OwnCopy(reqs[i].Copy)
 	}
 	return many(ctx, f, "acquirebatch", reqs, retrysafe.Batcher.AcquireBatch)
 }

@@ -98,6 +98,9 @@ func s09Fences(e *env) {
 			}
 		})
 	}
+	if !e.f.Light { // it keeps nothing but the outcome
+		s09Copies(e)
+	}
 	if e.Rewind != nil && e.Advance != nil {
 		e.run("while the clock goes back", rewound)
 	}

@@ -110,18 +110,6 @@ func s20Worked(e *env) {
 		r = e.win(e.asking(r))
 		assert.True(e, r.EarlierCut, "while it is asked about")
 	})
-	e.run("kept for another store", func(e *env) {
-		req := e.ask(e.key())
-		req.Worked = []retrysafe.Worked{{Attempt: 1, Fence: 41}, {Attempt: 3, Fence: 43}}
-		r := e.win(req)
-		elsewhere := []retrysafe.Record{{Attempt: 1, Fence: 41}, {Attempt: 3, Fence: 43}}
-		e.worked(r, "a new record", append(elsewhere, r)...)
-		e.worked(e.win(req), "a repeat", append(elsewhere, r)...)
-		e.doubt(r)
-		again := e.asking(r)
-		again.Worked = []retrysafe.Worked{{Attempt: 3, Fence: 43}, {Attempt: 4, Fence: 44}}
-		e.worked(e.win(again), "some that are known", append(elsewhere, r, retrysafe.Record{Attempt: 4, Fence: 44})...)
-	})
 }
 
 // asking returns a resolve that only asks.

@@ -117,7 +117,7 @@ var (
 	sampleAcquire = retrysafe.AcquireRequest{
 		Key: sampleKey, Owner: sampleOwn, Fingerprint: []byte{1, 2}, Binding: []byte{3}, Lease: time.Second, Retention: time.Hour,
 		NotAfter: sampleAt, OnDoubt: retrysafe.Reexecute, IfFence: 42, Force: true, MustBeIssued: true, MinFence: 41, Until: sampleAt,
-		Asks: true, Worked: []retrysafe.Worked{{Attempt: 1, Fence: 40}},
+		Asks: true, Copy: &sampleRecord,
 	}
 	sampleExtend   = retrysafe.ExtendRequest{Key: sampleKey, Owner: sampleOwn, Fence: 42, Lease: time.Second, Works: true, Progress: &sampleAnswer}
 	sampleComplete = retrysafe.CompleteRequest{

@@ -51,6 +51,8 @@ func decide(cur *Row, now Micros, req *retrysafe.AcquireRequest) retrysafe.Statu
 		return retrysafe.NotIssued
 	case cur.Absent(now):
 		return retrysafe.Won
+	case copiesEnded(req) && (req.IfFence == 0 || cur.Fence != req.IfFence):
+		return retrysafe.FenceChanged
 	case mine && cur.State == retrysafe.StateReleased:
 		return retrysafe.OwnerSpent
 	case req.IfFence != 0:
@@ -130,7 +132,13 @@ func win(cur *Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequ
 			next.Binding = cur.Binding
 		}
 	}
-	next.addEarlier(req.Worked...)
+	if req.Copy != nil {
+		next.continues(req)
+	}
+	if next.State != retrysafe.StateInProgress {
+		next.end(now, next.Retention)
+		return next
+	}
 	next.renew(now, Span(req.Lease))
 	return next
 }

@@ -43,6 +43,7 @@ type Quorum struct {
 
 	mu    sync.Mutex
 	votes map[retrysafe.Owner]vote
+	most  int // the number of votes at which those that have ended are dropped
 }
 
 // vote is an owner's entry on the servers. Each try has a new name there: a call that releases a
@@ -50,6 +51,7 @@ type Quorum struct {
 type vote struct {
 	owner retrysafe.Owner
 	fence retrysafe.Fence // zero until granted
+	ends  time.Time       // then no server has it any more, even if its clock is slow
 }
 
 var _ lock.Backend = (*Quorum)(nil)
@@ -102,7 +104,7 @@ func (q *Quorum) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error
 	if err := ctx.Err(); err != nil {
 		return lock.Grant{}, context.Cause(ctx)
 	}
-	had := q.vote(r.Owner)
+	had := q.vote(r)
 	at := longer(r)
 	at.Owner = had.owner
 	var mu sync.Mutex
@@ -141,28 +143,60 @@ func (q *Quorum) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error
 		return lock.Grant{}, q.short(said)
 	}
 	q.mu.Lock()
-	q.votes[r.Owner] = vote{had.owner, fence}
+	q.votes[r.Owner] = vote{had.owner, fence, had.ends}
 	q.mu.Unlock()
 	return lock.Grant{Fence: fence}, nil
 }
 
-// vote returns the vote of an owner, and makes one if there is none.
-func (q *Quorum) vote(owner retrysafe.Owner) vote {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	v, ok := q.votes[owner]
-	if !ok {
-		_, _ = rand.Read(v.owner[:]) // never fails: it would end the process
-		q.votes[owner] = v
-	}
-	return v
-}
+// leastVotes is how many votes are kept before any is dropped.
+const leastVotes = 256
 
-// voted returns r as the servers know it, and reports whether the owner has a vote.
-func (q *Quorum) voted(r lock.Request) (lock.Request, bool) {
+// vote returns the vote of a request's owner, and makes one if there is none. It is kept from now
+// on for twice the lease, so that votes whose release no majority has answered do not pile up.
+func (q *Quorum) vote(r lock.Request) vote {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	v, ok := q.votes[r.Owner]
+	if ok && v.ended() {
+		v, ok = vote{}, false
+	}
+	if !ok {
+		_, _ = rand.Read(v.owner[:]) // never fails: it would end the process
+		q.drop()
+	}
+	v.ends = time.Now().Add(2*r.Lease + serverTime)
+	q.votes[r.Owner] = v
+	return v
+}
+
+func (v *vote) ended() bool { return time.Now().After(v.ends) }
+
+// drop drops the votes that have ended, each time that their number has doubled.
+func (q *Quorum) drop() {
+	if len(q.votes) < max(q.most, leastVotes) {
+		return
+	}
+	for owner, v := range q.votes {
+		if v.ended() {
+			delete(q.votes, owner)
+		}
+	}
+	q.most = 2 * len(q.votes)
+}
+
+// voted returns r as the servers know it, and reports whether the owner has a vote. extends says
+// that its lease begins again.
+func (q *Quorum) voted(r lock.Request, extends bool) (lock.Request, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	v, ok := q.votes[r.Owner]
+	if ok && v.ended() {
+		return r, false
+	}
+	if ok && extends {
+		v.ends = time.Now().Add(2*r.Lease + serverTime)
+		q.votes[r.Owner] = v
+	}
 	r.Owner = v.owner
 	return r, ok
 }
@@ -207,7 +241,7 @@ func (q *Quorum) Wait(ctx context.Context, r lock.Request) error {
 
 // Extend implements [lock.Backend].
 func (q *Quorum) Extend(ctx context.Context, r lock.Request) error {
-	at, ok := q.voted(longer(r))
+	at, ok := q.voted(longer(r), true)
 	if !ok {
 		return lock.ErrLost
 	}
@@ -216,7 +250,7 @@ func (q *Quorum) Extend(ctx context.Context, r lock.Request) error {
 
 // Unlock implements [lock.Backend].
 func (q *Quorum) Unlock(ctx context.Context, r lock.Request) error {
-	at, ok := q.voted(r)
+	at, ok := q.voted(r, false)
 	if !ok {
 		return lock.ErrLost
 	}

@@ -1,5 +1,5 @@
 local retention, behind, unusual = struct.unpack('>I8', ARGV[2], 9), ARGV[2], ARGV[3] or ''
-local flags, iffence, minfence, force, must, asks, carried = string.byte(new, 3), '', 0, false, false, false, ''
+local flags, iffence, minfence, force, must, asks, copy = string.byte(new, 3), '', 0, false, false, false, nil
 if unusual ~= '' then
   local u = string.byte(unusual)
   force, must, asks = has(u, 1), has(u, 2), has(u, 32)
@@ -10,7 +10,7 @@ if unusual ~= '' then
     if now > struct.unpack('>I8', unusual, at) then return struct.pack('>BI8', 101, now) end
     at = at + 8
   end
-  if has(u, 64) then carried = string.sub(unusual, at) end
+  if has(u, 64) then copy = read(ARGV[4]) end
 end
 local reexecute, noprint, nobind = has(flags, F_REEXECUTE), has(flags, F_NO_PRINT), has(flags, F_NO_BIND)
 local n = string.byte(behind, 17)
@@ -25,6 +25,7 @@ local function decide()
   if absent and iffence ~= '' then return FENCE end
   if must and (absent or not cur.issued) then return NOT_ISSUED end
   if absent then return WON end
+  if copy and copy.state ~= RUNNING and cur.fence8 ~= iffence then return FENCE end
   if own and cur.state == RELEASED then return SPENT end
   if iffence ~= '' then
     if own and cur.state == RUNNING and not abandoned() then return WON end
@@ -65,21 +66,10 @@ local function worked()
     list, cut = string.sub(cur.worked, 2), f >= 2
     if f % 2 == 0 and (cur.state == RUNNING or cur.reexecute) then list = list .. struct.pack('>I4', cur.attempt) .. cur.fence8 end
   end
-  local seen, new, all = {}, {}, list .. carried
-  for i = 1, #all, 12 do
-    local fence = string.sub(all, i + 4, i + 11)
-    if not seen[fence] then
-      seen[fence] = true
-      table.insert(new, string.sub(all, i, i + 11))
-    end
-  end
-  while #new > 16 do
-    table.remove(new, 1)
-    cut = true
-  end
+  if #list > 16 * 12 then list, cut = string.sub(list, 13), true end
   local f = (asks and 1 or 0) + (cut and 2 or 0)
-  if f == 0 and #new == 0 then return '' end
-  return string.char(f) .. table.concat(new)
+  if f == 0 and list == '' then return '' end
+  return string.char(f) .. list
 end
 
 local r = {
@@ -101,6 +91,16 @@ if not absent then
   end
   if iffence ~= '' or noprint then r.print, noprint = cur.print, has(cur.flags, F_NO_PRINT) end
   if iffence ~= '' or nobind then r.bind, nobind = cur.bind, has(cur.flags, F_NO_BIND) end
+end
+if copy then -- another store's record goes on here
+  for _, f in ipairs({'state', 'flags', 'attempt', 'print', 'bind', 'cause', 'lasterror', 'worked'}) do r[f] = copy[f] end
+  r.created8, r.retention8, answer = string.sub(ARGV[4], 49, 56), string.sub(ARGV[4], 73, 80), string.sub(ARGV[4], copy.answer)
+  if copy.state ~= RUNNING then
+    r.lease, r.expires = 0, after(now, copy.retention)
+  else
+    expiry(r, copy.retention)
+  end
+  return say(WON, put(pack(r, answer), r.expires))
 end
 r.flags = r.flags + (noprint and F_NO_PRINT or 0) + (nobind and F_NO_BIND or 0)
 expiry(r, retention)

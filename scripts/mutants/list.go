@@ -88,6 +88,11 @@ var mutants = []mutant{
 		".", "./shardstore TestModel",
 	},
 	{
+		"a released record does not move", "shardstore/survey.go",
+		"case (rec.State.Finished() || released) &&", "case rec.State.Finished() &&",
+		".", "./shardstore TestKeyForOverAMove",
+	},
+	{
 		"a copy is not known to who finished it", "shardstore/calls.go",
 		"kept.Owner == copyOwner(req.Owner, req.Fence) {", "kept.Owner == req.Owner {",
 		".", "./shardstore TestCopies",

@@ -104,11 +104,11 @@ end
 ]==]
 return {
   acquire = {
-    sha1 = "447422c0385f2dabfc66a524a1f9068cb87adc21",
+    sha1 = "182a99d8bdb4be82daa61f93c011ad3aeb6bc465",
     source = "#!lua\n" .. head .. [==[
 -- KEYS: record. ARGV: what a new record begins with (8 bytes), owner, lease8; what stands behind its times (not-after8, retention8,
 -- fingerprint, binding, and no cause, error, earlier attempts or answer); and only where something is unusual: a byte of flags (1 force, 2 must be issued,
--- 4 IfFence, 8 MinFence, 16 Until, 32 asks, 64 Worked) and what they name, 8 bytes each, and Worked last.
+-- 4 IfFence, 8 MinFence, 16 Until, 32 asks, 64 Copy) and what they name, 8 bytes each; then the packed record of Copy, without what is the new record's.
 local new, owner, lease = struct.unpack('>c8c16I8', ARGV[1])
 local notafter = struct.unpack('>I8', ARGV[2])
 if notafter ~= 0 and now > notafter then return struct.pack('>BI8', 101, now) end
@@ -128,7 +128,7 @@ if not ARGV[3] then
 end
 ]==] .. lib .. [==[
 local retention, behind, unusual = struct.unpack('>I8', ARGV[2], 9), ARGV[2], ARGV[3] or ''
-local flags, iffence, minfence, force, must, asks, carried = string.byte(new, 3), '', 0, false, false, false, ''
+local flags, iffence, minfence, force, must, asks, copy = string.byte(new, 3), '', 0, false, false, false, nil
 if unusual ~= '' then
   local u = string.byte(unusual)
   force, must, asks = has(u, 1), has(u, 2), has(u, 32)
@@ -139,7 +139,7 @@ if unusual ~= '' then
     if now > struct.unpack('>I8', unusual, at) then return struct.pack('>BI8', 101, now) end
     at = at + 8
   end
-  if has(u, 64) then carried = string.sub(unusual, at) end
+  if has(u, 64) then copy = read(ARGV[4]) end
 end
 local reexecute, noprint, nobind = has(flags, F_REEXECUTE), has(flags, F_NO_PRINT), has(flags, F_NO_BIND)
 local n = string.byte(behind, 17)
@@ -154,6 +154,7 @@ local function decide()
   if absent and iffence ~= '' then return FENCE end
   if must and (absent or not cur.issued) then return NOT_ISSUED end
   if absent then return WON end
+  if copy and copy.state ~= RUNNING and cur.fence8 ~= iffence then return FENCE end
   if own and cur.state == RELEASED then return SPENT end
   if iffence ~= '' then
     if own and cur.state == RUNNING and not abandoned() then return WON end
@@ -194,21 +195,10 @@ local function worked()
     list, cut = string.sub(cur.worked, 2), f >= 2
     if f % 2 == 0 and (cur.state == RUNNING or cur.reexecute) then list = list .. struct.pack('>I4', cur.attempt) .. cur.fence8 end
   end
-  local seen, new, all = {}, {}, list .. carried
-  for i = 1, #all, 12 do
-    local fence = string.sub(all, i + 4, i + 11)
-    if not seen[fence] then
-      seen[fence] = true
-      table.insert(new, string.sub(all, i, i + 11))
-    end
-  end
-  while #new > 16 do
-    table.remove(new, 1)
-    cut = true
-  end
+  if #list > 16 * 12 then list, cut = string.sub(list, 13), true end
   local f = (asks and 1 or 0) + (cut and 2 or 0)
-  if f == 0 and #new == 0 then return '' end
-  return string.char(f) .. table.concat(new)
+  if f == 0 and list == '' then return '' end
+  return string.char(f) .. list
 end
 
 local r = {
@@ -230,6 +220,16 @@ if not absent then
   end
   if iffence ~= '' or noprint then r.print, noprint = cur.print, has(cur.flags, F_NO_PRINT) end
   if iffence ~= '' or nobind then r.bind, nobind = cur.bind, has(cur.flags, F_NO_BIND) end
+end
+if copy then -- another store's record goes on here
+  for _, f in ipairs({'state', 'flags', 'attempt', 'print', 'bind', 'cause', 'lasterror', 'worked'}) do r[f] = copy[f] end
+  r.created8, r.retention8, answer = string.sub(ARGV[4], 49, 56), string.sub(ARGV[4], 73, 80), string.sub(ARGV[4], copy.answer)
+  if copy.state ~= RUNNING then
+    r.lease, r.expires = 0, after(now, copy.retention)
+  else
+    expiry(r, copy.retention)
+  end
+  return say(WON, put(pack(r, answer), r.expires))
 end
 r.flags = r.flags + (noprint and F_NO_PRINT or 0) + (nobind and F_NO_BIND or 0)
 expiry(r, retention)

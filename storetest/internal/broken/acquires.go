@@ -118,7 +118,7 @@ func acquires() []Broken {
 				}
 				return protocol.Acquire(cur, now, floor, &req)
 			}
-		}, "S4"),
+		}, "S4", "S9"),
 		rule("a resolve keeps the fence", "S17", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
@@ -131,7 +131,7 @@ func acquires() []Broken {
 		rule("a resolve brings its own policy", "S17", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if req.IfFence != 0 && s == retrysafe.Won {
+				if req.IfFence != 0 && req.Copy == nil && s == retrysafe.Won {
 					next.OnDoubt = req.OnDoubt
 				}
 				return next, s, write, err

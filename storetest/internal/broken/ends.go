@@ -273,6 +273,23 @@ func retentions() []Broken {
 				return protocol.Acquire(cur, now, floor, &req)
 			}
 		}),
+		rule("the count of another store is not heard", "S9", copied(func(next *row) { next.Attempt = 1 })),
+		rule("a record of another store begins anew", "S9", copied(func(next *row) { next.Created = next.Updated })),
+		rule("a record of another store loses its policy", "S9", copied(func(next *row) { next.OnDoubt = retrysafe.Reexecute })),
+		rule("attempts of another store are dropped", "S9", copied(func(next *row) { next.Earlier = nil })),
+		rule("an answer of another store is kept anew", "S9", copied(func(next *row) {
+			if next.Expires != 0 {
+				next.Expires += 24 * 3600 * 1e6
+			}
+		})),
+		rule("a copy replaces what has begun meanwhile", "S9", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				if req.Copy != nil && req.IfFence == 0 {
+					cur = row{}
+				}
+				return protocol.Acquire(cur, now, floor, &req)
+			}
+		}),
 		rule("the fence is forgotten by a sweep", "S9", func(r *rules) { r.forgets = true }),
 		rule("the fence stands still within a tick", "S9", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
@@ -295,5 +312,18 @@ func retentions() []Broken {
 		rule("a sweep has no bounds", "S14", func(r *rules) {
 			r.limit = func(int) int { return 1 << 30 }
 		}),
+	}
+}
+
+// copied changes the row of a claim with another store's record.
+func copied(change func(next *row)) func(*rules) {
+	return func(r *rules) {
+		r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+			next, s, write, err := protocol.Acquire(cur, now, floor, &req)
+			if req.Copy != nil && write && next.Fence != cur.Fence {
+				change(&next)
+			}
+			return next, s, write, err
+		}
 	}
 }

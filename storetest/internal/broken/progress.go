@@ -54,7 +54,7 @@ func progress() []Broken {
 		rule("a win forgets progress", "S19", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, status, write, err := protocol.Acquire(cur, now, floor, &req)
-				if write && next.Fence != cur.Fence {
+				if write && req.Copy == nil && next.Fence != cur.Fence {
 					next.Answer = retrysafe.Answer{}
 				}
 				return next, status, write, err

@@ -11,7 +11,7 @@ func worked() []Broken {
 		return func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, status, write, err := protocol.Acquire(cur, now, floor, &req)
-				if write && next.Fence != cur.Fence {
+				if write && req.Copy == nil && next.Fence != cur.Fence {
 					change(&cur, &next, &req)
 				}
 				return next, status, write, err
@@ -36,12 +36,6 @@ func worked() []Broken {
 			}
 		})),
 		rule("earlier attempts without bounds are cut and not told", "S20", won(func(_, next *row, _ *acquireReq) { next.EarlierCut = false })),
-		rule("attempts of another store are dropped", "S20", func(r *rules) {
-			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
-				req.Worked = nil
-				return protocol.Acquire(cur, now, floor, &req)
-			}
-		}),
 		rule("a beginning of work is not kept", "S20", func(r *rules) {
 			r.extend = func(cur row, now micros, req extendReq) (row, error) {
 				req.Works = false

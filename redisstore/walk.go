@@ -1,0 +1,158 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// walk has the next names of a list in progress, so that its pages do not scan the server again.
+// Another process, or a late page, scans again. The order is by name, and each page begins after
+// the last name of the page before. A walk is not changed after it was made.
+type walk struct {
+	of    retrysafe.ListRequest
+	after string
+	names []string // those after after, in order
+	more  bool     // the server has more than fit
+}
+
+const (
+	// walkTime is how long the names of a list are kept between two pages.
+	walkTime = time.Minute
+	// walkNames is how many names a walk has at most. A typical name takes some 100 bytes.
+	walkNames = 1 << 16
+	// walksKept is how many walks are kept at most. Of more lists at once, some scan again.
+	walksKept = 4
+)
+
+// walks are the walks of lists between two pages.
+type walks struct {
+	mu   sync.Mutex
+	kept []*keptWalk
+}
+
+type keptWalk struct {
+	*walk
+	used  time.Time
+	timer *time.Timer
+}
+
+// rest returns the names after a name.
+func (w *walk) rest(after string) []string {
+	at, found := slices.BinarySearch(w.names, after)
+	if found {
+		at++
+	}
+	return w.names[at:]
+}
+
+// has reports whether the walk has what comes after a name.
+func (w *walk) has(after string) bool {
+	return after >= w.after && (!w.more || after < w.names[len(w.names)-1])
+}
+
+// walkFrom returns a walk with the names after a name. The first page of a list scans again.
+func (s *Store) walkFrom(ctx context.Context, nodes redisclient.Nodes, req *retrysafe.ListRequest, after string) (*walk, error) {
+	of := *req
+	of.After, of.Limit, of.State, of.InDoubt, of.Progress = "", 0, 0, false, false
+	if after != "" {
+		if w := s.walks.find(&of, after); w != nil {
+			return w, nil
+		}
+	}
+	w := &walk{of: of, after: after}
+	if err := s.scan(ctx, nodes, w); err != nil {
+		return nil, err
+	}
+	s.walks.keep(w)
+	return w, nil
+}
+
+// scan reads the names of the server that the walk is for.
+func (s *Store) scan(ctx context.Context, nodes redisclient.Nodes, w *walk) error {
+	last := "" // if there are more than fit: none after it is needed
+	cut := func() {
+		slices.Sort(w.names)
+		w.names = slices.Compact(w.names) // SCAN may return a name twice
+		if len(w.names) > walkNames {
+			clear(w.names[walkNames:])
+			w.names, w.more = w.names[:walkNames], true
+			last = w.names[walkNames-1]
+		}
+	}
+	err := nodes.EachPrimary(ctx, func(ctx context.Context, do func(context.Context, ...string) redisclient.Reply) error {
+		for cursor := "0"; ; {
+			r := do(ctx, "SCAN", cursor, "MATCH", escaped(s.o.Prefix)+"*", "COUNT", "1000")
+			if r.Err != nil {
+				return refusal(r.Err)
+			}
+			next, keys, ok := scanned(r.Value)
+			if !ok {
+				return errors.New("redisstore: the server's reply to SCAN makes no sense")
+			}
+			for _, key := range keys {
+				text := strings.TrimPrefix(key, s.o.Prefix)
+				if text > w.after && (last == "" || text < last) && selects(&w.of, text) {
+					w.names = append(w.names, text)
+				}
+			}
+			if len(w.names) >= 2*walkNames {
+				cut()
+			}
+			if cursor = next; cursor == "0" {
+				return nil
+			}
+		}
+	})
+	cut()
+	w.names = slices.Clone(w.names) // without the room that the scan needed
+	return err
+}
+
+// find returns a walk that has what comes after a name, or nil.
+func (all *walks) find(of *retrysafe.ListRequest, after string) *walk {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, w := range all.kept {
+		if w.of == *of && w.has(after) {
+			w.used = time.Now()
+			w.timer.Reset(walkTime)
+			return w.walk
+		}
+	}
+	return nil
+}
+
+// keep keeps a walk until it is not used for a while. If there are too many, the one that was not
+// used for the longest time goes.
+func (all *walks) keep(w *walk) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if len(all.kept) >= walksKept {
+		oldest := slices.MinFunc(all.kept, func(a, b *keptWalk) int { return a.used.Compare(b.used) })
+		all.drop(oldest.walk)
+	}
+	all.kept = append(all.kept, &keptWalk{w, time.Now(), time.AfterFunc(walkTime, func() { all.forget(w) })})
+}
+
+// forget drops a walk that has ended.
+func (all *walks) forget(w *walk) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.drop(w)
+}
+
+func (all *walks) drop(w *walk) {
+	all.kept = slices.DeleteFunc(all.kept, func(k *keptWalk) bool {
+		if k.walk == w {
+			k.timer.Stop()
+		}
+		return k.walk == w
+	})
+}
