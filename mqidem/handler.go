@@ -120,17 +120,17 @@ func (e *retentionError) Error() string {
 		"Nothing was run; raise Policy.Retention to that time, or let the broker keep messages for less", e.retention, e.holds)
 }
 
-// parkError means that a message could not be moved to the dead-letter queue.
-type parkError struct{ cause error }
+// deadLetterError means that a message could not be moved to the dead-letter queue.
+type deadLetterError struct{ cause error }
 
-func (e *parkError) Error() string {
-	return "mqidem: the message is to be parked, and could not be; it stays with the broker: " + e.cause.Error()
+func (e *deadLetterError) Error() string {
+	return "mqidem: the message is to become a dead letter, and could not be; it stays with the broker: " + e.cause.Error()
 }
-func (e *parkError) Unwrap() error { return e.cause }
+func (e *deadLetterError) Unwrap() error { return e.cause }
 
 // what returns the outcome of the delivery: it is held and becomes a dead letter later, unless its
 // connection is gone.
-func (e *parkError) what() string {
+func (e *deadLetterError) what() string {
 	if errors.Is(e.cause, ErrStale) || errors.Is(e.cause, ErrSettled) {
 		return Left
 	}

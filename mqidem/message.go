@@ -32,7 +32,7 @@ type Message struct {
 	// [Options].ID and [Options].MissingID.
 	ID string
 	// Source is the queue, subject, topic or stream that the message came from, as the broker names
-	// it. [Parking.Send] publishes it there.
+	// it. [DeadLetters.Send] publishes it there.
 	Source string
 	// Key is the producer's ordering key (Kafka's key, the outbox's Key), or empty.
 	Key string

@@ -224,7 +224,7 @@ func (w *work) bury(ctx context.Context, m *Message, a *retrysafe.Attempt, why s
 				}
 				_ = a.Release(ctx, err)
 			}
-			return &parkError{cause}
+			return &deadLetterError{cause}
 		}
 		r.parked = true
 	}

@@ -35,8 +35,8 @@ func (c *consumer) handed(d Delivery) *handed {
 const settleTime = 30 * time.Second
 
 // take sets the message that the handler gets, with its id and what the handlers of this package
-// need. An error means that the message cannot be handled. It is then a dead letter, or a parkError
-// says why it is not.
+// need. An error means that the message cannot be handled. It is then a dead letter, or a
+// deadLetterError says why it is not.
 func (c *consumer) take(d *handed) error {
 	m := *d.Delivery.Message()
 	r := &run{limit: max(0, c.MaxDeliveries), holds: c.holds, gaveUp: c.gaveUp, past: &d.past}
@@ -84,7 +84,7 @@ func (c *consumer) refuse(d *handed, why string, err error) error {
 	}
 	if cause := c.park(d, reason); cause != nil {
 		d.past.dead = &reason
-		return &parkError{cause}
+		return &deadLetterError{cause}
 	}
 	d.run.parked = true
 	return err
@@ -180,7 +180,7 @@ func (c *consumer) letGo(d *handed, err error) bool {
 	if !c.shelf.put(d.Delivery.Message(), d.past) {
 		return false
 	}
-	if cause := c.broker(func(ctx context.Context) error { return d.Retry(ctx, unparkedWait) }); cause != nil {
+	if cause := c.broker(func(ctx context.Context) error { return d.Retry(ctx, deadLetterWait) }); cause != nil {
 		c.shelf.take(d.Delivery.Message())
 		return false
 	}
@@ -201,16 +201,16 @@ const (
 	firstHold = 100 * time.Millisecond
 	laterWait = time.Second
 
-	mostHolds    = 4  // holds of a message without a dead letter before it is given back
-	holdsTold    = 10 // one log line for each so many holds
-	unparkedWait = time.Minute
+	mostHolds      = 4  // holds of a message without a dead letter before it is given back
+	holdsTold      = 10 // one log line for each so many holds
+	deadLetterWait = time.Minute
 )
 
 // judge decides the outcome of a message from the result of its handler.
 func (c *consumer) judge(d *handed, err error) (what string, after time.Duration) {
 	r := d.run
 	var short *retentionError
-	var unparked *parkError
+	var failed *deadLetterError
 	switch {
 	case r.parked:
 		return Dead, 0
@@ -221,8 +221,8 @@ func (c *consumer) judge(d *handed, err error) (what string, after time.Duration
 	case errors.As(err, &short):
 		c.fail(short)
 		return Left, 0
-	case errors.As(err, &unparked):
-		return unparked.what(), 0
+	case errors.As(err, &failed):
+		return failed.what(), 0
 	case c.working.Err() != nil: // the consumer has ended
 		return Left, 0
 	case r.failed:
@@ -253,12 +253,12 @@ func (c *consumer) judgePlain(d *handed, err error) (what string, after time.Dur
 	if why == "" {
 		return Again, c.Backoff(d.run.tries)
 	}
-	var unparked *parkError
-	if !errors.As(c.refuse(d, why, err), &unparked) {
+	var failed *deadLetterError
+	if !errors.As(c.refuse(d, why, err), &failed) {
 		return Dead, 0
 	}
-	if what = unparked.what(); what == held {
-		c.Logger.Warn("mqidem: a message could not be parked", slog.Any("error", unparked))
+	if what = failed.what(); what == held {
+		c.Logger.Warn("mqidem: a message could not become a dead letter", slog.Any("error", failed))
 	}
 	return what, 0
 }

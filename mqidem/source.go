@@ -53,8 +53,8 @@ type Holder interface {
 	HoldsFor(ctx context.Context) (time.Duration, error)
 }
 
-// Parking is a dead-letter queue. mqtest.Run tests implementations.
-type Parking interface {
+// DeadLetters is a dead-letter queue. mqtest.Run tests implementations.
+type DeadLetters interface {
 	// Walk calls see for the messages that were in the dead-letter queue when it began, the oldest
 	// first, each once. Several may have one id, if a consumer died between writing a dead letter
 	// and its ack. see returns whether to keep or remove the message, and returns before the next
@@ -64,16 +64,16 @@ type Parking interface {
 	//
 	// If the broker can only look at messages by receiving them, two concurrent walks may hide
 	// messages from each other.
-	Walk(ctx context.Context, see func(context.Context, *Parked) (Verdict, error)) error
+	Walk(ctx context.Context, see func(context.Context, *DeadLetter) (Verdict, error)) error
 	// Send publishes a message to its Source, with its id and headers, and returns when the broker
 	// has confirmed it. If the broker drops duplicates of an id, Send makes it accept the message
 	// all the same.
 	Send(ctx context.Context, m *Message) error
 }
 
-// Parked is a message in a dead-letter queue. Message has its original headers, without
+// DeadLetter is a message in a dead-letter queue. Message has its original headers, without
 // [HeaderDead].
-type Parked struct {
+type DeadLetter struct {
 	Message *Message
 	Reason  Reason
 }

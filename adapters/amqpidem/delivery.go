@@ -60,7 +60,7 @@ func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
 			}
 			delete(p.Headers, mqidem.HeaderTries) // a redriven message starts again
 			p.Headers[mqidem.HeaderDead] = string(packed)
-			return d.source.out.publish(ctx, newPublishing("", d.source.s.parkingQueue(), p))
+			return d.source.out.publish(ctx, newPublishing("", d.source.s.deadLetterQueue(), p))
 		})
 	})
 }

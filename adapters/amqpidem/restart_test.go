@@ -114,7 +114,7 @@ func testKilled(t *testing.T, s *server, url string, sides []side) {
 			assert.NoError(t, d.Ack(t.Context()), "Ack")
 			seen[d.Message().ID] = true
 		}
-		assert.Equal(t, bodies(look(t, parking(t, url, one.queue))), []string{"dead"}, "what %s has parked", one.queue)
+		assert.Equal(t, bodies(look(t, deadLetters(t, url, one.queue))), []string{"dead"}, "what %s has dead letters", one.queue)
 		publish(t, out, one.queue, "behind it")
 		for receive(t, one.source).Message().ID != "behind it" {
 			continue

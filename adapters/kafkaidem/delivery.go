@@ -40,7 +40,7 @@ func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 
 // Dead implements mqidem.Delivery.
 func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
-	return d.settle(func() error { return d.s.parking.park(ctx, d.m, why) }, func() { d.p.done(d.w) })
+	return d.settle(func() error { return d.s.deadLetters.add(ctx, d.m, why) }, func() { d.p.done(d.w) })
 }
 
 // settle calls first, then settles the delivery and calls then.

@@ -24,7 +24,7 @@ type delivery struct {
 
 	mu      sync.Mutex
 	settled bool
-	parked  bool // and not known to be acked
+	stored  bool // and not known to be acked
 }
 
 func (d *delivery) Message() *mqidem.Message { return d.m }
@@ -45,7 +45,7 @@ func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 // Dead implements mqidem.Delivery. If the dead letter was stored and its ack has failed, another
 // call only acks.
 func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
-	return d.settle(ctx, func(ctx context.Context) error { return d.s.parking.park(ctx, d.m, why) }, ack)
+	return d.settle(ctx, func(ctx context.Context) error { return d.s.deadLetters.add(ctx, d.m, why) }, ack)
 }
 
 // settle calls first, sends the answer to the server, and waits for its confirmation. Each step has
@@ -60,7 +60,7 @@ func (d *delivery) settle(ctx context.Context, first func(context.Context) error
 	}
 	if first == nil {
 		defer d.s.letGo(d)
-	} else if !d.parked {
+	} else if !d.stored {
 		if err := d.within(ctx, func(ctx context.Context) error {
 			if err := d.sure(ctx); err != nil {
 				return err
@@ -69,7 +69,7 @@ func (d *delivery) settle(ctx context.Context, first func(context.Context) error
 		}); err != nil {
 			return err
 		}
-		d.parked = true
+		d.stored = true
 	}
 	err := d.within(ctx, func(ctx context.Context) error {
 		if err := d.sure(ctx); err != nil {

@@ -17,13 +17,13 @@ import (
 // Source is a mqidem.Source and a mqidem.Holder on a durable pull consumer. It can be used
 // concurrently.
 type Source struct {
-	js      jetstream.JetStream
-	nc      *nats.Conn
-	o       Options
-	parking *Parking
-	cons    jetstream.Consumer
-	born    time.Time // of the consumer: a later one of the same name is another consumer
-	ackWait time.Duration
+	js          jetstream.JetStream
+	nc          *nats.Conn
+	o           Options
+	deadLetters *DeadLetters
+	cons        jetstream.Consumer
+	born        time.Time // of the consumer: a later one of the same name is another consumer
+	ackWait     time.Duration
 
 	waiting atomic.Int64 // calls of Receive
 	poke    chan struct{}
@@ -55,7 +55,7 @@ func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Source, erro
 	if err != nil {
 		return nil, err
 	}
-	parking, err := OpenParking(ctx, js, o)
+	deadLetters, err := OpenDeadLetters(ctx, js, o)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Source, erro
 		return nil, fmt.Errorf("natsidem: the consumer %s of the stream %s does not fit: %w", o.Consumer, o.Stream, err)
 	}
 	s := &Source{
-		js: js, nc: js.Conn(), o: o, parking: parking, cons: cons, born: info.Created, ackWait: info.Config.AckWait,
+		js: js, nc: js.Conn(), o: o, deadLetters: deadLetters, cons: cons, born: info.Created, ackWait: info.Config.AckWait,
 		poke: make(chan struct{}, 1), ready: make(chan *delivery, 2*mostAhead), held: map[*delivery]struct{}{}, ended: make(chan struct{}),
 	}
 	for _, wait := range info.Config.BackOff {

@@ -62,7 +62,7 @@ func (s *Source) setUp(ctx context.Context) error {
 	n, err := number(s.eval(ctx, setUp, []string{s.o.Stream, s.o.Dead}, []string{s.o.Group, flag(s.o.Delete)}))
 	switch {
 	case err != nil:
-		return fmt.Errorf("redisstreamidem: cannot open the stream %s with its group %s and its parking %s: %w", s.o.Stream, s.o.Group, s.o.Dead, err)
+		return fmt.Errorf("redisstreamidem: cannot open the stream %s with its group %s and its stream of dead letters %s: %w", s.o.Stream, s.o.Group, s.o.Dead, err)
 	case n < 0:
 		return errors.New("redisstreamidem: the stream has other groups, which would lose what Options.Delete removes; leave it off")
 	}

@@ -103,7 +103,7 @@ var mutants = []mutant{
 		".", "./outbox TestOrderWhileKeysAreHeldUp",
 	},
 	{
-		"a message that is put back gets an id", "adapters/natsidem/parking.go",
+		"a message that is put back gets an id", "adapters/natsidem/deadletters.go",
 		"	h[mqidem.HeaderID] = []string{m.ID}\n", "",
 		"adapters/natsidem", ". TestSuite",
 	},
