@@ -252,7 +252,7 @@ func (p *DeadLetters) Send(ctx context.Context, m *mqidem.Message) error {
 		return p.closed()
 	}
 	if m.Source == "" {
-		return errors.New("amqpidem: the message has no Source, so nobody knows where it belongs; nothing was published: set it to the name of the queue")
+		return errors.New("amqpidem: the message has no Source, so it is unknown where it belongs; nothing was published: set it to the name of the queue")
 	}
 	return p.out.publish(ctx, newPublishing("", m.Source, write(m, p.d.user)))
 }

@@ -99,7 +99,7 @@ func TestPublishUnconfirmed(t *testing.T) {
 	began := time.Now()
 	err := out.Publish(t.Context(), batch)[0]
 	assert.True(t, unavailable(err) && time.Since(began) >= timeout, "no confirm: %v", err)
-	assert.Contains(t, err.Error(), "nobody knows", "the error")
+	assert.Contains(t, err.Error(), "outcome is unknown", "the error")
 	err = out.Publish(t.Context(), batch)[0]
 	assert.True(t, unavailable(err), "the same message again: %v", err)
 	assert.Contains(t, err.Error(), "was not published again", "the error")

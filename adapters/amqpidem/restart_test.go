@@ -50,7 +50,7 @@ func testAlarm(t *testing.T, s *server, high, low func()) {
 	publish(t, out, queue, "a", "b", "c", "d")
 	held := receive(t, source)
 	high()
-	for n, want := range []string{"nobody knows", "connection.blocked", "connection.blocked"} {
+	for n, want := range []string{"outcome is unknown", "connection.blocked", "connection.blocked"} {
 		began := time.Now()
 		errs := out.Publish(t.Context(), outgoing(queue, "while", "it", "lasts"))
 		for _, err := range errs {

@@ -123,7 +123,7 @@ func fits(c *jetstream.ConsumerConfig) error {
 	case c.AckPolicy != jetstream.AckExplicitPolicy:
 		return errors.New("its ack policy is not explicit, so that one ack would settle other messages too; create another consumer")
 	case c.MaxDeliver > 0:
-		return fmt.Errorf("it has MaxDeliver %d: the server would let go of messages that are only slow, and nobody would be told; set it to -1, and "+
+		return fmt.Errorf("it has MaxDeliver %d: the server would let go of messages that are only slow, without a report; set it to -1, and "+
 			"the number of tries in mqidem.Options", c.MaxDeliver)
 	case c.PriorityPolicy != jetstream.PriorityPolicyNone:
 		return errors.New("it has a priority policy: the server refuses requests that name no group; create a consumer without one")
