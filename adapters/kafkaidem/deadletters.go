@@ -66,7 +66,7 @@ func (p *DeadLetters) add(ctx context.Context, m *mqidem.Message, why mqidem.Rea
 		return p.write(ctx, r)
 	})
 	if err != nil {
-		return fmt.Errorf("the message is not known to become a dead letter: %w", explain(err))
+		return fmt.Errorf("the dead letter is not confirmed: %w", explain(err))
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func (s *Source) take() (d *delivery, at time.Time, changed <-chan struct{}) {
 			p.paused = false
 			s.cl.ResumeFetchPartitions(map[string][]int32{s.o.Topic: {p.n}})
 		}
-		return &delivery{s: s, p: p, w: w, m: message(w.r, w.deliveries)}, at, nil
+		return newDelivery(s, p, w), at, nil
 	}
 	return nil, at, s.changed
 }
@@ -168,8 +168,8 @@ func (s *Source) order() []*partition {
 	return all
 }
 
-// tell wakes all waiters. The lock is held.
-func (s *Source) tell() {
+// wake wakes all waiters. The lock is held.
+func (s *Source) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -193,7 +193,7 @@ func (s *Source) poll() {
 		}
 		s.mu.Lock()
 		got.EachRecord(s.add)
-		s.tell()
+		s.wake()
 		s.mu.Unlock()
 		s.cl.AllowRebalance()
 		var bad error

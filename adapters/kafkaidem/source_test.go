@@ -217,7 +217,7 @@ func TestDeadLetterFails(t *testing.T) {
 	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: q.o.Topic + ".dead", Err: kerr.TopicAuthorizationFailed})
 	err := d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison})
 	assert.ErrorIs(t, err, kerr.TopicAuthorizationFailed, "Dead")
-	assert.Contains(t, err.Error(), "the message stays in hand: the message is not known to become a dead letter: the user may not do this; allow it by an ACL", "Dead")
+	assert.Contains(t, err.Error(), "the message stays with this consumer: the dead letter is not confirmed: the user may not do this; allow it by an ACL", "Dead")
 	assert.Equal(t, q.committed(t), -1, "committed")
 	assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead, again")
 	eventually(t, "it is committed", func() bool { return q.committed(t) == 1 })

@@ -140,9 +140,7 @@ func (s *Source) read(m *nats.Msg) {
 		// a message has a reply subject, whatever its headers; the status of a request has none
 		p.left, p.refused = max(p.left-1, 0), 0
 		if meta, err := m.Metadata(); err == nil {
-			d := &delivery{s: s, reply: m.Reply}
-			d.m = message(m.Subject, m.Header, m.Data, meta.Timestamp, int(min(meta.NumDelivered, 1<<31-1)))
-			s.take(d)
+			s.take(newDelivery(s, m.Reply, message(m.Subject, m.Header, m.Data, meta.Timestamp, int(min(meta.NumDelivered, 1<<31-1)))))
 		}
 		return
 	}

@@ -271,7 +271,7 @@ func (s *Source) ids() []string {
 // take makes entries ready.
 func (s *Source) take(got []entry) {
 	for _, e := range got {
-		d := &delivery{s: s, id: e.id, m: e.message(s.o.Stream)}
+		d := newDelivery(s, e.id, e.message(s.o.Stream))
 		s.mu.Lock()
 		s.held[e.id] = d
 		s.mu.Unlock()
