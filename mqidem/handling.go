@@ -61,8 +61,7 @@ type result struct {
 type resultKind uint8
 
 const (
-	// unreported means that no handler of this package was called.
-	unreported resultKind = iota
+	_ resultKind = iota // no handler of this package was called
 	// done means that the work was done.
 	done
 	// duplicate means that the work was done, or the message became a dead letter, before.

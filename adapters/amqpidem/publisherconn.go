@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// publisherConn is a link that publishes. One goroutine writes, so that a caller can stop waiting for a
-// broker that does not read. Another one receives what the broker returns.
+// publisherConn is a link that publishes. One goroutine writes, so that a caller can stop waiting
+// for a broker that does not read. Another one receives what the broker returns.
 type publisherConn struct {
 	*link
 	timeout      time.Duration

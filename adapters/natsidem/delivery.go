@@ -85,7 +85,7 @@ func (d *delivery) answer(ctx context.Context, word []byte, silent bool) error {
 	if silent {
 		d.s.letGo(d)
 	}
-	if err := d.s.conn.ask(ctx, d.s.nc, d.s.ended, d.reply, word); err != nil {
+	if err := d.s.conn.ask(ctx, d.s.nc, d.s.queue.Ended(), d.reply, word); err != nil {
 		return fmt.Errorf("natsidem: the server has not confirmed it; the message may come again: %w", because(d.s.nc, d.reply, err))
 	}
 	return nil
@@ -100,7 +100,7 @@ func (d *delivery) within(ctx context.Context, step func(context.Context) error)
 
 // sure waits until answers reach the consumer that has delivered the message.
 func (d *delivery) sure(ctx context.Context) error {
-	if _, err := d.s.conn.await(ctx, d.s.nc, d.s.ended); err != nil {
+	if _, err := d.s.conn.await(ctx, d.s.nc, d.s.queue.Ended()); err != nil {
 		return fmt.Errorf("natsidem: not settled: %w", err)
 	}
 	return nil

@@ -46,7 +46,7 @@ func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 		case d.s.held[d.id] == d:
 			delete(d.s.held, d.id)
 			d.s.later[d.id] = time.Now().Add(after)
-			d.s.wake()
+			d.s.queue.Wake()
 		}
 		return nil // otherwise another consumer has it by now
 	})
@@ -97,7 +97,7 @@ func (d *delivery) settle(ctx context.Context, keep bool, do func(context.Contex
 
 // sure returns an error if the source was closed.
 func (d *delivery) sure(context.Context) error {
-	if d.s.closed() {
+	if d.s.queue.Err() != nil {
 		return mqidem.ErrStale
 	}
 	return nil
