@@ -57,7 +57,7 @@ func Redrive(ctx context.Context, e *retrysafe.Engine, p DeadLetters, m *DeadLet
 	}
 	again.Headers[HeaderRedrives] = strconv.AppendInt(nil, int64(m.Reason.Redrives)+1, 10)
 	if err := p.Send(ctx, again); err != nil {
-		return fmt.Errorf("mqidem: the record is open, and the message could not be published; it stays a dead letter, redrive it again: %w", err)
+		return fmt.Errorf("mqidem: the record is open, and the message could not be published; it stays in the dead-letter queue, redrive it again: %w", err)
 	}
 	return nil
 }

@@ -140,10 +140,10 @@ func (r *Redriver) Run(ctx context.Context, every time.Duration) error {
 			return nil //nolint:nilerr // the end of ctx is no failure
 		}
 		if err != nil {
-			r.logger.Warn("mqidem: some dead letters could not be put back", slog.Any("error", err))
+			r.logger.Warn("mqidem: some dead letters could not be redriven", slog.Any("error", err))
 		}
 		if did.Sent+did.Gone > 0 {
-			r.logger.Info("mqidem: dead letters were put back", slog.Int("sent", did.Sent), slog.Int("gone", did.Gone), slog.Int("seen", did.Seen))
+			r.logger.Info("mqidem: dead letters were redriven", slog.Int("sent", did.Sent), slog.Int("gone", did.Gone), slog.Int("seen", did.Seen))
 		}
 		if backoff.Pause(ctx, every) != nil {
 			return nil //nolint:nilerr // as above

@@ -74,7 +74,7 @@ func (p *DeadLetters) add(ctx context.Context, m *mqidem.Message, why mqidem.Rea
 // Send implements mqidem.DeadLetters.
 func (p *DeadLetters) Send(ctx context.Context, m *mqidem.Message) error {
 	if err := p.write(ctx, record(m.Source, m)); err != nil {
-		return fmt.Errorf("kafkaidem: the message is not known to be put back; it stays a dead letter: %w", explain(err))
+		return fmt.Errorf("kafkaidem: the redriven message is not confirmed; it stays in the dead-letter queue: %w", explain(err))
 	}
 	return nil
 }

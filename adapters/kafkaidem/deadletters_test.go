@@ -164,7 +164,7 @@ func TestWalks(t *testing.T) {
 	assert.ErrorIs(t, q.deadLetters.Walk(ended, nil), context.Canceled, "a walk whose context has ended")
 	assert.ErrorIs(t, q.deadLetters.Send(ended, &mqidem.Message{Source: q.o.Topic}), context.Canceled, "Send whose context has ended")
 	err = q.deadLetters.Send(t.Context(), &mqidem.Message{Source: "nowhere"})
-	assert.Contains(t, err.Error(), "it stays a dead letter: the topic is not there; create it", "Send to a topic that is not there")
+	assert.Contains(t, err.Error(), "it stays in the dead-letter queue: the topic is not there; create it", "Send to a topic that is not there")
 }
 
 // A walk ends although the messages that it was to show were deleted meanwhile.

@@ -59,7 +59,7 @@ func (p *DeadLetters) add(ctx context.Context, m *mqidem.Message, why mqidem.Rea
 		return p.write(ctx, out, jetstream.WithExpectStream(p.o.DeadStream))
 	})
 	if err != nil {
-		return fmt.Errorf("natsidem: the message could not become a dead letter; it stays where it is: %w", because(p.js.Conn(), subject, err))
+		return fmt.Errorf("natsidem: the dead letter could not be stored; the message stays where it is: %w", because(p.js.Conn(), subject, err))
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (p *DeadLetters) Send(ctx context.Context, m *mqidem.Message) error {
 	err := p.write(ctx, &nats.Msg{Subject: m.Source, Header: h, Data: m.Body},
 		jetstream.WithMsgID("redrive-"+outbox.NewID()), jetstream.WithExpectStream(p.o.Stream))
 	if err != nil {
-		return fmt.Errorf("natsidem: the message is not known to be put back; it stays a dead letter: %w", because(p.js.Conn(), m.Source, err))
+		return fmt.Errorf("natsidem: the redriven message is not confirmed; it stays in the dead-letter queue: %w", because(p.js.Conn(), m.Source, err))
 	}
 	return nil
 }

@@ -128,7 +128,7 @@ func fits(c *jetstream.ConsumerConfig) error {
 	case c.PriorityPolicy != jetstream.PriorityPolicyNone:
 		return errors.New("it has a priority policy: the server refuses requests that name no group; create a consumer without one")
 	case c.HeadersOnly:
-		return errors.New("it delivers headers only, and a message that is a dead letter or put back would lose its body; create another consumer")
+		return errors.New("it delivers headers only, and a message that becomes a dead letter or is redriven would lose its body; create another consumer")
 	}
 	return nil
 }

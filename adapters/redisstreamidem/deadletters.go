@@ -91,7 +91,7 @@ func (p *DeadLetters) read(one any) (string, *mqidem.DeadLetter, error) {
 func (p *DeadLetters) Send(ctx context.Context, m *mqidem.Message) error {
 	f := fields(m)
 	if len(f) > mostFields {
-		return errors.New("redisstreamidem: the message has too many headers to be written; it stays a dead letter")
+		return errors.New("redisstreamidem: the message has too many headers to be written; it stays in the dead-letter queue")
 	}
 	reply, err := array(p.eval(ctx, add, []string{m.Source}, append([]string{"0", strconv.Itoa(len(f))}, f...)))
 	if err == nil && len(reply) > 1 {
@@ -99,7 +99,7 @@ func (p *DeadLetters) Send(ctx context.Context, m *mqidem.Message) error {
 		err = explain(redisclient.Error(text))
 	}
 	if err != nil {
-		return fmt.Errorf("redisstreamidem: the message is not known to be put back; it stays a dead letter: %w", err)
+		return fmt.Errorf("redisstreamidem: the redriven message is not confirmed; it stays in the dead-letter queue: %w", err)
 	}
 	return nil
 }

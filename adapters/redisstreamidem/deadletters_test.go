@@ -90,5 +90,5 @@ func TestWalks(t *testing.T) {
 	assert.ErrorIs(t, deadLetters.Send(ended, &mqidem.Message{Source: q.o.Stream}), context.Canceled, "Send whose context has ended")
 	q.c.command(t, "SET", q.o.Stream+"-text", "x")
 	err := deadLetters.Send(t.Context(), &mqidem.Message{Source: q.o.Stream + "-text", Body: bytes.Repeat([]byte("x"), 10)})
-	assert.Contains(t, err.Error(), "it stays a dead letter: the key is there and is no stream", "Send to what is no stream")
+	assert.Contains(t, err.Error(), "it stays in the dead-letter queue: the key is there and is no stream", "Send to what is no stream")
 }

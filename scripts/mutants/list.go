@@ -108,6 +108,26 @@ var mutants = []mutant{
 		"adapters/natsidem", ". TestSuite",
 	},
 	{
+		"a dead letter is written again with each try of its ack", "mqidem/settlement.go",
+		"if steps.Write != nil && !s.written {", "if steps.Write != nil {",
+		".", "./mqidem TestSettlement",
+	},
+	{
+		"a delivery that was given back is settled", "mqidem/settlement.go",
+		"	s.returned = true\n", "",
+		".", "./mqidem TestSettlementGivesBack",
+	},
+	{
+		"a closed source hands out what it has returned", "mqidem/prefetch.go",
+		"	if err := p.Err(); err != nil { // messages that were ready are returned to the broker\n		return nil, err\n	}\n", "",
+		".", "./mqidem TestPrefetchEnd",
+	},
+	{
+		"a later result hides that a message is dead", "mqidem/handling.go",
+		"r.kind >= h.result.kind", "r.kind > 0",
+		".", "./mqidem TestHandlerOfHandlers",
+	},
+	{
 		"poison that is too large is held for ever", "mqidem/fit.go",
 		"	if err == nil || !tooLarge(err) {\n		return err\n	}\n	forms", "	if err != nil || !tooLarge(err) {\n		return err\n	}\n	forms",
 		".", "./mqidem TestFit",

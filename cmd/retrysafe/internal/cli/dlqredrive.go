@@ -42,13 +42,13 @@ func dlqRunCommand(f *dlqFlags) *cobra.Command {
 	var every time.Duration
 	c := &cobra.Command{
 		Use: "run", Args: cobra.NoArgs, Short: "Put back by rule what has died of trouble that has passed, now and every so often",
-		Long: "run redrives what used up its tries (or died of --why, but never what is in doubt), when it has become a dead letter for a while, and not more often than\n" +
+		Long: "run redrives what used up its tries (or died of --why, but never what is in doubt), when it has been a dead letter for a while, and not more often than\n" +
 			"--max-redrives. One at a time should run for a queue. It ends with SIGTERM; --every 0 goes through the queue once.",
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, rule, every) },
 	}
 	c.Flags().StringVar(&f.namespace, "namespace", "", "that of the consumer's records; needed on Redis, PostgreSQL and MySQL, else app")
 	c.Flags().DurationVar(&every, "every", time.Minute, "time between two runs")
-	c.Flags().DurationVar(&rule.After, "after", time.Minute, "how long a message has become a dead letter at least")
+	c.Flags().DurationVar(&rule.After, "after", time.Minute, "how long a message has been a dead letter at least")
 	c.Flags().IntVar(&rule.MaxRedrives, "max-redrives", 3, "how often a message is put back at most")
 	c.Flags().IntVar(&rule.Limit, "limit", 100, "how many are put back in one run")
 	return c
