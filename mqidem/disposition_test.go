@@ -12,6 +12,7 @@ import (
 // TestHandlerOfHandlers: if a handler calls several handlers of this package, the most important
 // result decides, whatever order they were called in and whatever the handler returns.
 func TestHandlerOfHandlers(t *testing.T) {
+	t.Parallel()
 	for name, first := range map[string]bool{"the dead letter first": true, "the dead letter last": false} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
