@@ -89,9 +89,9 @@ func (s *mqShop) until(t *testing.T, what string) (last mqidem.Outcome, before [
 	}
 }
 
-func (s *mqShop) parked(t *testing.T) (all []*mqidem.Parked) {
+func (s *mqShop) deadLetters(t *testing.T) (all []*mqidem.DeadLetter) {
 	t.Helper()
-	err := s.broker.Parking("q").Walk(t.Context(), func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+	err := s.broker.DeadLetters("q").Walk(t.Context(), func(_ context.Context, p *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		all = append(all, p)
 		return mqidem.Keep, nil
 	})
@@ -144,14 +144,14 @@ func TestOnceTxTries(t *testing.T) {
 				assert.Equal(t, last.Try, 3, "the last try")
 				assert.Equal(t, s.orders(t, "bob"), 0, "orders")
 				assert.Equal(t, s.record(t, "bob").State, retrysafe.StateFailed, "state")
-				p := s.parked(t)
-				assert.Equal(t, len(p), 1, "parked")
+				p := s.deadLetters(t)
+				assert.Equal(t, len(p), 1, "dead letters")
 				assert.Equal(t, p[0].Reason.Tries, 3, "tries")
 
 				s.publish(t, "bob", 1) // a copy runs nothing
 				s.until(t, mqidem.Repeat)
 				close(well)
-				assert.NoError(t, mqidem.Redrive(t.Context(), s.engine, s.broker.Parking("q"), p[0], false, "test"), "redrive")
+				assert.NoError(t, mqidem.Redrive(t.Context(), s.engine, s.broker.DeadLetters("q"), p[0], false, "test"), "redrive")
 				done, before := s.until(t, mqidem.Done)
 				assert.Equal(t, len(before), 0, "what came before")
 				assert.Equal(t, done.Message.Header(mqidem.HeaderRedrives), "1", "redrives")
@@ -173,10 +173,10 @@ func TestOnceTxPoison(t *testing.T) {
 		s.until(t, mqidem.Repeat)
 		assert.Equal(t, s.orders(t, "eve"), 0, "orders")
 		why := map[string]int{}
-		for _, p := range s.parked(t) {
+		for _, p := range s.deadLetters(t) {
 			why[p.Reason.Why]++
 		}
-		assert.Equal(t, why, map[string]int{mqidem.DeadPoison: 1, mqidem.DeadNoID: 1}, "parked")
+		assert.Equal(t, why, map[string]int{mqidem.DeadPoison: 1, mqidem.DeadNoID: 1}, "dead letters")
 	})
 }
 

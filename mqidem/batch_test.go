@@ -80,9 +80,9 @@ func TestBadMessageInBatch(t *testing.T) {
 							assert.Equal(t, b.done[fmt.Sprint(i)], want, "how often message %d was done", i)
 						}
 					}
-					p := w.parked()
-					assert.Equal(t, len(p), 1, "parked")
-					assert.Equal(t, p[0].Message.ID, fmt.Sprint(at), "who is parked")
+					p := w.deadLetters()
+					assert.Equal(t, len(p), 1, "dead letters")
+					assert.Equal(t, p[0].Message.ID, fmt.Sprint(at), "who is a dead letter")
 					w.empty()
 				})
 			})
@@ -103,7 +103,7 @@ func TestRepeatsInBatch(t *testing.T) {
 		w.pass(time.Second)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, b.given, [][]string{{"0", "1", "2", "3", "4"}}, "batches")
-		assert.Equal(t, len(w.parked()), 1, "parked")
+		assert.Equal(t, len(w.deadLetters()), 1, "dead letters")
 		w.empty()
 	})
 }
@@ -143,9 +143,9 @@ func TestKillerInBatch(t *testing.T) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		assert.Equal(t, done, map[string]int{"0": 1, "1": 1, "2": 1, "4": 1}, "how often each was done")
-		p := w.parked()
-		assert.Equal(t, len(p), 1, "parked")
-		assert.Equal(t, p[0].Message.ID, "3", "who is parked")
+		p := w.deadLetters()
+		assert.Equal(t, len(p), 1, "dead letters")
+		assert.Equal(t, p[0].Message.ID, "3", "who is a dead letter")
 		w.empty()
 	})
 }
@@ -178,8 +178,8 @@ func TestBatchErrors(t *testing.T) {
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, calls, 6, "calls: one of all, one of each")
-		p := w.parked()
-		assert.Equal(t, len(p), 5, "parked")
+		p := w.deadLetters()
+		assert.Equal(t, len(p), 5, "dead letters")
 		assert.Contains(t, p[0].Reason.Error, "2 errors for 1 messages", "reason")
 	})
 }

@@ -32,18 +32,18 @@ func Consume(ctx context.Context, s Source, h Handler, o *Options) error {
 	}
 	c := newConsumer(ctx, s, opts)
 	if opts.Order == nil {
-		return c.run(ctx, opts.Concurrency, 1, func(ds []*handed) func() { return func() { c.handle(ds[0], h) } })
+		return c.run(ctx, opts.Concurrency, 1, func(ds []*inFlight) func() { return func() { c.handle(ds[0], h) } })
 	}
 	// Messages that wait for others of their name do not count as concurrent, so more are received.
 	c.turns = make(turns, opts.Concurrency)
 	lanes := lanes{last: map[string]chan struct{}{}}
-	return c.run(ctx, inHand*opts.Concurrency, 1, func(ds []*handed) func() {
+	return c.run(ctx, inHand*opts.Concurrency, 1, func(ds []*inFlight) func() {
 		d := ds[0]
 		_ = call(func() error { // if Order panics, the message has no name
-			d.lane = opts.Order(d.Message())
+			d.lane = opts.Order(d.message)
 			return nil
 		})
-		return lanes.behind(d.lane, func() {
+		return lanes.after(d.lane, func() {
 			c.turns.take()
 			defer c.turns.leave()
 			c.handle(d, h)
@@ -62,7 +62,7 @@ func ConsumeBatch(ctx context.Context, s Source, h BatchHandler, o *Options) err
 		return err
 	}
 	c := newConsumer(ctx, s, opts)
-	return c.run(ctx, opts.Concurrency, opts.Batch, func(ds []*handed) func() { return func() { c.handleBatch(ds, h) } })
+	return c.run(ctx, opts.Concurrency, opts.Batch, func(ds []*inFlight) func() { return func() { c.handleBatch(ds, h) } })
 }
 
 // errStopped ends the contexts of handlers that are still running after Drain.
@@ -74,10 +74,10 @@ const grace = time.Second
 // consumer is one call of Consume.
 type consumer struct {
 	Options
-	source Source
-	holds  time.Duration
-	turns  turns
-	shelf  shelf
+	source   Source
+	holds    time.Duration
+	turns    turns
+	returned returnedMessages
 
 	receiving context.Context // ends with the caller's, and with a fatal error
 	stop      context.CancelCauseFunc
@@ -126,7 +126,7 @@ func (c *consumer) fail(err error) {
 // run receives until the consumer ends. It receives up to most deliveries at a time, and holds at
 // most hands such groups. It calls plan with each group, in order of arrival, and runs the returned
 // function on its own goroutine.
-func (c *consumer) run(ctx context.Context, hands, most int, plan func([]*handed) func()) error {
+func (c *consumer) run(ctx context.Context, hands, most int, plan func([]*inFlight) func()) error {
 	defer c.giveUp()
 	defer c.cut(errStopped)
 	defer c.stop(errStopped)
@@ -161,12 +161,12 @@ func (c *consumer) turn(turns chan struct{}) bool {
 }
 
 // receive returns one message, or for a batch also those that arrive within Linger.
-func (c *consumer) receive(most int) ([]*handed, error) {
+func (c *consumer) receive(most int) ([]*inFlight, error) {
 	d, err := c.source.Receive(c.receiving)
 	if err != nil {
 		return nil, err
 	}
-	ds := []*handed{c.handed(d)}
+	ds := []*inFlight{c.take(d)}
 	if most == 1 {
 		return ds, nil
 	}
@@ -184,7 +184,7 @@ func (c *consumer) receive(most int) ([]*handed, error) {
 		if err != nil {
 			return ds, err
 		}
-		ds = append(ds, c.handed(d))
+		ds = append(ds, c.take(d))
 	}
 	return ds, nil
 }
@@ -229,6 +229,6 @@ func (c *consumer) drain() error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return errors.Join(c.fatal, fmt.Errorf("mqidem: %d messages were still being worked on %v behind the end: they come again, and their keys stay taken until the leases lapse: %w",
+	return errors.Join(c.fatal, fmt.Errorf("mqidem: %d messages were still being worked on %v after the end: they are delivered again, and their keys stay claimed until the leases expire: %w",
 		c.running, c.Drain+grace, errStopped))
 }

@@ -55,11 +55,11 @@ func TestTries(t *testing.T) {
 		w.rans("bad", "good", "bad", "good")
 		w.pass(3 * time.Second)
 		w.saw(mqidem.Again, mqidem.Again, mqidem.Again, mqidem.Again, mqidem.Again, mqidem.Done)
-		assert.Equal(t, len(w.parked()), 0, "parked")
+		assert.Equal(t, len(w.deadLetters()), 0, "dead letters")
 		w.pass(3 * time.Second)
-		p := w.parked()
-		assert.Equal(t, len(p), 1, "parked")
-		assert.Equal(t, string(p[0].Message.Body), "bad", "what is parked")
+		p := w.deadLetters()
+		assert.Equal(t, len(p), 1, "dead letters")
+		assert.Equal(t, string(p[0].Message.Body), "bad", "what is a dead letter")
 		assert.Equal(t, p[0].Reason.Until.Sub(p[0].Reason.At), 24*time.Hour, "how long the record is kept")
 		p[0].Reason.At, p[0].Reason.Until = time.Time{}, time.Time{}
 		assert.Equal(t, p[0].Reason, mqidem.Reason{
@@ -68,7 +68,7 @@ func TestTries(t *testing.T) {
 		w.publish(message("bad", "bad"))
 		w.pass(time.Hour)
 		assert.NoError(t, stop(), "consume")
-		assert.Equal(t, len(w.parked()), 1, "parked, behind a copy")
+		assert.Equal(t, len(w.deadLetters()), 1, "dead letters, behind a copy")
 		assert.Equal(t, len(w.ran), 7, "runs")
 		assert.Equal(t, w.record("stock", "bad").State, retrysafe.StateFailed, "state of the record")
 		w.empty()
@@ -76,7 +76,7 @@ func TestTries(t *testing.T) {
 }
 
 // A message that can never succeed becomes a dead letter at once, with its reason.
-func TestParkedAtOnce(t *testing.T) {
+func TestDeadLetterAtOnce(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ä", 5000)
 	for name, one := range map[string]struct {
@@ -109,8 +109,8 @@ func TestParkedAtOnce(t *testing.T) {
 				w.pass(time.Second)
 				assert.NoError(t, stop(), "consume")
 				w.saw(mqidem.Dead)
-				p := w.parked()
-				assert.Equal(t, len(p), 1, "parked")
+				p := w.deadLetters()
+				assert.Equal(t, len(p), 1, "dead letters")
 				assert.Equal(t, p[0].Reason.Why, one.why, "why")
 				assert.True(t, p[0].Reason.Error != "", "the reason has words")
 				assert.Equal(t, ran, one.runs, "runs")
@@ -183,8 +183,8 @@ func TestKilledConsumersCount(t *testing.T) {
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		w.rans("killer", "killer", "killer")
-		p := w.parked()
-		assert.Equal(t, len(p), 1, "parked")
+		p := w.deadLetters()
+		assert.Equal(t, len(p), 1, "dead letters")
 		assert.Equal(t, p[0].Reason.Why, mqidem.DeadTries, "why")
 		w.empty()
 	})
@@ -230,10 +230,10 @@ func TestPanics(t *testing.T) {
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		reasons := map[string]string{}
-		for _, p := range w.parked() {
+		for _, p := range w.deadLetters() {
 			reasons[p.Message.ID] = p.Reason.Error
 		}
-		assert.Equal(t, len(reasons), 3, "parked")
+		assert.Equal(t, len(reasons), 3, "dead letters")
 		assert.Equal(t, reasons["panic"], "mqidem: the handler panicked with a string", "reason")
 		assert.Contains(t, reasons["index"], "index out of range", "reason")
 		assert.Equal(t, len(w.ran), 6, "runs")
@@ -258,10 +258,10 @@ func TestInDoubt(t *testing.T) {
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		why := map[string]int{}
-		for _, p := range w.parked() {
+		for _, p := range w.deadLetters() {
 			why[p.Message.ID+" "+p.Reason.Why]++
 		}
-		assert.Equal(t, why, map[string]int{"1 in-doubt": 2, "2 tries": 1}, "parked")
+		assert.Equal(t, why, map[string]int{"1 in-doubt": 2, "2 tries": 1}, "dead letters")
 		rec := w.record("stock", "1")
 		assert.True(t, rec.InDoubt(), "the record is in doubt")
 		w.empty()
@@ -296,7 +296,7 @@ func TestPlainHandler(t *testing.T) {
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		w.saw(mqidem.Again, mqidem.Dead, mqidem.Dead, mqidem.Done)
-		assert.Equal(t, w.parked()[0].Reason.Key, "", "key of a record that is not there")
+		assert.Equal(t, w.deadLetters()[0].Reason.Key, "", "key of a record that is not there")
 		w.empty()
 	})
 }

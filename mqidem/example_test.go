@@ -105,7 +105,7 @@ func ExampleRedriver() {
 	}
 	work()
 	pieces = 1
-	redriver, err := mqidem.NewRedriver(engine, broker.Parking("orders"), mqidem.Rule{After: -1}, nil)
+	redriver, err := mqidem.NewRedriver(engine, broker.DeadLetters("orders"), mqidem.Rule{After: -1}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

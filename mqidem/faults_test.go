@@ -23,7 +23,7 @@ var refuse = retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Refuse})
 func away(here *atomic.Bool, kept *[]mqidem.Reason) func(context.Context, *mqidem.Message, mqidem.Reason) error {
 	return func(_ context.Context, _ *mqidem.Message, why mqidem.Reason) error {
 		if !here.Load() {
-			return errors.New("the parking queue is away")
+			return errors.New("the dead-letter queue is away")
 		}
 		*kept = append(*kept, why)
 		return nil
@@ -31,7 +31,7 @@ func away(here *atomic.Bool, kept *[]mqidem.Reason) func(context.Context, *mqide
 }
 
 // Under Refuse, work in doubt does not run again because the dead-letter queue is unavailable.
-func TestRefuseParkFails(t *testing.T) {
+func TestRefuseDeadLetterFails(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
 		var here atomic.Bool
@@ -41,7 +41,7 @@ func TestRefuseParkFails(t *testing.T) {
 		here.Store(true)
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
-		t.Logf("runs %d, parked as %+v", len(w.ran), kept)
+		t.Logf("runs %d, dead letters %+v", len(w.ran), kept)
 		w.rans("one")
 	})
 }
@@ -154,13 +154,13 @@ func TestOrderPlain(t *testing.T) {
 		}), mqidem.Options{MaxDeliveries: 2, Order: func(*mqidem.Message) string { return "a" }})
 		w.pass(time.Hour)
 		assert.NoError(t, stop(), "consume")
-		assert.Equal(t, len(w.parked()), 1, "parked (runs: %d)", len(w.ran))
+		assert.Equal(t, len(w.deadLetters()), 1, "dead letters (runs: %d)", len(w.ran))
 	})
 }
 
 // A poison message does not run again while the dead-letter queue is unavailable. It becomes a dead
 // letter as poison.
-func TestPoisonParkFails(t *testing.T) {
+func TestPoisonDeadLetterFails(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
 		var here atomic.Bool
@@ -170,13 +170,13 @@ func TestPoisonParkFails(t *testing.T) {
 		here.Store(true)
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
-		assert.Equal(t, len(kept), 1, "parked")
+		assert.Equal(t, len(kept), 1, "dead letters")
 		assert.Equal(t, kept[0].Why+": "+kept[0].Error, "poison: no stock", "reason (runs: %d)", len(w.ran))
 	})
 }
 
 // A stopped consumer does not dead-letter the messages that it has cut off.
-func TestStopDoesNotPark(t *testing.T) {
+func TestStopMakesNoDeadLetter(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
 		for range 2 { // two deployments
@@ -188,7 +188,7 @@ func TestStopDoesNotPark(t *testing.T) {
 			w.pass(time.Minute)
 			_ = stop()
 		}
-		assert.Equal(t, len(w.parked()), 0, "parked")
+		assert.Equal(t, len(w.deadLetters()), 0, "dead letters")
 	})
 }
 
@@ -209,8 +209,8 @@ func TestLostRepliesAreNoTries(t *testing.T) {
 		gone.Store(false)
 		w.pass(10 * time.Minute)
 		assert.NoError(t, stop(), "consume")
-		for _, p := range w.parked() {
-			t.Logf("parked: %+v", p.Reason)
+		for _, p := range w.deadLetters() {
+			t.Logf("dead letters: %+v", p.Reason)
 		}
 		w.rans("one")
 	})
@@ -223,12 +223,12 @@ func TestDoubtOutlivesItsRecord(t *testing.T) {
 		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(func(*mqidem.Message, int) error { return errWork }), refuse), mqidem.Options{})
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
-		p := w.parked()
+		p := w.deadLetters()
 		assert.Equal(t, p[0].Reason.Why, mqidem.DeadInDoubt, "reason")
 		w.pass(60 * 24 * time.Hour)
 		_, found, err := mqidem.RecordOf(t.Context(), w.engine, &p[0].Reason)
 		t.Logf("record found: %v %v", found, err)
-		assert.ErrorIs(t, mqidem.Redrive(t.Context(), w.engine, w.broker.Parking("q"), p[0], false, "x"), mqidem.ErrMayBeDone, "redrive")
+		assert.ErrorIs(t, mqidem.Redrive(t.Context(), w.engine, w.broker.DeadLetters("q"), p[0], false, "x"), mqidem.ErrMayBeDone, "redrive")
 	})
 }
 
@@ -306,10 +306,10 @@ func TestKillerInBatchUncounted(t *testing.T) {
 			w.pass(time.Minute)
 		}
 		var ids []string
-		for _, p := range w.parked() {
+		for _, p := range w.deadLetters() {
 			ids = append(ids, p.Message.ID+" "+p.Reason.Why)
 		}
-		assert.Equal(t, strings.Join(ids, ", "), "0 tries", "parked")
+		assert.Equal(t, strings.Join(ids, ", "), "0 tries", "dead letters")
 	})
 }
 
@@ -336,7 +336,7 @@ func TestCommitRefused(t *testing.T) {
 		}), mqidem.Options{MaxDeliveries: 3})
 		w.pass(24 * time.Hour)
 		assert.NoError(t, stop(), "consume")
-		assert.Equal(t, len(w.parked()), 1, "parked (runs: %d)", len(w.ran))
+		assert.Equal(t, len(w.deadLetters()), 1, "dead letters (runs: %d)", len(w.ran))
 	})
 }
 
@@ -361,7 +361,7 @@ func TestTxAwayIsNoTry(t *testing.T) {
 		gone.Store(false)
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
-		assert.Equal(t, len(w.parked()), 0, "parked")
+		assert.Equal(t, len(w.deadLetters()), 0, "dead letters")
 	})
 }
 
@@ -382,13 +382,13 @@ func TestLostIsNotRun(t *testing.T) {
 		}), mqidem.Options{MaxDeliveries: 1})
 		w.pass(time.Hour)
 		assert.NoError(t, stop(), "consume")
-		assert.Equal(t, fmt.Sprint(dead, " begun with a dead context, ", len(w.parked()), " parked"), "0 begun with a dead context, 0 parked", "innocents")
+		assert.Equal(t, fmt.Sprint(dead, " begun with a dead context, ", len(w.deadLetters()), " dead letters"), "0 begun with a dead context, 0 dead letters", "innocents")
 	})
 }
 
 // A last try whose lease is lost does not make a dead letter: another consumer may be doing the
 // work.
-func TestLeaseLostIsNotParked(t *testing.T) {
+func TestLeaseLostIsNoDeadLetter(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
 		var gone atomic.Bool
@@ -410,7 +410,7 @@ func TestLeaseLostIsNotParked(t *testing.T) {
 		gone.Store(false)
 		w.pass(time.Hour)
 		assert.NoError(t, stop(), "consume")
-		assert.Equal(t, len(w.parked()), 0, "parked")
+		assert.Equal(t, len(w.deadLetters()), 0, "dead letters")
 	})
 }
 
@@ -475,14 +475,14 @@ func TestRedriveOnAnotherStore(t *testing.T) {
 		w.pass(time.Minute)
 		bad = false
 		other := w.newEngine(memstore.New(nil)) // the store of another environment
-		r, err := mqidem.NewRedriver(other, w.broker.Parking("q"), mqidem.Rule{After: -1}, nil)
+		r, err := mqidem.NewRedriver(other, w.broker.DeadLetters("q"), mqidem.Rule{After: -1}, nil)
 		assert.NoError(t, err, "redriver")
 		did, err := r.Once(t.Context())
 		t.Logf("did %+v, error %v", did, err)
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
-		waiting, parked := w.broker.Stats("q")
-		assert.True(t, len(w.ran) == 2 || waiting+parked == 1, "the message was worked on, or is still there: ran %v, waiting %d, parked %d", w.ran, waiting, parked)
+		waiting, dead := w.broker.Stats("q")
+		assert.True(t, len(w.ran) == 2 || waiting+dead == 1, "the message was worked on, or is still there: ran %v, waiting %d, dead %d", w.ran, waiting, dead)
 	})
 }
 
@@ -508,7 +508,7 @@ func TestBatchOneLost(t *testing.T) {
 		}), mqidem.Options{MaxDeliveries: 1})
 		w.pass(time.Hour)
 		assert.NoError(t, stop(), "consume")
-		assert.Equal(t, len(w.parked()), 0, "parked")
+		assert.Equal(t, len(w.deadLetters()), 0, "dead letters")
 	})
 }
 
@@ -557,7 +557,7 @@ func TestPlainBatchPanic(t *testing.T) {
 		}, mqidem.Options{MaxDeliveries: 3})
 		w.pass(time.Hour)
 		assert.NoError(t, stop(), "consume")
-		assert.Equal(t, len(w.parked()), 1, "parked")
+		assert.Equal(t, len(w.deadLetters()), 1, "dead letters")
 	})
 }
 
@@ -576,7 +576,7 @@ func TestAroundOnce(t *testing.T) {
 		}, mqidem.Options{MaxDeliveries: 2})
 		w.pass(time.Hour)
 		assert.NoError(t, stop(), "consume")
-		assert.Equal(t, len(w.parked()), 1, "parked (calls: %d)", calls)
+		assert.Equal(t, len(w.deadLetters()), 1, "dead letters (calls: %d)", calls)
 	})
 }
 
@@ -595,14 +595,14 @@ func TestRedriverKeepsOthers(t *testing.T) {
 		stop = w.consume(as("v2 of the consumer, padded to 32"), mqidem.Options{MaxDeliveries: 1})
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
-		for _, p := range w.parked() {
-			t.Logf("parked %s: %s", p.Message.Body, p.Reason.Why)
+		for _, p := range w.deadLetters() {
+			t.Logf("dead letter %s: %s", p.Message.Body, p.Reason.Why)
 		}
-		r, err := mqidem.NewRedriver(w.engine, w.broker.Parking("q"), mqidem.Rule{After: -1}, nil)
+		r, err := mqidem.NewRedriver(w.engine, w.broker.DeadLetters("q"), mqidem.Rule{After: -1}, nil)
 		assert.NoError(t, err, "redriver")
 		did, err := r.Once(t.Context())
 		assert.NoError(t, err, "redrive")
-		assert.Equal(t, len(w.parked()), 1, "parked afterwards (%+v)", did)
+		assert.Equal(t, len(w.deadLetters()), 1, "dead letters afterwards (%+v)", did)
 	})
 }
 
@@ -624,8 +624,8 @@ func TestOrderTx(t *testing.T) {
 		w.pass(time.Hour)
 		assert.NoError(t, stop(), "consume")
 		w.rans("one", "one", "one", "two")
-		p := w.parked()
-		assert.Equal(t, len(p), 1, "parked")
+		p := w.deadLetters()
+		assert.Equal(t, len(p), 1, "dead letters")
 		assert.Equal(t, p[0].Reason.Tries, 3, "tries")
 	})
 }

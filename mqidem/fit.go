@@ -17,7 +17,7 @@ const (
 // ErrCut means that a part of the message was left out of the dead letter, because the broker
 // refused a larger message. It cannot be redriven: have its producer send it again, and discard
 // this one.
-var ErrCut = errors.New("mqidem: a part of this message was left out when it was parked, since its broker took it no larger; " +
+var ErrCut = errors.New("mqidem: a part of this message was left out when it became a dead letter, since its broker took it no larger; " +
 	"have its producer send it again, and discard this one")
 
 // Fit writes a message to a dead-letter queue in the largest form that the broker accepts.
@@ -73,5 +73,5 @@ func Fit(m *Message, why Reason, tooLarge func(error) bool, write func(m *Messag
 			return err
 		}
 	}
-	return fmt.Errorf("mqidem: the parking queue takes no message at all: %w", err)
+	return fmt.Errorf("mqidem: the dead-letter queue takes no message at all: %w", err)
 }

@@ -74,17 +74,17 @@ func TestFit(t *testing.T) {
 // TestCutIsNotPutBack: a dead letter that was cut needs an operator.
 func TestCutIsNotPutBack(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		m := &mqidem.Parked{Message: &mqidem.Message{ID: "1", Source: "q"}, Reason: mqidem.Reason{Why: mqidem.DeadPoison, Cut: mqidem.CutBody}}
+		m := &mqidem.DeadLetter{Message: &mqidem.Message{ID: "1", Source: "q"}, Reason: mqidem.Reason{Why: mqidem.DeadPoison, Cut: mqidem.CutBody}}
 		assert.ErrorIs(t, mqidem.Redrive(t.Context(), w.engine, nil, m, true, "ann"), mqidem.ErrCut, "redrive")
 	})
 }
 
-// TestUnparkableLeavesHands: messages that can neither be done nor dead-lettered do not stop
+// TestFailingDeadLetterLeavesHands: messages that can neither be done nor dead-lettered do not stop
 // others, and do not run again.
-func TestUnparkableLeavesHands(t *testing.T) {
+func TestFailingDeadLetterLeavesHands(t *testing.T) {
 	t.Parallel()
 	never := func(context.Context, *mqidem.Message, mqidem.Reason) error {
-		return errors.New("there is no parking queue")
+		return errors.New("there is no dead-letter queue")
 	}
 	work := func(m *mqidem.Message, _ int) error {
 		if m.ID != "good" {

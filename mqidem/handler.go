@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -59,80 +58,4 @@ func call(h func() error) error {
 		err = h()
 	}()
 	return <-ended
-}
-
-// run holds what Consume passes to a handler of this package for one message, and what the handler
-// reports back. A zero run with a past is for a handler that Consume does not call: it has no limit
-// of tries and no dead-letter queue.
-type run struct {
-	// limit is the maximum number of tries; zero means no limit.
-	limit int
-	// holds is how long a copy can stay in the queue; zero means unknown.
-	holds time.Duration
-	// park moves the message to the dead-letter queue; nil means that there is none.
-	park func(context.Context, Reason) error
-	// gaveUp ends when Consume stops waiting for the handler; nil means never.
-	gaveUp context.Context
-	// past is what earlier calls with the same delivery have left.
-	past *past
-
-	// The handler sets the fields below.
-
-	// tries is the number of this try according to the record; zero means that none was counted.
-	tries int
-	// failed reports that the work itself failed, so the try counts.
-	failed bool
-	// parked reports that the message is a dead letter and settled.
-	parked bool
-	// repeat reports that the work was done before.
-	repeat bool
-}
-
-// past is the state of a delivery that Consume holds and hands to the handler more than once.
-type past struct {
-	// dead is why the message must become a dead letter, which has failed so far. The work no
-	// longer runs.
-	dead *Reason
-	// unanswered counts the claims that got no answer. The store may have counted each of them as a
-	// try, although nothing ran.
-	unanswered int
-	// counted is the try that OnceTx has stored for this delivery.
-	counted int
-	// refused is how often the database has refused to commit a transaction of OnceTx.
-	refused int
-	// turns is how often a handler without a record has failed.
-	turns int
-}
-
-func (m *Message) told() *run {
-	if m.run == nil {
-		return &run{past: new(past)}
-	}
-	return m.run
-}
-
-// retentionError means that records of finished messages would expire while copies of the messages
-// are still in the queue.
-type retentionError struct{ retention, holds time.Duration }
-
-func (e *retentionError) Error() string {
-	return fmt.Sprintf("mqidem: records are kept for %v, and the broker may deliver a copy of a message %v later: it would be done again. "+
-		"Nothing was run; raise Policy.Retention to that time, or let the broker keep messages for less", e.retention, e.holds)
-}
-
-// parkError means that a message could not be moved to the dead-letter queue.
-type parkError struct{ cause error }
-
-func (e *parkError) Error() string {
-	return "mqidem: the message is to be parked, and could not be; it stays with the broker: " + e.cause.Error()
-}
-func (e *parkError) Unwrap() error { return e.cause }
-
-// what returns the outcome of the delivery: it is held and becomes a dead letter later, unless its
-// connection is gone.
-func (e *parkError) what() string {
-	if errors.Is(e.cause, ErrStale) || errors.Is(e.cause, ErrSettled) {
-		return Left
-	}
-	return held
 }

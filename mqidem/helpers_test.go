@@ -161,10 +161,10 @@ func (w *world) rans(want ...string) {
 	assert.Equal(w.t, got, append([]string{}, want...), "what handlers began with")
 }
 
-// parked returns the dead letters.
-func (w *world) parked() (all []*mqidem.Parked) {
+// dead returns the dead letters.
+func (w *world) deadLetters() (all []*mqidem.DeadLetter) {
 	w.t.Helper()
-	err := w.broker.Parking("q").Walk(w.t.Context(), func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+	err := w.broker.DeadLetters("q").Walk(w.t.Context(), func(_ context.Context, p *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		all = append(all, p)
 		return mqidem.Keep, nil
 	})

@@ -25,7 +25,7 @@ func (t turns) leave() {
 }
 
 // Its result runs f after the earlier messages of the name. Call it in the order of arrival.
-func (l *lanes) behind(name string, f func()) func() {
+func (l *lanes) after(name string, f func()) func() {
 	if name == "" {
 		return f
 	}

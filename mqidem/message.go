@@ -32,7 +32,7 @@ type Message struct {
 	// [Options].ID and [Options].MissingID.
 	ID string
 	// Source is the queue, subject, topic or stream that the message came from, as the broker names
-	// it. [Parking.Send] publishes it there.
+	// it. [DeadLetters.Send] publishes it there.
 	Source string
 	// Key is the producer's ordering key (Kafka's key, the outbox's Key), or empty.
 	Key string
@@ -50,8 +50,8 @@ type Message struct {
 	// Published is when the broker got the message, if the broker says so.
 	Published time.Time
 
-	// run is shared between Consume and the handlers of this package; nil outside of Consume.
-	run *run
+	// passed is shared between Consume and the handlers of this package; nil outside of Consume.
+	passed *handling
 }
 
 // Header returns the value of a header as text, or "" if the message has no such header.
@@ -60,7 +60,7 @@ func (m *Message) Header(name string) string { return string(m.Headers[name]) }
 // Clone returns a deep copy of the message.
 func (m *Message) Clone() *Message {
 	c := *m
-	c.run = nil
+	c.passed = nil
 	c.Headers, c.Body = maps.Clone(m.Headers), slices.Clone(m.Body)
 	for name, v := range c.Headers {
 		c.Headers[name] = slices.Clone(v)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -25,7 +23,7 @@ import (
 // limited. Once panics if the name is empty or a policy is invalid.
 func Once(e *retrysafe.Engine, consumer string, h Handler, opts ...retrysafe.CallOption) Handler {
 	w := newWork(e, "mq", consumer, opts)
-	return func(ctx context.Context, m *Message) error { return w.handle(ctx, m, h) }
+	return func(ctx context.Context, m *Message) error { return m.report(w.handle(ctx, m, h)) }
 }
 
 // work is what a handler of this package does around the user's handler.
@@ -57,207 +55,100 @@ func (w *work) key(m *Message) retrysafe.Key {
 	return retrysafe.Key{Operation: w.consumer, ID: retrysafe.KeyPart(m.ID)}
 }
 
-// check tests the preconditions of a run. If over is true, the handler returns err and runs
-// nothing.
-func (w *work) check(ctx context.Context, m *Message) (over bool, err error) {
-	switch r := m.told(); {
+// check tests the preconditions of a run. If ready is false, the handler reports the result and
+// runs nothing.
+func (w *work) check(ctx context.Context, m *Message) (_ result, ready bool) {
+	t := &try{m: m}
+	switch h := m.handling(); {
 	case m.ID == "":
-		return true, w.bury(ctx, m, nil, DeadNoID, errNoID)
-	case r.holds > w.policy.Retention:
-		return true, &retentionError{w.policy.Retention, r.holds}
+		return w.deadLetter(ctx, t, DeadNoID, errNoID), false
+	case h.holds > w.policy.Retention:
+		return t.result(notRun, &retentionError{w.policy.Retention, h.holds}), false
 	}
-	return false, nil
+	return result{}, true
 }
 
-func (w *work) handle(ctx context.Context, m *Message, h Handler) error {
-	if over, err := w.check(ctx, m); over {
-		return err
+func (w *work) handle(ctx context.Context, m *Message, h Handler) result {
+	if r, ready := w.check(ctx, m); !ready {
+		return r
 	}
-	key := w.key(m)
-	a, rec, err := w.engine.Begin(ctx, key, w.opts...)
-	switch {
-	case rec != nil:
-		m.told().repeat = true
-		return nil
-	case err != nil:
-		m.told().unanswered(err)
-		return w.refused(ctx, m, err)
+	a, rec, err := w.engine.Begin(ctx, w.key(m), w.opts...)
+	if rec != nil || err != nil {
+		return w.notClaimed(ctx, m, err)
 	}
-	return w.attempt(ctx, m, a, func(ctx context.Context) error { return h(ctx, m) })
+	return w.run(ctx, m, a, func(ctx context.Context) error { return h(ctx, m) })
+}
+
+// notClaimed returns the result of a message that the engine gave no attempt for: its work was done
+// before, or err says why not.
+func (w *work) notClaimed(ctx context.Context, m *Message, err error) result {
+	t := &try{m: m}
+	if err == nil {
+		return t.result(duplicate, nil)
+	}
+	m.handling().history.claimFailed(err)
+	return w.refused(ctx, t, err)
+}
+
+// claimFailed counts a claim without an answer. The store may have made the claim and released it.
+func (h *history) claimFailed(err error) {
+	if errors.Is(err, retrysafe.ErrUnavailable) {
+		h.unanswered++
+	}
 }
 
 // refused handles a message whose key the engine did not give.
-func (w *work) refused(ctx context.Context, m *Message, err error) error {
+func (w *work) refused(ctx context.Context, t *try, err error) result {
 	switch {
 	case errors.Is(err, retrysafe.ErrInDoubt):
 		if _, later := retrysafe.Retryable(err); later {
-			return err // a later call finds out the outcome
+			return t.result(notRun, err) // a later call finds out the outcome
 		}
-		return w.bury(ctx, m, nil, DeadInDoubt, err)
+		return w.deadLetter(ctx, t, DeadInDoubt, err)
 	case errors.Is(err, retrysafe.ErrFingerprintMismatch), errors.Is(err, retrysafe.ErrPrincipalChanged):
-		return w.bury(ctx, m, nil, DeadMismatch, err)
+		return w.deadLetter(ctx, t, DeadMismatch, err)
 	case errors.Is(err, retrysafe.ErrDuplicate), errors.Is(err, retrysafe.ErrAnswerNotKept),
 		errors.Is(err, retrysafe.ErrFailedBefore): // the first copy became a dead letter
-		m.told().repeat = true
-		return nil
+		return t.result(duplicate, nil)
 	}
-	return err
+	return t.result(notRun, err)
 }
 
-// unanswered counts a claim without an answer. The store may have made the claim and released it.
-func (r *run) unanswered(err error) {
-	if errors.Is(err, retrysafe.ErrUnavailable) {
-		r.past.unanswered++
-	}
-}
-
-// attempt runs h under an attempt, and finishes the attempt.
-func (w *work) attempt(ctx context.Context, m *Message, a *retrysafe.Attempt, h func(context.Context) error) error {
-	r := m.told()
-	defer w.lapses(r, a)()
-	if n := min(r.past.unanswered, a.Tries()-1); n > 0 {
+// run runs h under an attempt, and finishes the attempt.
+func (w *work) run(ctx context.Context, m *Message, a *retrysafe.Attempt, h func(context.Context) error) result {
+	p := m.handling()
+	defer w.lapses(p, a)()
+	if n := min(p.history.unanswered, a.Tries()-1); n > 0 {
 		_ = a.Uncount(ctx, n) // if this fails, the attempt is lost or counts
 	}
-	r.past.unanswered = 0
-	r.tries = a.Tries()
+	p.history.unanswered = 0
+	t := &try{m, a, a.Tries()}
 	if cause := context.Cause(a.Context()); cause != nil { // it waited too long for its turn
 		a.Lapse(cause)
-		return fmt.Errorf("%w before the work was begun: %w", retrysafe.ErrLeaseLost, cause)
+		return t.result(notRun, fmt.Errorf("%w before the work was begun: %w", retrysafe.ErrLeaseLost, cause))
 	}
-	if dead := r.past.dead; dead != nil {
-		r.tries = dead.Tries
-		return w.bury(ctx, m, a, dead.Why, errors.New(dead.Error))
+	if why := p.history.dead; why != nil {
+		t.n = why.Tries
+		return w.deadLetter(ctx, t, why.Why, errors.New(why.Error))
 	}
-	if err := usedUp(r); err != nil {
-		return w.bury(ctx, m, a, DeadTries, err)
+	if err := t.usedUp(); err != nil {
+		return w.deadLetter(ctx, t, DeadTries, err)
 	}
-	return w.end(ctx, m, a, call(func() error { return h(a.Context()) }))
-}
-
-// usedUp returns an error if a try beyond the limit was begun. A message that kills its consumer
-// never ends its last try, so the limit must also hold before a run.
-func usedUp(r *run) error {
-	if r.limit > 0 && r.tries > r.limit {
-		return fmt.Errorf("mqidem: %d tries were begun and none has ended well; the last one did not end at all", r.limit)
+	err := call(func() error { return h(a.Context()) })
+	if outcome := w.policy.OutcomeOf(err); outcome != retrysafe.Done {
+		return w.fail(ctx, t, outcome, err)
 	}
-	return nil
+	return t.completed(a.Complete(ctx, doneAnswer))
 }
 
 // lapses lets the attempt's lease expire when Consume abandons the handler. The work may still be
 // running, so the key is not released.
-func (w *work) lapses(r *run, a *retrysafe.Attempt) (stop func()) {
-	if r.gaveUp == nil {
+func (w *work) lapses(p *handling, a *retrysafe.Attempt) (stop func()) {
+	if p.gaveUp == nil {
 		return func() {}
 	}
-	withdraw := context.AfterFunc(r.gaveUp, func() { a.Lapse(errStopped) })
+	withdraw := context.AfterFunc(p.gaveUp, func() { a.Lapse(errStopped) })
 	return func() { withdraw() }
 }
 
 var doneAnswer = retrysafe.Answer{Codec: "raw", Body: []byte{}, Kept: true}
-
-// end finishes an attempt according to the error of its work.
-func (w *work) end(ctx context.Context, m *Message, a *retrysafe.Attempt, err error) error {
-	outcome := w.policy.OutcomeOf(err)
-	if outcome == retrysafe.Done {
-		return a.Complete(ctx, doneAnswer)
-	}
-	return w.fail(ctx, m, a, outcome, err)
-}
-
-// fail finishes an attempt whose work has failed.
-func (w *work) fail(ctx context.Context, m *Message, a *retrysafe.Attempt, outcome retrysafe.Outcome, err error) error {
-	r := m.told()
-	again := outcome == retrysafe.NotDone || outcome == retrysafe.Doubtful && w.policy.OnDoubt == retrysafe.Reexecute
-	lost := context.Cause(a.Context())
-	switch {
-	case again && (errors.Is(lost, retrysafe.ErrLeaseLost) || errors.Is(lost, retrysafe.ErrClosed)):
-		a.Lapse(err) // another consumer may be working on it
-		return fmt.Errorf("%w: %w", retrysafe.ErrLeaseLost, err)
-	case again && errors.Is(context.Cause(ctx), errStopped):
-		_ = a.Uncount(ctx, 1) // a stopped try does not count as a failure
-		_ = a.Release(ctx, err)
-		return err
-	}
-	r.failed = true
-	switch {
-	case outcome == retrysafe.Failed:
-		return w.bury(ctx, m, a, whyRefused(err), err)
-	case !again:
-		return w.bury(ctx, m, a, DeadInDoubt, err)
-	case r.limit > 0 && r.tries >= r.limit:
-		return w.bury(ctx, m, a, DeadTries, err)
-	case outcome == retrysafe.Doubtful:
-		_ = a.Doubt(ctx, err)
-	default:
-		_ = a.Release(ctx, err) // if the release fails, the lease expires
-	}
-	return err
-}
-
-// whyRefused returns the reason for a dead letter that the handler refused for good.
-func whyRefused(err error) string {
-	var f *retrysafe.Failure
-	if errors.As(err, &f) && f.Code == DeadPoison {
-		return DeadPoison
-	}
-	return DeadRefused
-}
-
-// bury moves a message to the dead-letter queue and then finishes its attempt, if there is one, so
-// that copies of the message are duplicates. The order matters: if the record came first and this
-// process died in between, a copy would be acked although the dead-letter queue has no message.
-func (w *work) bury(ctx context.Context, m *Message, a *retrysafe.Attempt, why string, err error) error {
-	r := m.told()
-	if r.park != nil {
-		reason := w.reason(m, why, err)
-		if cause := r.park(ctx, reason); cause != nil {
-			onlyParks := r.past.dead != nil // an earlier try has run the handler
-			r.past.dead = &reason
-			switch {
-			case a == nil:
-			case why == DeadInDoubt, w.policy.OnDoubt == retrysafe.Refuse:
-				// Under Refuse no other consumer may run it again, and none knows of the refusal.
-				_ = a.Doubt(ctx, err)
-			default:
-				if onlyParks {
-					_ = a.Uncount(ctx, 1)
-				}
-				_ = a.Release(ctx, err)
-			}
-			return &parkError{cause}
-		}
-		r.parked = true
-	}
-	switch {
-	case a == nil:
-	case why == DeadInDoubt:
-		_ = a.Doubt(ctx, err)
-	case r.park == nil && why == DeadTries:
-		_ = a.Release(ctx, err)
-	default:
-		_ = a.Fail(ctx, &retrysafe.Failure{Code: why, Message: err.Error()})
-	}
-	return err
-}
-
-func (w *work) reason(m *Message, why string, err error) Reason {
-	r := Reason{
-		Why: why, Error: err.Error(), Tries: m.told().tries, Consumer: w.consumer,
-		Source: m.Source, At: time.Now().UTC(), Redrives: m.redrives(),
-	}
-	if keep := w.policy.Retention; keep != retrysafe.Forever {
-		r.Until = r.At.Add(keep)
-	}
-	if m.ID != "" {
-		// a valid key has no error
-		key, _ := retrysafe.StoreKey{Namespace: w.engine.Namespace(), Layer: w.layer, Key: w.key(m)}.MarshalText()
-		r.Key = string(key)
-	}
-	return r
-}
-
-// redrives returns how often the message was redriven from the dead-letter queue.
-func (m *Message) redrives() int {
-	n, _ := strconv.Atoi(m.Header(HeaderRedrives))
-	return max(0, n)
-}

@@ -24,28 +24,32 @@ type BatchHandler func(context.Context, []*Message) []error
 func OnceBatch(e *retrysafe.Engine, consumer string, h BatchHandler, opts ...retrysafe.CallOption) BatchHandler {
 	w := newWork(e, "mq", consumer, opts)
 	return func(ctx context.Context, ms []*Message) []error {
-		b := &batch{work: w, h: h, ms: ms, errs: make([]error, len(ms))}
+		b := &batch{work: w, h: h, ms: ms, results: make([]result, len(ms))}
 		b.handle(ctx)
-		return b.errs
+		errs := make([]error, len(ms))
+		for i, m := range ms {
+			errs[i] = m.report(b.results[i])
+		}
+		return errs
 	}
 }
 
 // batch is one call of a handler of OnceBatch.
 type batch struct {
 	*work
-	h    BatchHandler
-	ms   []*Message
-	errs []error
+	h       BatchHandler
+	ms      []*Message
+	results []result // of the messages
 }
 
 // place is a message of the batch that was claimed.
 type place struct {
-	at      int
-	attempt *retrysafe.Attempt
+	at int
+	*try
 }
 
 func (b *batch) handle(ctx context.Context) {
-	together, before, behind := b.split(ctx)
+	together, before, after := b.split(ctx)
 	if len(together) == 1 {
 		before, together = append(before, together...), nil
 	}
@@ -53,37 +57,37 @@ func (b *batch) handle(ctx context.Context) {
 	// try
 	b.eachAlone(ctx, before)
 	if claimed := b.claim(ctx, together); len(claimed) > 0 {
-		behind = append(b.run(ctx, claimed), behind...)
+		after = append(b.runAll(ctx, claimed), after...)
 	}
-	b.eachAlone(ctx, behind)
+	b.eachAlone(ctx, after)
 }
 
 // eachAlone works on messages one by one, and claims each separately.
 func (b *batch) eachAlone(ctx context.Context, places []int) {
 	for _, at := range places {
-		b.errs[at] = b.work.handle(ctx, b.ms[at], func(ctx context.Context, m *Message) error { return b.one(ctx, m) })
+		b.results[at] = b.work.handle(ctx, b.ms[at], func(ctx context.Context, m *Message) error { return b.one(ctx, m) })
 	}
 }
 
 // split divides the batch: messages that run together, those that run alone before them, and second
 // copies, which run alone after them.
-func (b *batch) split(ctx context.Context) (together, before, behind []int) {
+func (b *batch) split(ctx context.Context) (together, before, after []int) {
 	seen := make(map[string]bool, len(b.ms))
 	for at, m := range b.ms {
-		over, err := b.check(ctx, m)
+		r, ready := b.check(ctx, m)
 		switch {
-		case over:
-			b.errs[at] = err
+		case !ready:
+			b.results[at] = r
 		case seen[m.ID]:
-			behind = append(behind, at)
-		case m.Deliveries > 1 || m.told().past.dead != nil:
+			after = append(after, at)
+		case m.Deliveries > 1 || m.handling().history.dead != nil:
 			before = append(before, at)
 		default:
 			together = append(together, at)
 		}
 		seen[m.ID] = true
 	}
-	return together, before, behind
+	return together, before, after
 }
 
 // claim begins the messages at these places, and sets the result of those that need not run.
@@ -95,25 +99,20 @@ func (b *batch) claim(ctx context.Context, places []int) (claimed []place) {
 	for i, begun := range b.engine.BeginBatch(ctx, keys, b.opts...) {
 		at := places[i]
 		m := b.ms[at]
-		switch {
-		case begun.Record != nil:
-			m.told().repeat = true
-		case begun.Err != nil:
-			m.told().unanswered(begun.Err)
-			b.errs[at] = b.refused(ctx, m, begun.Err)
-		default:
-			m.told().tries = begun.Attempt.Tries()
-			claimed = append(claimed, place{at, begun.Attempt})
+		if begun.Record != nil || begun.Err != nil {
+			b.results[at] = b.notClaimed(ctx, m, begun.Err)
+			continue
 		}
+		claimed = append(claimed, place{at, &try{m, begun.Attempt, begun.Attempt.Tries()}})
 	}
 	return claimed
 }
 
-// run works on the claimed messages. It returns those that must be claimed again and run alone.
-func (b *batch) run(ctx context.Context, claimed []place) (again []int) {
+// runAll works on the claimed messages. It returns those that must be claimed again and run alone.
+func (b *batch) runAll(ctx context.Context, claimed []place) (again []int) {
 	var fresh []place
 	for _, p := range claimed {
-		if p.attempt.Tries() == 1 {
+		if p.n == 1 {
 			fresh = append(fresh, p)
 		} else {
 			again = append(again, b.unclaim(ctx, p)) // it was tried before
@@ -125,7 +124,7 @@ func (b *batch) run(ctx context.Context, claimed []place) (again []int) {
 		return append(b.complete(ctx, fresh, errs, cut), again...)
 	case b.policy.OnDoubt == retrysafe.Refuse: // each may have been done
 		for _, p := range fresh {
-			b.errs[p.at] = b.fail(ctx, b.ms[p.at], p.attempt, retrysafe.Doubtful, err)
+			b.results[p.at] = b.fail(ctx, p.try, retrysafe.Doubtful, err)
 		}
 		return again
 	}
@@ -156,9 +155,8 @@ func (b *batch) together(ctx context.Context, places []place) (errs []error, err
 	defer cancel(nil)
 	ms := make([]*Message, len(places))
 	for i, p := range places {
-		ms[i] = b.ms[p.at]
-		ms[i].told().tries = p.attempt.Tries()
-		defer b.lapses(ms[i].told(), p.attempt)()
+		ms[i] = p.m
+		defer b.lapses(p.m.handling(), p.attempt)()
 		// If another consumer has a message by now, the work must stop.
 		defer context.AfterFunc(p.attempt.Context(), func() { cancel(context.Cause(p.attempt.Context())) })()
 	}
@@ -194,14 +192,13 @@ func (b *batch) one(ctx context.Context, m *Message) error {
 // complete finishes the messages that ran together. The completed ones come first: until its record
 // is written, a message is done again if this process dies. It returns those that must run alone.
 func (b *batch) complete(ctx context.Context, places []place, errs []error, cut bool) (alone []int) {
-	var done []*retrysafe.Attempt
-	var at []int
-	var unclaimed, failed []place
+	var finished []*retrysafe.Attempt
+	var completed, unclaimed, failed []place
 	of := map[int]error{}
 	for i, p := range places {
 		switch {
 		case b.policy.OutcomeOf(errs[i]) == retrysafe.Done:
-			done, at = append(done, p.attempt), append(at, p.at)
+			finished, completed = append(finished, p.attempt), append(completed, p)
 		case cut && b.policy.OnDoubt == retrysafe.Reexecute:
 			unclaimed = append(unclaimed, p)
 		default:
@@ -209,16 +206,16 @@ func (b *batch) complete(ctx context.Context, places []place, errs []error, cut 
 			of[p.at] = errs[i]
 		}
 	}
-	answers := make([]retrysafe.Answer, len(done))
+	answers := make([]retrysafe.Answer, len(finished))
 	for i := range answers {
 		answers[i] = doneAnswer
 	}
-	for i, err := range b.engine.CompleteBatch(ctx, done, answers) {
-		b.errs[at[i]] = err
+	for i, err := range b.engine.CompleteBatch(ctx, finished, answers) {
+		b.results[completed[i].at] = completed[i].completed(err)
 	}
 	for _, p := range failed {
 		err := of[p.at]
-		b.errs[p.at] = b.fail(ctx, b.ms[p.at], p.attempt, b.policy.OutcomeOf(err), err)
+		b.results[p.at] = b.fail(ctx, p.try, b.policy.OutcomeOf(err), err)
 	}
 	for _, p := range unclaimed {
 		alone = append(alone, b.unclaim(ctx, p))

@@ -24,20 +24,20 @@ import (
 func OnceTx[Tx any](e *retrysafe.Engine, db retrysafe.TxStore[Tx], consumer string, h func(context.Context, Tx, *Message) error, opts ...retrysafe.CallOption) Handler {
 	w := newWork(e, "tx", consumer, opts)
 	return func(ctx context.Context, m *Message) error {
-		t := &txTry{work: w, m: m, r: m.told()}
-		return t.handle(ctx, func(ctx context.Context, key retrysafe.Key) error {
-			_, err := retrysafe.DoTx(ctx, w.engine, db, key, func(ctx context.Context, tx Tx) (struct{}, error) {
-				t.ran, t.err = true, nil
-				t.err = call(func() error { return h(ctx, tx, m) })
-				if t.err != nil {
+		t := &txTry{work: w, m: m, history: m.handling().history}
+		return m.report(t.handle(ctx, func(ctx context.Context, key retrysafe.Key) (ran txRun) {
+			_, ran.stored = retrysafe.DoTx(ctx, w.engine, db, key, func(ctx context.Context, tx Tx) (struct{}, error) {
+				ran.began = true
+				ran.err = call(func() error { return h(ctx, tx, m) })
+				if ran.err != nil {
 					// DoTx must not see the marks of the error: the message becomes a dead letter
 					// before its record says so
 					return struct{}{}, errRollBack
 				}
 				return struct{}{}, nil
 			}, opts...)
-			return err
-		})
+			return ran
+		}))
 	}
 }
 
@@ -46,61 +46,68 @@ var errRollBack = errors.New("mqidem: the handler failed")
 // txTry is one delivery of a message to a handler of OnceTx.
 type txTry struct {
 	*work
-	m   *Message
-	r   *run
-	ran bool
-	err error // of the user's handler
+	m       *Message
+	history *history
+}
+
+// txRun is what DoTx and the user's handler in it have returned.
+type txRun struct {
+	began  bool  // the handler was called
+	err    error // of the handler
+	stored error // of DoTx
 }
 
 // handle runs the transaction, which is do.
-func (t *txTry) handle(ctx context.Context, do func(context.Context, retrysafe.Key) error) error {
-	if over, err := t.check(ctx, t.m); over {
-		return err
+func (t *txTry) handle(ctx context.Context, do func(context.Context, retrysafe.Key) txRun) result {
+	if r, ready := t.check(ctx, t.m); !ready {
+		return r
 	}
 	key := t.key(t.m)
-	if dead := t.r.past.dead; dead != nil {
-		a, over, err := t.begin(ctx, key)
-		if over {
-			return err
+	if why := t.history.dead; why != nil {
+		a, r, ok := t.begin(ctx, key)
+		if !ok {
+			return r
 		}
-		t.r.tries = dead.Tries
-		return t.bury(ctx, t.m, a, dead.Why, errors.New(dead.Error))
+		return t.deadLetter(ctx, &try{t.m, a, why.Tries}, why.Why, errors.New(why.Error))
 	}
-	if t.r.tries = t.r.past.counted; t.m.Deliveries > 1 && t.r.tries == 0 {
-		if over, err := t.count(ctx, key); over {
-			return err
+	if t.m.Deliveries > 1 && t.history.counted == 0 {
+		if r, ok := t.count(ctx, key); !ok {
+			return r
 		}
 	}
-	err := do(ctx, key)
-	if !t.ran && errors.Is(err, retrysafe.ErrInDoubt) {
+	ran := do(ctx, key)
+	if !ran.began && errors.Is(ran.stored, retrysafe.ErrInDoubt) {
 		// A consumer died while it stored the count. Nothing runs under such an attempt, so it can
 		// be taken over.
-		if over, err := t.count(ctx, key); over {
-			return err
+		if r, ok := t.count(ctx, key); !ok {
+			return r
 		}
-		err = do(ctx, key)
+		ran = do(ctx, key)
 	}
+	return t.finish(ctx, key, ran)
+}
+
+// finish returns the result of a transaction.
+func (t *txTry) finish(ctx context.Context, key retrysafe.Key, ran txRun) result {
+	counted := &try{m: t.m, n: t.history.counted}
 	var kept *retrysafe.Failure
-	switch {
-	case !t.ran && (err == nil || errors.As(err, &kept)):
-		t.r.repeat = true
-		return nil
-	case t.ran && t.err != nil && errors.Is(err, errRollBack):
-		return t.failed(ctx, key)
+	switch err := ran.stored; {
+	case !ran.began && (err == nil || errors.As(err, &kept)):
+		return counted.result(duplicate, nil)
+	case ran.began && ran.err != nil && errors.Is(err, errRollBack):
+		return t.failed(ctx, key, ran.err)
 	case err == nil:
-		t.r.tries = max(t.r.tries, 1)
-		return nil
-	case t.ran && !errors.Is(err, retrysafe.ErrUnconfirmed):
+		return result{kind: done, try: max(counted.n, 1)}
+	case ran.began && !errors.Is(err, retrysafe.ErrUnconfirmed):
 		// The database did not commit. Either it is unavailable, or it refuses what the handler did
 		// (a deferred constraint, a statement whose error was dropped). The two look the same, so
 		// the commit gets several chances before it counts as a failure.
-		if t.r.past.refused++; t.r.past.refused < refusals {
-			break
+		if t.history.refused++; t.history.refused >= refusals {
+			t.history.refused = 0
+			return t.failed(ctx, key, err)
 		}
-		t.r.past.refused, t.err = 0, err
-		return t.failed(ctx, key)
 	}
-	return t.refused(ctx, t.m, err)
+	return t.refused(ctx, counted, ran.stored)
 }
 
 // refusals is how often a commit may be refused before that counts as a failure. It takes about a
@@ -109,21 +116,22 @@ const refusals = 10
 
 var errOnlyCounted = retrysafe.NothingDone(errors.New("the try was counted; the work runs in a transaction"))
 
-// count stores a try before it is made. If over is true, the handler returns err and does nothing
-// more.
-func (t *txTry) count(ctx context.Context, key retrysafe.Key) (over bool, err error) {
-	a, over, err := t.begin(ctx, key)
-	if over {
-		return true, err
+// count stores a try before it is made. If ok is false, the handler reports the result and does
+// nothing more.
+func (t *txTry) count(ctx context.Context, key retrysafe.Key) (_ result, ok bool) {
+	a, r, ok := t.begin(ctx, key)
+	if !ok {
+		return r, false
 	}
-	t.r.tries, t.r.past.counted = a.Tries(), a.Tries()
-	if err := usedUp(t.r); err != nil {
-		return true, t.bury(ctx, t.m, a, DeadTries, err)
+	one := &try{t.m, a, a.Tries()}
+	t.history.counted = one.n
+	if err := one.usedUp(); err != nil {
+		return t.deadLetter(ctx, one, DeadTries, err), false
 	}
 	if err := a.Release(ctx, errOnlyCounted); err != nil {
-		return true, err
+		return one.result(notRun, err), false
 	}
-	return false, nil
+	return result{}, true
 }
 
 // countLease is the lease of the attempts that store a count. It is short, since they do nothing
@@ -133,46 +141,50 @@ const countLease = 5 * time.Second
 // countWait is how long count waits for the record, which another consumer's transaction may hold.
 const countWait = time.Second
 
-func (t *txTry) begin(ctx context.Context, key retrysafe.Key) (a *retrysafe.Attempt, over bool, err error) {
+// begin claims the record for a count. If ok is false, the handler reports the result and does
+// nothing more.
+func (t *txTry) begin(ctx context.Context, key retrysafe.Key) (_ *retrysafe.Attempt, _ result, ok bool) {
 	opts := append(append([]retrysafe.CallOption(nil), t.opts...), retrysafe.WithPolicy(retrysafe.Policy{
 		Lease: countLease, OnDoubt: retrysafe.Reexecute, Wait: -1,
 	}))
 	short, cancel := context.WithTimeout(ctx, countWait)
 	defer cancel()
 	a, rec, err := t.engine.Begin(short, key, append(opts, retrysafe.Detached())...)
+	counted := &try{m: t.m, n: t.history.counted}
 	switch {
 	case err != nil && ctx.Err() == nil && short.Err() != nil: // no claim is applied after this
-		return nil, true, fmt.Errorf("%w: its record was held for %v: %w", retrysafe.ErrInProgress, countWait, err)
+		err = fmt.Errorf("%w: its record was held for %v: %w", retrysafe.ErrInProgress, countWait, err)
+		return nil, counted.result(notRun, err), false
 	case rec != nil:
-		t.r.repeat = true
-		return nil, true, nil
+		return nil, counted.result(duplicate, nil), false
 	case err != nil:
-		return nil, true, t.refused(ctx, t.m, err)
+		return nil, t.refused(ctx, counted, err), false
 	}
-	return a, false, nil
+	return a, result{}, true
 }
 
-// failed counts a try that failed and was rolled back, unless it was counted before. After the last
-// try it makes the message a dead letter.
-func (t *txTry) failed(ctx context.Context, key retrysafe.Key) error {
-	outcome := t.policy.OutcomeOf(t.err)
+// failed counts a try that failed with err and was rolled back, unless it was counted before. After
+// the last try it makes the message a dead letter.
+func (t *txTry) failed(ctx context.Context, key retrysafe.Key, err error) result {
+	outcome := t.policy.OutcomeOf(err)
 	if outcome == retrysafe.Doubtful || outcome == retrysafe.Done {
 		outcome = retrysafe.NotDone // it was rolled back
 	}
-	counted := t.r.past.counted
+	one := &try{m: t.m, n: t.history.counted}
 	if errors.Is(context.Cause(ctx), errStopped) && outcome == retrysafe.NotDone {
-		return t.err // a stopped try does not count as a failure
+		return one.result(notRun, err) // a stopped try does not count as a failure
 	}
-	if counted > 0 && outcome == retrysafe.NotDone && (t.r.limit == 0 || counted < t.r.limit) {
-		t.r.failed, t.r.past.counted = true, 0 // the next try counts again
-		return t.err
+	limit := t.m.handling().limit
+	if one.n > 0 && outcome == retrysafe.NotDone && (limit == 0 || one.n < limit) {
+		t.history.counted = 0 // the next try counts again
+		return one.result(failedTry, err)
 	}
-	a, over, err := t.begin(ctx, key)
-	if over {
-		return err
+	a, r, ok := t.begin(ctx, key)
+	if !ok {
+		return r
 	}
-	if t.r.tries = a.Tries(); counted > 0 {
-		t.r.tries = counted
+	if one.attempt = a; one.n == 0 {
+		one.n = a.Tries()
 	}
-	return t.fail(ctx, t.m, a, outcome, t.err)
+	return t.fail(ctx, one, outcome, err)
 }

@@ -78,7 +78,7 @@ func (r Reason) Pack() ([]byte, error) {
 	return b, nil
 }
 
-var errReason = errors.New("mqidem: the reason of a parked message cannot be read: it was not parked by this package, or its header was changed")
+var errReason = errors.New("mqidem: the reason of a dead letter cannot be read: it was not written by this package, or its header was changed")
 
 // ParseReason parses what Pack returned.
 func ParseReason(b []byte) (r Reason, err error) {

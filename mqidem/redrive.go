@@ -37,7 +37,7 @@ var (
 //
 // Errors: [ErrDoneElsewhere], [ErrCut], [ErrMayBeDone], [ErrNoRecord], retrysafe.ErrInProgress (a
 // consumer works on a copy), and failures of store and broker.
-func Redrive(ctx context.Context, e *retrysafe.Engine, p Parking, m *Parked, notDone bool, by string) error {
+func Redrive(ctx context.Context, e *retrysafe.Engine, p DeadLetters, m *DeadLetter, notDone bool, by string) error {
 	if m.Reason.Why == DeadUnreadable {
 		return errReason
 	}
@@ -57,7 +57,7 @@ func Redrive(ctx context.Context, e *retrysafe.Engine, p Parking, m *Parked, not
 	}
 	again.Headers[HeaderRedrives] = strconv.AppendInt(nil, int64(m.Reason.Redrives)+1, 10)
 	if err := p.Send(ctx, again); err != nil {
-		return fmt.Errorf("mqidem: the record is open, and the message could not be published; it stays parked, redrive it again: %w", err)
+		return fmt.Errorf("mqidem: the record is open, and the message could not be published; it stays in the dead-letter queue, redrive it again: %w", err)
 	}
 	return nil
 }

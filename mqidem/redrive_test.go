@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// parkOne makes a message use up its tries. The cause of the failures is gone afterwards.
-func (w *world) parkOne(id string, opts ...retrysafe.CallOption) {
+// deadLetterOne makes a message use up its tries. The cause of the failures is gone afterwards.
+func (w *world) deadLetterOne(id string, opts ...retrysafe.CallOption) {
 	w.t.Helper()
 	w.publish(message(id, id))
 	stop := w.consume(mqidem.Once(w.engine, "stock", func(context.Context, *mqidem.Message) error { return errWork }, opts...), mqidem.Options{MaxDeliveries: 2})
@@ -23,7 +23,7 @@ func (w *world) parkOne(id string, opts ...retrysafe.CallOption) {
 
 func (w *world) redriver(rule mqidem.Rule) *mqidem.Redriver {
 	w.t.Helper()
-	r, err := mqidem.NewRedriver(w.engine, w.broker.Parking("q"), rule, slog.New(slog.DiscardHandler))
+	r, err := mqidem.NewRedriver(w.engine, w.broker.DeadLetters("q"), rule, slog.New(slog.DiscardHandler))
 	assert.NoError(w.t, err, "new redriver")
 	return r
 }
@@ -31,11 +31,11 @@ func (w *world) redriver(rule mqidem.Rule) *mqidem.Redriver {
 // A redriven message runs once, and its tries are counted again. Copies of it do not run.
 func TestRedrivenRunsOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.parkOne("1")
+		w.deadLetterOne("1")
 		did, err := w.redriver(mqidem.Rule{}).Once(t.Context())
 		assert.NoError(t, err, "redrive")
 		assert.Equal(t, did, mqidem.Redriven{Seen: 1, Sent: 1}, "what was done")
-		assert.Equal(t, len(w.parked()), 0, "parked")
+		assert.Equal(t, len(w.deadLetters()), 0, "dead letters")
 		w.publish(message("1", "1"))
 		h := mqidem.Once(w.engine, "stock", w.handler(func(_ *mqidem.Message, n int) error {
 			if n < 2 {
@@ -54,30 +54,30 @@ func TestRedrivenRunsOnce(t *testing.T) {
 	})
 }
 
-// parkingThat fails to publish, or dies with its caller.
-type parkingThat struct {
-	mqidem.Parking
+// deadLettersThat fails to publish, or dies with its caller.
+type deadLettersThat struct {
+	mqidem.DeadLetters
 	send func() error
 }
 
-func (p *parkingThat) Send(ctx context.Context, m *mqidem.Message) error {
+func (p *deadLettersThat) Send(ctx context.Context, m *mqidem.Message) error {
 	if err := p.send(); err != nil {
 		return err
 	}
-	return p.Parking.Send(ctx, m)
+	return p.DeadLetters.Send(ctx, m)
 }
 
 // A redrive that ends between the record and the publication leaves the dead letter. It is redriven
 // again, and runs once.
 func TestRedriveInterrupted(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.parkOne("1")
-		p := &parkingThat{w.broker.Parking("q"), func() error { return errors.New("no connection") }}
+		w.deadLetterOne("1")
+		p := &deadLettersThat{w.broker.DeadLetters("q"), func() error { return errors.New("no connection") }}
 		r, err := mqidem.NewRedriver(w.engine, p, mqidem.Rule{}, nil)
 		assert.NoError(t, err, "new redriver")
 		_, err = r.Once(t.Context())
 		assert.Contains(t, err.Error(), "the record is open, and the message could not be published", "error")
-		assert.Equal(t, len(w.parked()), 1, "parked")
+		assert.Equal(t, len(w.deadLetters()), 1, "dead letters")
 		assert.Equal(t, w.record("stock", "1").State, retrysafe.StateReleased, "state")
 		p.send = func() error { return nil }
 		_, err = r.Once(t.Context())
@@ -94,16 +94,16 @@ func TestRedriveInterrupted(t *testing.T) {
 func TestRedriveOfCopies(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
-		w.parkOne("twice")
-		p := w.parked()[0]
+		w.deadLetterOne("twice")
+		p := w.deadLetters()[0]
 		assert.NoError(t, w.broker.Open("q").Close(), "close")
 		w.publish(message("twice", "twice"))
 		s := w.broker.Open("q")
 		d, err := s.Receive(ctx)
 		assert.NoError(t, err, "receive")
-		assert.NoError(t, d.Dead(ctx, p.Reason), "park a copy")
-		w.parkOne("done")
-		w.parkOne("running")
+		assert.NoError(t, d.Dead(ctx, p.Reason), "make a copy a dead letter")
+		w.deadLetterOne("done")
+		w.deadLetterOne("running")
 		settle := func(id string) *retrysafe.Attempt {
 			rec := w.record("stock", id)
 			e := w.engine.Layer("mq")
@@ -118,7 +118,7 @@ func TestRedriveOfCopies(t *testing.T) {
 		did, err := w.redriver(mqidem.Rule{After: -1}).Once(ctx)
 		assert.NoError(t, err, "redrive")
 		assert.Equal(t, did, mqidem.Redriven{Seen: 4, Sent: 1, Gone: 2}, "what was done")
-		assert.Equal(t, w.parked()[0].Message.ID, "running", "what is left")
+		assert.Equal(t, w.deadLetters()[0].Message.ID, "running", "what is left")
 		assert.NoError(t, running.Release(ctx, nil), "release")
 	})
 }
@@ -127,8 +127,8 @@ func TestRedriveOfCopies(t *testing.T) {
 func TestRule(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
-		w.parkOne("tries")
-		w.parkOne("doubt", retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Refuse}))
+		w.deadLetterOne("tries")
+		w.deadLetterOne("doubt", retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Refuse}))
 		young := w.redriver(mqidem.Rule{After: time.Hour})
 		did, err := young.Once(ctx)
 		assert.NoError(t, err, "redrive")
@@ -148,9 +148,9 @@ func TestRule(t *testing.T) {
 			w.pass(2 * time.Minute)
 			assert.NoError(t, stop(), "consume")
 		}
-		_, err = mqidem.NewRedriver(w.engine, w.broker.Parking("q"), mqidem.Rule{Why: []string{mqidem.DeadInDoubt}}, nil)
+		_, err = mqidem.NewRedriver(w.engine, w.broker.DeadLetters("q"), mqidem.Rule{Why: []string{mqidem.DeadInDoubt}}, nil)
 		assert.Contains(t, err.Error(), "cannot redrive what is in doubt", "error")
-		_, err = mqidem.NewRedriver(w.engine, w.broker.Parking("q"), mqidem.Rule{Limit: -1}, nil)
+		_, err = mqidem.NewRedriver(w.engine, w.broker.DeadLetters("q"), mqidem.Rule{Limit: -1}, nil)
 		assert.True(t, err != nil, "a negative limit is refused")
 	})
 }
@@ -159,9 +159,9 @@ func TestRule(t *testing.T) {
 // cannot be redriven gives an error and stays.
 func TestRedriveErrors(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		ctx, p := t.Context(), w.broker.Parking("q")
-		w.parkOne("1", retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Refuse}))
-		one := w.parked()[0]
+		ctx, p := t.Context(), w.broker.DeadLetters("q")
+		w.deadLetterOne("1", retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Refuse}))
+		one := w.deadLetters()[0]
 		assert.ErrorIs(t, mqidem.Redrive(ctx, w.engine, p, one, false, "ann"), mqidem.ErrMayBeDone, "redrive of a doubt")
 		assert.Contains(t, mqidem.Redrive(ctx, nil, p, one, true, "ann").Error(), "give an engine", "error")
 		other := retrysafe.New(w.store, &retrysafe.Options{Namespace: "other", Sweep: -1})
@@ -169,9 +169,9 @@ func TestRedriveErrors(t *testing.T) {
 		w.empty()
 		assert.NoError(t, mqidem.Redrive(ctx, w.engine, p, one, true, "ann"), "redrive as not done")
 		assert.Contains(t, w.record("stock", "1").LastError, `resolved by "ann"`, "who redrove it")
-		unread := &mqidem.Parked{Message: one.Message, Reason: mqidem.Reason{Why: mqidem.DeadUnreadable}}
+		unread := &mqidem.DeadLetter{Message: one.Message, Reason: mqidem.Reason{Why: mqidem.DeadUnreadable}}
 		assert.True(t, mqidem.Redrive(ctx, w.engine, p, unread, true, "ann") != nil, "one without a reason is refused")
-		plain := &mqidem.Parked{Message: one.Message, Reason: mqidem.Reason{Why: mqidem.DeadTries}}
+		plain := &mqidem.DeadLetter{Message: one.Message, Reason: mqidem.Reason{Why: mqidem.DeadTries}}
 		assert.NoError(t, mqidem.Redrive(ctx, nil, p, plain, false, "ann"), "one without a record")
 		waiting, _ := w.broker.Stats("q")
 		assert.Equal(t, waiting, 2, "messages that were put back")
@@ -181,9 +181,9 @@ func TestRedriveErrors(t *testing.T) {
 // Run continues until its context ends, also after a failed round.
 func TestRedriverRuns(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.parkOne("1")
+		w.deadLetterOne("1")
 		tries := 0
-		p := &parkingThat{w.broker.Parking("q"), func() error {
+		p := &deadLettersThat{w.broker.DeadLetters("q"), func() error {
 			if tries++; tries < 3 {
 				return errors.New("no connection")
 			}
@@ -195,8 +195,8 @@ func TestRedriverRuns(t *testing.T) {
 		defer cancel()
 		assert.NoError(t, r.Run(ctx, time.Minute), "run")
 		assert.Equal(t, tries, 3, "publications")
-		waiting, parked := w.broker.Stats("q")
-		assert.Equal(t, [2]int{waiting, parked}, [2]int{1, 0}, "waiting and parked")
+		waiting, dead := w.broker.Stats("q")
+		assert.Equal(t, [2]int{waiting, dead}, [2]int{1, 0}, "waiting and dead")
 		assert.True(t, r.Run(ctx, 0) != nil, "an interval of zero is refused")
 	})
 }

@@ -62,14 +62,14 @@ func (r *Rule) matches(why *Reason, now time.Time) bool {
 // Redriver redrives dead letters by a rule, so that messages that failed for a while are done in
 // the end. Run one at a time on a dead-letter queue.
 type Redriver struct {
-	engine  *retrysafe.Engine
-	parking Parking
-	rule    Rule
-	logger  *slog.Logger
+	engine      *retrysafe.Engine
+	deadLetters DeadLetters
+	rule        Rule
+	logger      *slog.Logger
 }
 
 // NewRedriver returns a redriver. e is as in [Redrive]. A nil logger means slog.Default().
-func NewRedriver(e *retrysafe.Engine, p Parking, rule Rule, logger *slog.Logger) (*Redriver, error) {
+func NewRedriver(e *retrysafe.Engine, p DeadLetters, rule Rule, logger *slog.Logger) (*Redriver, error) {
 	rule, err := rule.checked()
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func NewRedriver(e *retrysafe.Engine, p Parking, rule Rule, logger *slog.Logger)
 	if logger == nil {
 		logger = slog.Default()
 	}
-	return &Redriver{engine: e, parking: p, rule: rule, logger: logger}, nil
+	return &Redriver{engine: e, deadLetters: p, rule: rule, logger: logger}, nil
 }
 
 // Redriven is the result of one run.
@@ -94,7 +94,7 @@ func (r *Redriver) Once(ctx context.Context) (Redriven, error) {
 	var did Redriven
 	var failed []error
 	sent := map[string]string{} // body by key
-	err := r.parking.Walk(ctx, func(ctx context.Context, m *Parked) (Verdict, error) {
+	err := r.deadLetters.Walk(ctx, func(ctx context.Context, m *DeadLetter) (Verdict, error) {
 		did.Seen++
 		same := m.Reason.Key
 		if body, ok := sent[same]; ok && same != "" && body == string(m.Message.Body) {
@@ -112,7 +112,7 @@ func (r *Redriver) Once(ctx context.Context) (Redriven, error) {
 			}
 			return Keep, nil
 		}
-		switch err := Redrive(ctx, r.engine, r.parking, m, false, "redriver"); {
+		switch err := Redrive(ctx, r.engine, r.deadLetters, m, false, "redriver"); {
 		case err == nil:
 			did.Sent++
 			sent[same] = string(m.Message.Body)
@@ -140,10 +140,10 @@ func (r *Redriver) Run(ctx context.Context, every time.Duration) error {
 			return nil //nolint:nilerr // the end of ctx is no failure
 		}
 		if err != nil {
-			r.logger.Warn("mqidem: some parked messages could not be put back", slog.Any("error", err))
+			r.logger.Warn("mqidem: some dead letters could not be redriven", slog.Any("error", err))
 		}
 		if did.Sent+did.Gone > 0 {
-			r.logger.Info("mqidem: parked messages were put back", slog.Int("sent", did.Sent), slog.Int("gone", did.Gone), slog.Int("seen", did.Seen))
+			r.logger.Info("mqidem: dead letters were redriven", slog.Int("sent", did.Sent), slog.Int("gone", did.Gone), slog.Int("seen", did.Seen))
 		}
 		if backoff.Pause(ctx, every) != nil {
 			return nil //nolint:nilerr // as above

@@ -7,56 +7,58 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"time"
-
-	"github.com/retrysafe/retrysafe"
 )
 
-// handed is a delivery that Consume holds.
-type handed struct {
-	Delivery
+// inFlight is a delivery that Consume holds.
+type inFlight struct {
+	delivery Delivery
 	received time.Time
 	lane     string
 	holds    int // how often it was held in a row
-	past     past
+	history  history
 
 	// For the current call of the handler:
-	message *Message
-	run     *run
+	message  *Message
+	handling *handling
 }
 
-func (c *consumer) handed(d Delivery) *handed {
-	h := &handed{Delivery: d, received: time.Now(), message: d.Message()}
-	h.past = c.shelf.take(h.message)
-	h.run = &run{past: &h.past}
-	return h
+func (c *consumer) take(d Delivery) *inFlight {
+	f := &inFlight{delivery: d, received: time.Now(), message: d.Message()}
+	f.history = c.returned.take(f.message)
+	f.handling = &handling{history: &f.history}
+	return f
 }
 
 // settleTime is how long the broker may take to answer.
 const settleTime = 30 * time.Second
 
-// take sets the message that the handler gets, with its id and what the handlers of this package
-// need. An error means that the message cannot be handled. It is then a dead letter, or a parkError
-// says why it is not.
-func (c *consumer) take(d *handed) error {
-	m := *d.Delivery.Message()
-	r := &run{limit: max(0, c.MaxDeliveries), holds: c.holds, gaveUp: c.gaveUp, past: &d.past}
-	m.run, d.message, d.run = r, &m, r
-	r.park = func(_ context.Context, why Reason) error { return c.park(d, why) }
+// prepare sets the message that the handler gets, with its id and what the handlers of this package
+// need. If ready is false, the message cannot be handled, and the disposition says what to do.
+func (c *consumer) prepare(d *inFlight) (_ disposition, ready bool) {
+	m := *d.delivery.Message()
+	h := &handling{limit: max(0, c.MaxDeliveries), holds: c.holds, gaveUp: c.gaveUp, history: &d.history}
+	h.deadLetter = func(_ context.Context, why Reason) error { return c.writeDeadLetter(d, why) }
+	m.passed, d.message, d.handling = h, &m, h
 	var err error
 	large := c.MaxBody > 0 && len(m.Body) > c.MaxBody
 	if !large { // MaxBody also bounds the search for an id
 		err = c.identify(&m)
 	}
+	why := d.history.dead
+	code := DeadPoison
 	switch {
-	case d.past.dead != nil && d.past.dead.Key == "":
+	case why != nil && why.Key == "":
 		// it has no record that a handler of this package must finish
-		return c.refuse(d, d.past.dead.Why, errors.New(d.past.dead.Error))
+		err = errors.New(why.Error)
 	case large:
-		return c.refuse(d, DeadTooLarge, fmt.Errorf("mqidem: the body has %d bytes, and Options.MaxBody is %d", len(m.Body), c.MaxBody))
-	case err != nil:
-		return c.refuse(d, DeadPoison, err)
+		err, code = fmt.Errorf("mqidem: the body has %d bytes, and Options.MaxBody is %d", len(m.Body), c.MaxBody), DeadTooLarge
+	case err == nil:
+		return disposition{}, true
 	}
-	return nil
+	if why == nil {
+		why = d.reason(code, err)
+	}
+	return disposition{action: deadLetter, what: Dead, reason: why, err: err}, false
 }
 
 // identify sets the message's id according to the options.
@@ -75,51 +77,20 @@ func (c *consumer) identify(m *Message) error {
 	})
 }
 
-// refuse makes a dead letter of a message that no handler of this package has seen.
-func (c *consumer) refuse(d *handed, why string, err error) error {
-	m := d.message
-	reason := Reason{Why: why, Error: err.Error(), Tries: d.run.tries, Source: m.Source, At: time.Now().UTC(), Redrives: m.redrives()}
-	if d.past.dead != nil {
-		reason = *d.past.dead
-	}
-	if cause := c.park(d, reason); cause != nil {
-		d.past.dead = &reason
-		return &parkError{cause}
-	}
-	d.run.parked = true
-	return err
-}
-
-func (c *consumer) park(d *handed, why Reason) error {
-	err := c.broker(func(ctx context.Context) error {
-		if c.DeadLetter == nil {
-			return d.Dead(ctx, why)
-		}
-		if err := call(func() error { return c.DeadLetter(ctx, d.message, why) }); err != nil {
-			return err
-		}
-		return d.Ack(ctx)
-	})
-	if err == nil {
-		c.Logger.Error("mqidem: a message is dead", slog.String("why", why.Why), slog.Int("tries", why.Tries), slog.String("consumer", why.Consumer), slog.String("source", why.Source))
-	}
-	return err
-}
-
 // handle works on one message until it is settled or left to the broker.
-func (c *consumer) handle(d *handed, h Handler) {
+func (c *consumer) handle(d *inFlight, h Handler) {
 	for c.receiving.Err() == nil {
-		err := c.take(d)
-		if err == nil {
-			err = call(func() error { return h(c.working, d.message) })
+		p, ready := c.prepare(d)
+		if ready {
+			p = c.dispose(d, call(func() error { return h(c.working, d.message) }))
 		}
-		hold := c.settle(d, err)
-		if hold == 0 {
+		wait, held := c.settle(d, p)
+		if !held {
 			return
 		}
-		c.pause(hold)
+		c.pause(wait)
 	}
-	c.tell(d, Left, errStopped)
+	c.observe(d, Left, errStopped)
 }
 
 // pause waits for d or until the consumer ends. If Order is set, other messages may run meanwhile.
@@ -134,131 +105,90 @@ func (c *consumer) pause(d time.Duration) {
 	}
 }
 
-// settle settles a message with the broker. If it returns a time, the message is held and handled
-// again after that time.
-func (c *consumer) settle(d *handed, err error) (hold time.Duration) {
-	what, after := c.judge(d, err)
-	switch what {
-	case Dead, Left:
-		c.tell(d, what, err)
-		return 0
-	case Done, Repeat:
-		err := c.broker(d.Ack)
+// settle does with a message what p says. If held is true, the message is handled again after wait.
+func (c *consumer) settle(d *inFlight, p disposition) (wait time.Duration, held bool) {
+	if p.action == deadLetter {
+		p = c.deadLetter(d, p)
+	}
+	switch p.action {
+	case ack:
+		err := c.broker(d.delivery.Ack)
 		if err != nil && !errors.Is(err, ErrStale) {
-			c.Logger.Warn("mqidem: a message that is done could not be acked; it comes again, and is acked then", slog.Any("error", err))
+			c.Logger.Warn("mqidem: a message that is done could not be acked; it is delivered again, and is acked then", slog.Any("error", err))
 		}
-		c.tell(d, what, err)
-		return 0
-	case held:
-		if d.holds++; d.holds%holdsTold == 1 {
-			c.Logger.Warn("mqidem: a message is held, since nothing can be done with it at present", slog.Any("error", err), slog.Int("times", d.holds))
+		c.observe(d, p.what, err)
+		return 0, false
+	case requeue:
+		d.holds = 0
+		if d.lane != "" { // later messages of its name wait
+			c.observe(d, p.what, p.err)
+			return max(p.after, time.Millisecond), true
 		}
-		if d.holds > mostHolds && d.lane == "" && c.letGo(d, err) {
-			return 0
-		}
-		return firstHold<<min(d.holds, 7)/2 + rand.N(firstHold<<min(d.holds, 7)/2)
+		c.requeue(d, p)
+		return 0, false
+	case hold:
+		return c.hold(d, p.err)
 	}
-	d.holds = 0
-	if d.lane != "" { // later messages of its name wait
-		c.tell(d, what, err)
-		return max(after, time.Millisecond)
-	}
-	if cause := c.broker(func(ctx context.Context) error { return d.Retry(ctx, after) }); cause != nil {
-		what, err = Left, errors.Join(err, cause)
-		c.Logger.Warn("mqidem: a message could not be put back for a later try; the broker delivers it again when it sees that this consumer has gone", slog.Any("error", cause))
-	}
-	c.tell(d, what, err)
-	return 0
+	c.observe(d, p.what, p.err)
+	return 0, false
 }
 
-// letGo gives a message back to the broker for a while if it cannot be moved to the dead-letter
+// requeue asks the broker for a redelivery.
+func (c *consumer) requeue(d *inFlight, p disposition) {
+	if cause := c.broker(func(ctx context.Context) error { return d.delivery.Retry(ctx, p.after) }); cause != nil {
+		p.what, p.err = Left, errors.Join(p.err, cause)
+		c.Logger.Warn("mqidem: a message could not be put back for a later try; the broker delivers it again when it sees that this consumer has gone", slog.Any("error", cause))
+	}
+	c.observe(d, p.what, p.err)
+}
+
+// hold returns how long a message is held, or returns it to the broker if it was held too often.
+func (c *consumer) hold(d *inFlight, err error) (wait time.Duration, held bool) {
+	if d.holds++; d.holds%holdsPerLine == 1 {
+		c.Logger.Warn("mqidem: a message is held, since nothing can be done with it at present", slog.Any("error", err), slog.Int("times", d.holds))
+	}
+	if d.holds > mostHolds && d.lane == "" && c.giveBack(d, err) {
+		return 0, false
+	}
+	half := firstHold << min(d.holds, 7) / 2
+	return half + rand.N(half), true
+}
+
+// giveBack returns a message to the broker for a while if it cannot be moved to the dead-letter
 // queue. Otherwise a few such messages could be all that the consumer holds.
-func (c *consumer) letGo(d *handed, err error) bool {
-	if d.past.dead == nil { // the store is unavailable, which would stop other messages too
+func (c *consumer) giveBack(d *inFlight, err error) bool {
+	if d.history.dead == nil { // the store is unavailable, which would stop other messages too
 		return false
 	}
-	if !c.shelf.put(d.Delivery.Message(), d.past) {
+	m := d.delivery.Message()
+	if !c.returned.put(m, d.history) {
 		return false
 	}
-	if cause := c.broker(func(ctx context.Context) error { return d.Retry(ctx, unparkedWait) }); cause != nil {
-		c.shelf.take(d.Delivery.Message())
+	if cause := c.broker(func(ctx context.Context) error { return d.delivery.Retry(ctx, deadLetterWait) }); cause != nil {
+		c.returned.take(m)
 		return false
 	}
-	c.tell(d, Later, err)
+	c.observe(d, Later, err)
 	return true
 }
 
-func (c *consumer) tell(d *handed, what string, err error) {
+func (c *consumer) observe(d *inFlight, what string, err error) {
 	if c.Observe != nil {
-		c.Observe(Outcome{What: what, Message: d.message, Try: d.run.tries, Err: err, Took: time.Since(d.received)})
+		c.Observe(Outcome{What: what, Message: d.message, Try: d.handling.result.try, Err: err, Took: time.Since(d.received)})
 	}
 }
 
-// held is an outcome that Observe does not get: Consume keeps the message.
-const held = "held"
+// broker calls f with a context for calls of the broker. It outlives the handlers' context.
+func (c *consumer) broker(f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.working), settleTime)
+	defer cancel()
+	return f(ctx)
+}
 
 const (
 	firstHold = 100 * time.Millisecond
-	laterWait = time.Second
 
-	mostHolds    = 4  // holds of a message without a dead letter before it is given back
-	holdsTold    = 10 // one log line for each so many holds
-	unparkedWait = time.Minute
+	mostHolds      = 4  // holds of a message without a dead letter before it is given back
+	holdsPerLine   = 10 // one log line for each so many holds
+	deadLetterWait = time.Minute
 )
-
-// judge decides the outcome of a message from the result of its handler.
-func (c *consumer) judge(d *handed, err error) (what string, after time.Duration) {
-	r := d.run
-	var short *retentionError
-	var unparked *parkError
-	switch {
-	case r.parked:
-		return Dead, 0
-	case err == nil && r.repeat:
-		return Repeat, 0
-	case err == nil:
-		return Done, 0
-	case errors.As(err, &short):
-		c.fail(short)
-		return Left, 0
-	case errors.As(err, &unparked):
-		return unparked.what(), 0
-	case c.working.Err() != nil: // the consumer has ended
-		return Left, 0
-	case r.failed:
-		return Again, c.Backoff(r.tries)
-	}
-	wait, later := retrysafe.Retryable(err)
-	switch {
-	case errors.Is(err, retrysafe.ErrInProgress), errors.Is(err, retrysafe.ErrLeaseLost), errors.Is(err, retrysafe.ErrAttemptFailed),
-		errors.Is(err, retrysafe.ErrUnconfirmed), errors.Is(err, retrysafe.ErrTooManyKeys), errors.Is(err, retrysafe.ErrTooManyRequests),
-		errors.Is(err, retrysafe.ErrInDoubt) && later:
-		return Later, max(wait, laterWait)
-	case errors.Is(err, retrysafe.ErrUnavailable), errors.Is(err, retrysafe.ErrClosed):
-		return held, 0
-	}
-	return c.judgePlain(d, err)
-}
-
-// judgePlain is for handlers that keep no record; it uses the broker's count.
-func (c *consumer) judgePlain(d *handed, err error) (what string, after time.Duration) {
-	d.past.turns++
-	d.run.tries = max(d.past.turns, d.message.Deliveries)
-	why := ""
-	if (retrysafe.Policy{OnDoubt: retrysafe.Reexecute}).OutcomeOf(err) == retrysafe.Failed {
-		why = whyRefused(err)
-	} else if d.run.limit > 0 && d.run.tries >= d.run.limit {
-		why = DeadTries
-	}
-	if why == "" {
-		return Again, c.Backoff(d.run.tries)
-	}
-	var unparked *parkError
-	if !errors.As(c.refuse(d, why, err), &unparked) {
-		return Dead, 0
-	}
-	if what = unparked.what(); what == held {
-		c.Logger.Warn("mqidem: a message could not be parked", slog.Any("error", unparked))
-	}
-	return what, 0
-}

@@ -208,7 +208,7 @@ func TestDeadLetter(t *testing.T) {
 		assert.NoError(t, stop(), "consume")
 		w.saw(mqidem.Dead, mqidem.Later)
 		assert.Equal(t, len(kept), 1, "kept")
-		assert.Equal(t, len(w.parked()), 0, "parked")
+		assert.Equal(t, len(w.deadLetters()), 0, "dead letters")
 		w.rans("one") // once: the try was used up, and nothing ran after that
 		assert.Equal(t, w.record("stock", "1").State, retrysafe.StateFailed, "state")
 		w.empty()
@@ -232,7 +232,7 @@ func (s stopping) Complete(ctx context.Context, r retrysafe.CompleteRequest) (re
 
 // If a consumer dies between writing a dead letter and finishing its record, copies become dead
 // letters too. They do not run and are not lost.
-func TestDeathBehindParking(t *testing.T) {
+func TestDeathAfterDeadLetter(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		var e *retrysafe.Engine
 		e = w.newEngine(stopping{w.store, func() { go w.kill(e) }})
@@ -244,7 +244,7 @@ func TestDeathBehindParking(t *testing.T) {
 		w.pass(time.Hour)
 		assert.NoError(t, again(), "consume")
 		w.rans("one")
-		assert.Equal(t, len(w.parked()), 2, "parked: the message and its copy")
+		assert.Equal(t, len(w.deadLetters()), 2, "dead letters: the message and its copy")
 		w.empty()
 	})
 }

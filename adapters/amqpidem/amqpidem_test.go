@@ -29,7 +29,7 @@ func TestSuite(t *testing.T) {
 				queue := unique()
 				assert.NoError(tb, amqpidem.Declare(tb.Context(), url, queue, o), "Declare")
 				return mqtest.Queue{
-					Topic: queue, Publisher: publisher(tb, url, nil), Parking: parking(tb, url, queue),
+					Topic: queue, Publisher: publisher(tb, url, nil), DeadLetters: deadLetters(tb, url, queue),
 					Open: func(tb testing.TB) mqtest.Source {
 						tb.Helper()
 						return open(tb, url, queue, o)

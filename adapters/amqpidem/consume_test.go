@@ -66,17 +66,17 @@ func TestConsume(t *testing.T) {
 		})
 	}
 	wait("all are done", func() bool { return len(did) == n+2 && did["second"] == 2 })
-	park := parking(t, p.url, p.queue)
-	eventually(t, "one is parked", func() bool { return depth(t, p.url, p.queue+".dead") > 0 })
+	dead := deadLetters(t, p.url, p.queue)
+	eventually(t, "one is a dead letter", func() bool { return depth(t, p.url, p.queue+".dead") > 0 })
 	mu.Lock()
 	broken = false
 	failed := did["poison"] // more than once if the ack of the dead letter was lost
 	mu.Unlock()
 	// If the connection of a dead letter is gone before the ack, the message is tried again, and
 	// may use up its tries that way.
-	r, err := mqidem.NewRedriver(engine, park, mqidem.Rule{Why: []string{mqidem.DeadPoison, mqidem.DeadTries}, After: -1}, quiet)
+	r, err := mqidem.NewRedriver(engine, dead, mqidem.Rule{Why: []string{mqidem.DeadPoison, mqidem.DeadTries}, After: -1}, quiet)
 	assert.NoError(t, err, "NewRedriver")
-	eventually(t, "it is put back, and nothing is parked", func() bool {
+	eventually(t, "it is put back, and nothing is a dead letter", func() bool {
 		_, err := r.Once(t.Context())
 		assert.NoError(t, err, "Redriver.Once")
 		return depth(t, p.url, p.queue+".dead") == 0

@@ -84,12 +84,12 @@ func TestSurvives(t *testing.T) {
 
 	assert.NoError(t, ch.PublishWithContext(t.Context(), "", queue, false, false, full()), "publish")
 	assert.NoError(t, receive(t, s).Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
-	p := parking(t, url, queue)
+	p := deadLetters(t, url, queue)
 	found := look(t, p)[0].Message.Clone()
 	assert.NoError(t, s.Close(), "Close")
 	dead, ok, err := ch.Get(queue+".dead", false)
-	assert.True(t, ok && err == nil, "the parked one is there")
-	same(t, &dead, full(), "a parked message")
+	assert.True(t, ok && err == nil, "the dead letter is there")
+	same(t, &dead, full(), "a dead letter")
 	assert.NoError(t, p.Send(t.Context(), found), "Send")
 	back, ok, err := ch.Get(queue, true)
 	assert.True(t, ok && err == nil, "it is back")
@@ -136,7 +136,7 @@ func TestIDs(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
 	s := open(t, url, queue, &amqpidem.Options{Delays: short, Dialing: quietly()})
-	ch, p := raw(t, url), parking(t, url, queue)
+	ch, p := raw(t, url), deadLetters(t, url, queue)
 	long := strings.Repeat("i", 10_000)
 	assert.NoError(t, ch.PublishWithContext(t.Context(), "", queue, false, false, amqp.Publishing{MessageId: "property", Headers: amqp.Table{mqidem.HeaderID: long}}), "publish")
 	d := receive(t, s)
@@ -162,7 +162,7 @@ func TestDoesNotFit(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
 	s := open(t, url, queue, &amqpidem.Options{Delays: short, Dialing: quietly()})
-	p, secret := parking(t, url, queue), strings.Repeat("geheim", 50)
+	p, secret := deadLetters(t, url, queue), strings.Repeat("geheim", 50)
 	for what, m := range map[string]*mqidem.Message{
 		"content type": {ID: "m", Source: queue, ContentType: secret},
 		"routing key":  {ID: "m", Source: secret},
@@ -189,15 +189,15 @@ func TestForeign(t *testing.T) {
 	assert.NoError(t, raw(t, url).PublishWithContext(t.Context(), "", queue+".dead", false, false, amqp.Publishing{
 		MessageId: "m", Headers: amqp.Table{mqidem.HeaderDead: "no JSON", "h": "v"},
 	}), "publish")
-	p := parking(t, url, queue)
-	eventually(t, "it is parked", func() bool { return depth(t, url, queue+".dead") == 1 })
-	assert.NoError(t, p.Walk(t.Context(), func(ctx context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
+	p := deadLetters(t, url, queue)
+	eventually(t, "it is a dead letter", func() bool { return depth(t, url, queue+".dead") == 1 })
+	assert.NoError(t, p.Walk(t.Context(), func(ctx context.Context, m *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		assert.Equal(t, m.Reason.Why, mqidem.DeadUnreadable, "why")
 		assert.True(t, m.Message.Headers[mqidem.HeaderDead] == nil && m.Message.Header("h") == "v", "the headers: %v", m.Message.Headers)
 		return mqidem.Remove, p.Send(ctx, m.Message)
 	}), "Walk")
 	assert.Equal(t, receive(t, s).Message().ID, "m", "it is back")
-	assert.Equal(t, len(look(t, p)), 0, "parked messages")
+	assert.Equal(t, len(look(t, p)), 0, "dead letters")
 }
 
 // TestUnreadable: a message that the client cannot read is logged, with advice. When it is gone,

@@ -18,14 +18,13 @@ type delivery struct {
 	link    *link
 	raw     *amqp.Delivery
 	message *mqidem.Message
-	turn    chan struct{} // holds a value while a call settles; guards the fields below
-	settled bool
-	given   bool        // back to the broker
-	late    *time.Timer // gives it back
+	state   *mqidem.Settlement
 }
 
 func newDelivery(s *Source, l *link, raw *amqp.Delivery) *delivery {
-	return &delivery{source: s, link: l, raw: raw, message: read(raw, s.s.queue), turn: make(chan struct{}, 1)}
+	d := &delivery{source: s, link: l, raw: raw, message: read(raw, s.s.queue)}
+	d.state = mqidem.NewSettlement(s.s.giveBack(), d.giveBack)
+	return d
 }
 
 // Message implements [mqidem.Delivery].
@@ -34,12 +33,12 @@ func (d *delivery) Message() *mqidem.Message { return d.message }
 // Ack implements [mqidem.Delivery]. RabbitMQ does not answer an ack: if it is lost, the message is
 // redelivered.
 func (d *delivery) Ack(ctx context.Context) error {
-	return d.settle(ctx, func() error { return nil })
+	return d.settle(ctx, nil)
 }
 
 // Retry implements [mqidem.Delivery].
 func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
-	return d.settle(ctx, func() error {
+	return d.settle(ctx, func(ctx context.Context) error {
 		p := again(d.raw, d.source.d.user)
 		p.Headers[mqidem.HeaderTries] = strconv.Itoa(tries(d.raw.Headers) + 1)
 		return d.source.out.publish(ctx, newPublishing("", d.source.s.target(after), p))
@@ -48,7 +47,7 @@ func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 
 // Dead implements [mqidem.Delivery].
 func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
-	return d.settle(ctx, func() error {
+	return d.settle(ctx, func(ctx context.Context) error {
 		return mqidem.Fit(d.message, why, isTooLarge, func(m *mqidem.Message, packed []byte) error {
 			p := again(d.raw, d.source.d.user)
 			if m != d.message { // a part of it
@@ -60,53 +59,36 @@ func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
 			}
 			delete(p.Headers, mqidem.HeaderTries) // a redriven message starts again
 			p.Headers[mqidem.HeaderDead] = string(packed)
-			return d.source.out.publish(ctx, newPublishing("", d.source.s.parkingQueue(), p))
+			return d.source.out.publish(ctx, newPublishing("", d.source.s.deadLetterQueue(), p))
 		})
 	})
 }
 
-// settle calls first and acks.
-func (d *delivery) settle(ctx context.Context, first func() error) error {
-	select {
-	case d.turn <- struct{}{}:
-		defer func() { <-d.turn }()
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", errNotAsked, ctx.Err())
-	}
-	switch {
-	case d.settled:
-		return mqidem.ErrSettled
-	case ctx.Err() != nil:
-		return fmt.Errorf("%w: %w", errNotAsked, ctx.Err())
-	case d.stale():
-		return mqidem.ErrStale
-	}
-	if d.late != nil {
-		d.late.Stop()
-	}
-	if err := first(); err != nil {
-		d.late = time.AfterFunc(d.source.s.giveBack(), d.giveBack)
-		return err
-	}
-	if err := d.link.within(writeTime, func() error { return d.link.ch.Ack(d.raw.DeliveryTag, false) }); err != nil {
-		return fmt.Errorf("amqpidem: the ack was not sent: %w: %w", mqidem.ErrStale, err)
-	}
-	d.settled = true
-	d.link.out.Add(-1)
-	return nil
+// settle writes the copy, if there is one, and acks.
+func (d *delivery) settle(ctx context.Context, write func(context.Context) error) error {
+	return d.state.Settle(ctx, mqidem.SettleSteps{Check: d.sure, Write: write, Answer: func(context.Context) error {
+		if err := d.link.within(writeTime, func() error { return d.link.ch.Ack(d.raw.DeliveryTag, false) }); err != nil {
+			return fmt.Errorf("amqpidem: the ack was not sent: %w: %w", mqidem.ErrStale, err)
+		}
+		d.link.out.Add(-1)
+		return nil
+	}})
 }
 
-func (d *delivery) stale() bool { return d.given || d.link.ended() || d.source.life.Err() != nil }
+// sure returns an error if the connection of the delivery is gone.
+func (d *delivery) sure(context.Context) error {
+	if d.link.ended() || d.source.life.Err() != nil {
+		return mqidem.ErrStale
+	}
+	return nil
+}
 
 // giveBack makes the broker redeliver a message that the consumer could not settle and has
 // abandoned. Otherwise such messages could in the end be all that the consumer may hold.
 func (d *delivery) giveBack() {
-	d.turn <- struct{}{}
-	defer func() { <-d.turn }()
-	if d.settled || d.stale() {
+	if d.sure(context.Background()) != nil {
 		return
 	}
-	d.given = true
 	d.link.out.Add(-1)
 	_ = d.link.within(writeTime, func() error { return d.link.ch.Nack(d.raw.DeliveryTag, false, true) })
 }

@@ -66,7 +66,7 @@ func failed(k kind, cause error, text string, args ...any) *publishError {
 func broken(reason error, size int) *publishError {
 	var e *amqp.Error
 	if !errors.As(reason, &e) || !e.Server {
-		return failed(unknown, reason, "the connection ended before the broker confirmed the message; nobody knows whether it was taken: publish it again with the same id")
+		return failed(unknown, reason, "the connection ended before the broker confirmed the message; its outcome is unknown: publish it again with the same id")
 	}
 	switch limit, isSize := sizeLimit(e); {
 	case e.Code == amqp.NotFound:
@@ -77,7 +77,7 @@ func broken(reason error, size int) *publishError {
 		return failed(tooLarge, nil, "the body has %d bytes, and the broker takes at most %d; the message was not taken: raise max_message_size of the broker, or put the content elsewhere",
 			size, limit)
 	}
-	return failed(unknown, reason, "the broker closed the channel before it confirmed the message; nobody knows whether it was taken: publish it again with the same id")
+	return failed(unknown, reason, "the broker closed the channel before it confirmed the message; its outcome is unknown: publish it again with the same id")
 }
 
 // sizeLimit parses the broker's error for a body that is too large: "message size 600000 is larger

@@ -63,19 +63,19 @@ func ExampleNewPublisher() {
 }
 
 // A rule redrives messages that have been dead long enough. Their records are reopened first.
-func ExampleOpenParking() {
+func ExampleOpenDeadLetters() {
 	ctx := context.Background()
 	engine := retrysafe.New(memstore.New(nil), nil) // the consumer's store
-	parking, err := amqpidem.OpenParking(ctx, "amqp://127.0.0.1", "stock", nil)
+	deadLetters, err := amqpidem.OpenDeadLetters(ctx, "amqp://127.0.0.1", "stock", nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer parking.Close()
-	err = parking.Walk(ctx, func(ctx context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+	defer deadLetters.Close()
+	err = deadLetters.Walk(ctx, func(ctx context.Context, p *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		if time.Since(p.Reason.At) < time.Hour {
 			return mqidem.Keep, nil
 		}
-		return mqidem.Remove, mqidem.Redrive(ctx, engine, parking, p, false, "nightly")
+		return mqidem.Remove, mqidem.Redrive(ctx, engine, deadLetters, p, false, "nightly")
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -99,7 +99,7 @@ func TestPublishUnconfirmed(t *testing.T) {
 	began := time.Now()
 	err := out.Publish(t.Context(), batch)[0]
 	assert.True(t, unavailable(err) && time.Since(began) >= timeout, "no confirm: %v", err)
-	assert.Contains(t, err.Error(), "nobody knows", "the error")
+	assert.Contains(t, err.Error(), "outcome is unknown", "the error")
 	err = out.Publish(t.Context(), batch)[0]
 	assert.True(t, unavailable(err), "the same message again: %v", err)
 	assert.Contains(t, err.Error(), "was not published again", "the error")
@@ -156,7 +156,7 @@ func TestStaleAck(t *testing.T) {
 	assert.ErrorIs(t, old.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), mqidem.ErrStale, "Dead")
 	assert.NoError(t, s.Close(), "Close")
 	assert.Equal(t, drain(t, p.url, p.queue, open(t, p.url, p.queue, p.options())), map[string]int{"new": 1}, "what is left")
-	assert.Equal(t, len(look(t, parking(t, p.url, p.queue))), 0, "parked messages")
+	assert.Equal(t, len(look(t, deadLetters(t, p.url, p.queue))), 0, "dead letters")
 }
 
 // TestSettleCut: wherever the connection breaks, the message still exists, as the error says.
@@ -168,11 +168,11 @@ func TestSettleCut(t *testing.T) {
 	}
 	ack := func(ctx context.Context, d mqidem.Delivery) error { return d.Ack(ctx) }
 	for _, c := range []struct {
-		name           string
-		settle         func(context.Context, mqidem.Delivery) error
-		at             method
-		fails          bool // then it is done a second time
-		copies, parked int
+		name         string
+		settle       func(context.Context, mqidem.Delivery) error
+		at           method
+		fails        bool // then it is done a second time
+		copies, dead int
 	}{
 		{"the ack is lost", ack, acks, false, 1, 0},
 		{"a later try is lost", retry, publishes, true, 1, 0},
@@ -204,7 +204,7 @@ func TestSettleCut(t *testing.T) {
 				assert.NoError(t, d.Ack(t.Context()), "Ack")
 			}
 			assert.Equal(t, len(drain(t, p.url, p.queue, s)), 0, "more copies")
-			assert.Equal(t, len(look(t, parking(t, p.url, p.queue))), c.parked, "parked messages")
+			assert.Equal(t, len(look(t, deadLetters(t, p.url, p.queue))), c.dead, "dead letters")
 		})
 	}
 }

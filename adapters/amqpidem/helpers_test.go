@@ -34,10 +34,10 @@ func publisher(tb testing.TB, url string, o *amqpidem.PublisherOptions) *amqpide
 	return p
 }
 
-func parking(tb testing.TB, url, queue string) *amqpidem.Parking {
+func deadLetters(tb testing.TB, url, queue string) *amqpidem.DeadLetters {
 	tb.Helper()
-	p, err := amqpidem.OpenParking(tb.Context(), url, queue, &amqpidem.Options{Dialing: quietly()})
-	assert.NoError(tb, err, "OpenParking")
+	p, err := amqpidem.OpenDeadLetters(tb.Context(), url, queue, &amqpidem.Options{Dialing: quietly()})
+	assert.NoError(tb, err, "OpenDeadLetters")
 	tb.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -87,9 +87,9 @@ func drain(tb testing.TB, url, queue string, s *amqpidem.Source) map[string]int 
 }
 
 // look walks a dead-letter queue and keeps all messages.
-func look(tb testing.TB, p *amqpidem.Parking) (all []*mqidem.Parked) {
+func look(tb testing.TB, p *amqpidem.DeadLetters) (all []*mqidem.DeadLetter) {
 	tb.Helper()
-	assert.NoError(tb, p.Walk(tb.Context(), func(_ context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
+	assert.NoError(tb, p.Walk(tb.Context(), func(_ context.Context, m *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		all = append(all, m)
 		return mqidem.Keep, nil
 	}), "Walk")

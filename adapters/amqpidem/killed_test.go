@@ -20,10 +20,10 @@ import (
 const childURL = "RETRYSAFE_TEST_AMQP_CHILD"
 
 func child(url string) int {
-	p, err := amqpidem.OpenParking(context.Background(), url, "q", nil)
+	p, err := amqpidem.OpenDeadLetters(context.Background(), url, "q", nil)
 	if err == nil {
 		n := 0
-		err = p.Walk(context.Background(), func(context.Context, *mqidem.Parked) (mqidem.Verdict, error) {
+		err = p.Walk(context.Background(), func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error) {
 			if n++; n == 5 {
 				fmt.Println("at the fifth")
 				select {}
@@ -35,8 +35,8 @@ func child(url string) int {
 	return 1
 }
 
-// park fills the dead-letter queue of "q" with messages "0" to n-1.
-func park(t *testing.T, url string, n int, o *amqpidem.Options) {
+// fillDeadLetters fills the dead-letter queue of "q" with messages "0" to n-1.
+func fillDeadLetters(t *testing.T, url string, n int, o *amqpidem.Options) {
 	t.Helper()
 	s, out := open(t, url, "q", o), publisher(t, url, nil)
 	for i := range n {
@@ -46,7 +46,7 @@ func park(t *testing.T, url string, n int, o *amqpidem.Options) {
 	assert.NoError(t, s.Close(), "Close")
 }
 
-func bodies(found []*mqidem.Parked) (all []string) {
+func bodies(found []*mqidem.DeadLetter) (all []string) {
 	for _, p := range found {
 		all = append(all, string(p.Message.Body))
 	}
@@ -58,7 +58,7 @@ func TestWalkKilled(t *testing.T) {
 	t.Parallel()
 	for _, quorum := range []bool{false, true} {
 		url := rabbit(t).vhost(t)
-		park(t, url, 7, &amqpidem.Options{Quorum: quorum, Dialing: quietly()})
+		fillDeadLetters(t, url, 7, &amqpidem.Options{Quorum: quorum, Dialing: quietly()})
 		c := exec.Command(os.Args[0]) //nolint:gosec // this test itself
 		c.Env = append(os.Environ(), childURL+"="+url)
 		out, err := c.StdoutPipe()
@@ -69,35 +69,35 @@ func TestWalkKilled(t *testing.T) {
 		assert.NoError(t, c.Process.Kill(), "kill it")
 		_ = c.Wait()
 		assert.True(t, err == nil && said == "at the fifth\n", "the process said %q: %v", said, err)
-		p := parking(t, url, "q")
+		p := deadLetters(t, url, "q")
 		eventually(t, "the messages are back", func() bool { return depth(t, url, "q.dead") == 5 })
 		seen := map[string]bool{}
 		for _, body := range bodies(look(t, p)) {
 			seen[body] = true
 		}
-		assert.Equal(t, seen, map[string]bool{"1": true, "3": true, "4": true, "5": true, "6": true}, "what is parked")
+		assert.Equal(t, seen, map[string]bool{"1": true, "3": true, "4": true, "5": true, "6": true}, "what is a dead letter")
 	}
 }
 
-// TestWalkCut: a walk returns an error if its connection breaks, its context ends, or its Parking
-// is closed. It keeps the messages that it has not removed.
+// TestWalkCut: a walk returns an error if its connection breaks, its context ends, or its
+// DeadLetters is closed. It keeps the messages that it has not removed.
 func TestWalkCut(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*proxy, *amqpidem.Parking, context.CancelFunc){
-		"cut":    func(p *proxy, _ *amqpidem.Parking, _ context.CancelFunc) { p.Cut() },
-		"ended":  func(_ *proxy, _ *amqpidem.Parking, cancel context.CancelFunc) { cancel() },
-		"closed": func(_ *proxy, p *amqpidem.Parking, _ context.CancelFunc) { go func() { _ = p.Close() }() },
+	for name, end := range map[string]func(*proxy, *amqpidem.DeadLetters, context.CancelFunc){
+		"cut":    func(p *proxy, _ *amqpidem.DeadLetters, _ context.CancelFunc) { p.Cut() },
+		"ended":  func(_ *proxy, _ *amqpidem.DeadLetters, cancel context.CancelFunc) { cancel() },
+		"closed": func(_ *proxy, p *amqpidem.DeadLetters, _ context.CancelFunc) { go func() { _ = p.Close() }() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := rabbit(t).vhost(t)
-			park(t, url, 4, &amqpidem.Options{Dialing: quietly()})
+			fillDeadLetters(t, url, 4, &amqpidem.Options{Dialing: quietly()})
 			cut := startProxy(t, rabbit(t).addr)
-			p := parking(t, through(url, cut.Addr), "q")
+			p := deadLetters(t, through(url, cut.Addr), "q")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			n := 0
-			err := p.Walk(ctx, func(inner context.Context, _ *mqidem.Parked) (mqidem.Verdict, error) {
+			err := p.Walk(ctx, func(inner context.Context, _ *mqidem.DeadLetter) (mqidem.Verdict, error) {
 				if n++; n == 2 {
 					end(cut, p, cancel)
 					if name != "cut" {
@@ -110,7 +110,7 @@ func TestWalkCut(t *testing.T) {
 			assert.Equal(t, errors.Is(err, context.Canceled), name == "ended", "the error of a context: %v", err)
 			assert.Equal(t, errors.Is(err, mqidem.ErrSourceClosed), name == "closed", "the error of a closed one: %v", err)
 			eventually(t, "the messages are back", func() bool { return depth(t, url, "q.dead") == 4 })
-			assert.Equal(t, bodies(look(t, parking(t, url, "q"))), []string{"0", "1", "2", "3"}, "what is parked")
+			assert.Equal(t, bodies(look(t, deadLetters(t, url, "q"))), []string{"0", "1", "2", "3"}, "what is a dead letter")
 		})
 	}
 }
@@ -122,11 +122,11 @@ func TestWalkOrder(t *testing.T) {
 	for _, quorum := range []bool{false, true} {
 		url := rabbit(t).vhost(t)
 		o := &amqpidem.Options{Quorum: quorum, Dialing: quietly()}
-		park(t, url, 6, o)
-		p, enough := parking(t, url, "q"), errors.New("enough")
+		fillDeadLetters(t, url, 6, o)
+		p, enough := deadLetters(t, url, "q"), errors.New("enough")
 		for _, at := range []int{2, 1, 4, 6, 3} {
 			n := 0
-			err := p.Walk(t.Context(), func(context.Context, *mqidem.Parked) (mqidem.Verdict, error) {
+			err := p.Walk(t.Context(), func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error) {
 				if n++; n == at {
 					return mqidem.Keep, enough
 				}
@@ -136,9 +136,9 @@ func TestWalkOrder(t *testing.T) {
 			assert.Equal(t, bodies(look(t, p)), []string{"0", "1", "2", "3", "4", "5"}, "behind a walk that was broken off at %d (quorum %v)", at, quorum)
 		}
 		n := 0
-		assert.NoError(t, p.Walk(t.Context(), func(context.Context, *mqidem.Parked) (mqidem.Verdict, error) {
+		assert.NoError(t, p.Walk(t.Context(), func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error) {
 			n++
-			park(t, url, 1, o)
+			fillDeadLetters(t, url, 1, o)
 			return mqidem.Remove, nil
 		}), "Walk")
 		assert.Equal(t, n, 6, "messages that were shown while others came")

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Options are for [Declare], [Open] and [OpenParking]; nil is valid. All consumers of a queue
+// Options are for [Declare], [Open] and [OpenDeadLetters]; nil is valid. All consumers of a queue
 // should use the same options.
 type Options struct {
 	// Prefetch is how many unacked messages the broker gives to this consumer; default 256, at most
@@ -149,8 +149,8 @@ func (d *Dialing) fill() {
 	}
 }
 
-// parkingQueue returns the name of the dead-letter queue.
-func (s *settings) parkingQueue() string { return s.queue + ".dead" }
+// deadLetterQueue returns the name of the dead-letter queue.
+func (s *settings) deadLetterQueue() string { return s.queue + ".dead" }
 
 func (s *settings) delayQueue(level int64) string {
 	return s.queue + ".delay." + strconv.FormatInt(level, 10)

@@ -9,9 +9,9 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// HeaderProperties is in messages that [Parking.Walk] shows, if they had more than [mqidem.Message]
-// can represent: the properties of AMQP, and headers that are not text. [Parking.Send] restores
-// them and removes the header.
+// HeaderProperties is in messages that [DeadLetters.Walk] shows, if they had more than
+// [mqidem.Message] can represent: the properties of AMQP, and headers that are not text.
+// [DeadLetters.Send] restores them and removes the header.
 const HeaderProperties = "retrysafe-amqp"
 
 // properties are the other properties of a message. Their texts may have any bytes.

@@ -60,7 +60,7 @@ func NewPublisher(ctx context.Context, url string, o *PublisherOptions) (*Publis
 		return nil, err
 	}
 	p.out = newSender(d, p.o.Timeout, p.ready)
-	if _, err := p.out.outlet(ctx); err != nil {
+	if _, err := p.out.conn(ctx); err != nil {
 		p.out.close()
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 			under[j] = nil
 		}
 		first[name] = i
-		if err := o.hand(ctx, under[i]); err != nil {
+		if err := o.enqueue(ctx, under[i]); err != nil {
 			under[i], errs[i] = nil, sorted(err)
 			if err.kind == tooLarge {
 				continue
@@ -152,11 +152,11 @@ var passed = func() <-chan time.Time {
 }()
 
 // open returns a connection for publishing.
-func (p *Publisher) open(ctx context.Context) (*outlet, error) {
+func (p *Publisher) open(ctx context.Context) (*publisherConn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, outbox.Unavailable(err)
 	}
-	o, err := p.out.outlet(ctx)
+	o, err := p.out.conn(ctx)
 	return o, outbox.Unavailable(err)
 }
 

@@ -102,8 +102,8 @@ func TestTooLarge(t *testing.T) {
 		batch[1].Payload = make([]byte, maxMessage)
 		assert.NoError(t, out.Publish(t.Context(), batch)[1], "the largest that it takes")
 	}
-	p, err := amqpidem.OpenParking(t.Context(), url, queue, &amqpidem.Options{Dialing: quietly()})
-	assert.NoError(t, err, "OpenParking")
+	p, err := amqpidem.OpenDeadLetters(t.Context(), url, queue, &amqpidem.Options{Dialing: quietly()})
+	assert.NoError(t, err, "OpenDeadLetters")
 	assert.NoError(t, p.Close(), "Close")
 	assert.True(t, p.Send(t.Context(), nil) != nil, "Send of a closed one fails")
 	assert.True(t, p.Walk(t.Context(), nil) != nil, "Walk of a closed one fails")

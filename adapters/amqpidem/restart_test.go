@@ -50,7 +50,7 @@ func testAlarm(t *testing.T, s *server, high, low func()) {
 	publish(t, out, queue, "a", "b", "c", "d")
 	held := receive(t, source)
 	high()
-	for n, want := range []string{"nobody knows", "connection.blocked", "connection.blocked"} {
+	for n, want := range []string{"outcome is unknown", "connection.blocked", "connection.blocked"} {
 		began := time.Now()
 		errs := out.Publish(t.Context(), outgoing(queue, "while", "it", "lasts"))
 		for _, err := range errs {
@@ -114,7 +114,7 @@ func testKilled(t *testing.T, s *server, url string, sides []side) {
 			assert.NoError(t, d.Ack(t.Context()), "Ack")
 			seen[d.Message().ID] = true
 		}
-		assert.Equal(t, bodies(look(t, parking(t, url, one.queue))), []string{"dead"}, "what %s has parked", one.queue)
+		assert.Equal(t, bodies(look(t, deadLetters(t, url, one.queue))), []string{"dead"}, "what %s has dead letters", one.queue)
 		publish(t, out, one.queue, "behind it")
 		for receive(t, one.source).Message().ID != "behind it" {
 			continue

@@ -19,7 +19,7 @@ type sender struct {
 	stop   context.CancelFunc
 	turn   chan struct{} // holds a value while a goroutine connects
 	mu     sync.Mutex
-	now    *outlet
+	now    *publisherConn
 	closed bool
 }
 
@@ -29,8 +29,8 @@ func newSender(d *dialer, timeout time.Duration, ready func(*link) error) *sende
 	return s
 }
 
-// outlet returns an outlet that had not ended when it was checked.
-func (s *sender) outlet(ctx context.Context) (*outlet, error) {
+// conn returns a connection that had not ended when it was checked.
+func (s *sender) conn(ctx context.Context) (*publisherConn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, errors.New("the publishing timeout has passed"))
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
@@ -56,7 +56,7 @@ func (s *sender) outlet(ctx context.Context) (*outlet, error) {
 			return nil, err
 		}
 	}
-	o, err := newOutlet(l, s.timeout)
+	o, err := newPublisherConn(l, s.timeout)
 	if err != nil {
 		l.close()
 		return nil, cannotConnect(ctx, err)
@@ -77,7 +77,7 @@ func (s *sender) outlet(ctx context.Context) (*outlet, error) {
 	return o, nil
 }
 
-func (s *sender) current() (*outlet, error) {
+func (s *sender) current() (*publisherConn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -94,11 +94,11 @@ func (s *sender) publish(ctx context.Context, p *publishing) error {
 	if err := ctx.Err(); err != nil {
 		return failed(unsent, err, "the message was not published")
 	}
-	o, err := s.outlet(ctx)
+	o, err := s.conn(ctx)
 	if err != nil {
 		return err
 	}
-	if err := o.hand(ctx, p); err != nil {
+	if err := o.enqueue(ctx, p); err != nil {
 		return err
 	}
 	late := time.NewTimer(s.timeout)

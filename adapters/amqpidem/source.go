@@ -2,7 +2,6 @@ package amqpidem
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -194,5 +193,3 @@ func (s *Source) Close() error {
 	s.work.Wait()
 	return nil
 }
-
-var errNotAsked = errors.New("amqpidem: nothing was sent to the broker; the message stays with this consumer")

@@ -40,17 +40,17 @@ type queue struct {
 
 // queues returns the work queue, the dead-letter queue and the delay queues.
 func (s *settings) queues() []queue {
-	work, parking := amqp.Table{}, amqp.Table{amqp.QueueTypeArg: s.kind()}
-	toParking := s.deadLetter(work, s.parkingQueue())
+	work, deadLetters := amqp.Table{}, amqp.Table{amqp.QueueTypeArg: s.kind()}
+	toDeadLetters := s.deadLetter(work, s.deadLetterQueue())
 	if s.TTL > 0 {
 		work[amqp.QueueMessageTTLArg] = s.TTL.Milliseconds()
 	}
 	if s.Quorum {
-		toParking["x-delivery-limit"] = int64(s.DeliveryLimit)
+		toDeadLetters["x-delivery-limit"] = int64(s.DeliveryLimit)
 		// each walk counts, and RabbitMQ 4 would drop a message after 20 of them
-		parking["x-delivery-limit"] = int64(math.MaxInt32)
+		deadLetters["x-delivery-limit"] = int64(math.MaxInt32)
 	}
-	all := []queue{{s.queue, work}, {s.parkingQueue(), parking}}
+	all := []queue{{s.queue, work}, {s.deadLetterQueue(), deadLetters}}
 	for _, level := range s.levels {
 		delay := s.deadLetter(amqp.Table{}, s.queue)
 		delay[amqp.QueueMessageTTLArg] = level

@@ -38,10 +38,10 @@ func TestOptions(t *testing.T) {
 	}
 	for _, url := range []string{"http://guest:geheim@127.0.0.1", "amqp://guest:gehe%im@127.0.0.1", "amqp://guest:gehe im@127.0.0.1", "amqp://guest:geheim@127.0.0.1:1"} {
 		for name, err := range map[string]error{
-			"Declare":      amqpidem.Declare(t.Context(), url, "q", nil),
-			"Open":         second(amqpidem.Open(t.Context(), url, "q", nil)),
-			"OpenParking":  second(amqpidem.OpenParking(t.Context(), url, "q", nil)),
-			"NewPublisher": second(amqpidem.NewPublisher(t.Context(), url, nil)),
+			"Declare":         amqpidem.Declare(t.Context(), url, "q", nil),
+			"Open":            second(amqpidem.Open(t.Context(), url, "q", nil)),
+			"OpenDeadLetters": second(amqpidem.OpenDeadLetters(t.Context(), url, "q", nil)),
+			"NewPublisher":    second(amqpidem.NewPublisher(t.Context(), url, nil)),
 		} {
 			assert.True(t, err != nil && !strings.Contains(err.Error(), "gehe"), "%s says what is wrong and not the password: %v", name, err)
 		}
@@ -99,8 +99,8 @@ func TestMissing(t *testing.T) {
 	_, err := amqpidem.Open(t.Context(), url, queue, &amqpidem.Options{Passive: true, Dialing: quietly()})
 	assert.True(t, err != nil, "Open of a missing queue fails")
 	assert.Contains(t, err.Error(), `the queue "`+queue+`" does not exist`, "the error")
-	_, err = amqpidem.OpenParking(t.Context(), url, queue, nil)
-	assert.True(t, err != nil, "OpenParking of a missing queue fails")
+	_, err = amqpidem.OpenDeadLetters(t.Context(), url, queue, nil)
+	assert.True(t, err != nil, "OpenDeadLetters of a missing queue fails")
 	assert.Contains(t, err.Error(), `the queue "`+queue+`.dead" does not exist`, "the error")
 	_, err = amqpidem.NewPublisher(t.Context(), url, &amqpidem.PublisherOptions{Exchange: "nowhere"})
 	assert.True(t, err != nil, "a publisher to a missing exchange fails")
@@ -184,10 +184,10 @@ func TestHoldsFor(t *testing.T) {
 	}
 }
 
-// TestBrokerParks: the broker dead-letters messages that stay too long in the queue, and those that
-// quorum queues have delivered too often, and says why. They can be redriven and tried later again
-// and again: the broker does not treat that as a cycle.
-func TestBrokerParks(t *testing.T) {
+// TestBrokerDeadLetters: the broker dead-letters messages that stay too long in the queue, and
+// those that quorum queues have delivered too often, and says why. They can be redriven and tried
+// later again and again: the broker does not treat that as a cycle.
+func TestBrokerDeadLetters(t *testing.T) {
 	t.Parallel()
 	url := rabbit(t).vhost(t)
 	for _, quorum := range []bool{false, true} {
@@ -195,8 +195,8 @@ func TestBrokerParks(t *testing.T) {
 		o := &amqpidem.Options{Quorum: quorum, Delays: short, TTL: 10 * time.Second, Dialing: quietly()}
 		assert.NoError(t, amqpidem.Declare(t.Context(), url, queue, o), "Declare")
 		publish(t, publisher(t, url, nil), queue, "late")
-		eventually(t, "it is parked", func() bool { return depth(t, url, queue+".dead") == 1 })
-		p := parking(t, url, queue)
+		eventually(t, "it is a dead letter", func() bool { return depth(t, url, queue+".dead") == 1 })
+		p := deadLetters(t, url, queue)
 		found := look(t, p)
 		assert.Equal(t, found[0].Reason.Why, mqidem.DeadUnreadable, "why")
 		assert.Contains(t, found[0].Reason.Error, "TTL", "the reason")
@@ -225,8 +225,8 @@ func TestDeliveryLimit(t *testing.T) {
 		assert.Equal(t, receive(t, s).Message().Deliveries, n, "deliveries")
 		assert.NoError(t, s.Close(), "Close")
 	}
-	eventually(t, "it is parked", func() bool { return depth(t, url, queue+".dead") == 1 })
-	found := look(t, parking(t, url, queue))
+	eventually(t, "it is a dead letter", func() bool { return depth(t, url, queue+".dead") == 1 })
+	found := look(t, deadLetters(t, url, queue))
 	assert.Equal(t, found[0].Reason.Why, mqidem.DeadTries, "why")
 	assert.Contains(t, found[0].Reason.Error, "x-delivery-limit", "the reason")
 }

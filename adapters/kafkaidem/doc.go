@@ -1,7 +1,7 @@
 // Package kafkaidem consumes messages of Kafka and publishes an outbox to it.
 //
 // [Create] creates a topic and the topic of its dead letters. [Open] returns a mqidem.Source on a
-// consumer group, [OpenParking] its dead-letter queue, and [NewPublisher] an outbox.Publisher.
+// consumer group, [OpenDeadLetters] its dead-letter queue, and [NewPublisher] an outbox.Publisher.
 //
 // Kafka stores one offset for a partition: all records before it are done. The source commits the
 // offset of the first record that is not settled, and never a later one. So after a crash, records

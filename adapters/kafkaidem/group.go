@@ -19,7 +19,7 @@ func (s *Source) assigned(_ context.Context, _ *kgo.Client, topics map[string][]
 	for _, n := range topics[s.o.Topic] {
 		s.parts[n] = newPartition(n)
 	}
-	s.tell()
+	s.wake()
 }
 
 // revoked hands over partitions. The group waits until it returns.
@@ -93,7 +93,7 @@ func (s *Source) drop(gone []int32) {
 		}
 		delete(s.parts, n)
 	}
-	s.tell()
+	s.wake()
 }
 
 // keepCommitting commits after messages were settled: one commit for all since the last one, and

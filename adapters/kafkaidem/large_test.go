@@ -35,7 +35,7 @@ func (q *queue) produce(t *testing.T, id string, body []byte, codec kgo.Compress
 // Every message that can be read can be dead-lettered, kept by a walk that removes others, and
 // redriven: also if the topic accepts more than the client by default, and if another producer
 // compresses better.
-func TestParkLarge(t *testing.T) {
+func TestDeadLetterLarge(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) {
 		c.Configs = map[string]string{"max.message.bytes": "4194304"}
@@ -52,28 +52,28 @@ func TestParkLarge(t *testing.T) {
 	}
 	assert.NoError(t, q.remove(t, "first", "last"), "Walk")
 	assert.Equal(t, q.end(), 6, "records that were ever written: the large ones have moved")
-	all := q.parked(t)
-	assert.Equal(t, len(all), 2, "parked messages")
+	all := q.dead(t)
+	assert.Equal(t, len(all), 2, "dead letters")
 	for _, p := range all {
 		assert.True(t, bytes.Equal(p.Message.Body, bodies[p.Message.ID]), "the body of %s is as it was", p.Message.ID)
 		assert.Equal(t, p.Reason, why, "reason")
-		assert.NoError(t, q.park.Send(t.Context(), p.Message), "Send")
+		assert.NoError(t, q.deadLetters.Send(t.Context(), p.Message), "Send")
 		assert.NoError(t, receive(t, s, p.Message.ID).Ack(t.Context()), "Ack")
 	}
 }
 
 // If the topic of dead letters accepts no more than the topic, the reason is cut as far as needed.
-func TestParkFuller(t *testing.T) {
+func TestDeadLetterFuller(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
 	q.produce(t, "1", noise(1048588-300), kgo.NoCompression())
 	why := mqidem.Reason{Why: mqidem.DeadTries, Error: strings.Repeat("e", 1000), Tries: 3, Consumer: "stock", Key: strings.Repeat("k", 500)}
 	assert.NoError(t, receive(t, q.open(t), "1").Dead(t.Context(), why), "Dead")
-	assert.Equal(t, q.parked(t)[0].Reason, mqidem.Reason{Why: mqidem.DeadTries, Tries: 3, Cut: mqidem.CutReason}, "reason")
+	assert.Equal(t, q.dead(t)[0].Reason, mqidem.Reason{Why: mqidem.DeadTries, Tries: 3, Cut: mqidem.CutReason}, "reason")
 }
 
 // Messages that are dead-lettered concurrently do not make one batch that is too large.
-func TestParkManyLarge(t *testing.T) {
+func TestDeadLetterManyLarge(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), unordered)
 	const n = 12
@@ -92,8 +92,8 @@ func TestParkManyLarge(t *testing.T) {
 	for range n {
 		assert.NoError(t, <-settled, "Dead")
 	}
-	all := q.parked(t)
-	assert.Equal(t, len(all), n, "parked messages")
+	all := q.dead(t)
+	assert.Equal(t, len(all), n, "dead letters")
 	for _, p := range all {
 		assert.Equal(t, p.Reason.Error, "kept", "the error")
 	}

@@ -51,7 +51,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.Dead = or(o.Dead, o.Topic+".dead")
 	if o.Dead == o.Topic {
-		return o, errors.New("kafkaidem: Options.Dead and Options.Topic are the same; parked messages need a topic of their own")
+		return o, errors.New("kafkaidem: Options.Dead and Options.Topic are the same; dead letters need a topic of their own")
 	}
 	o.CommitEvery = or(o.CommitEvery, 250*time.Millisecond)
 	if o.CommitEvery < 10*time.Millisecond || o.CommitEvery > 10*time.Second {

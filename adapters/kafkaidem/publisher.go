@@ -42,10 +42,10 @@ func producing(timeout time.Duration, connection []kgo.Opt) []kgo.Opt {
 // neither dead-lettered nor acked.
 const largest = 64 << 20
 
-// parkingOpts returns the options of a client that writes messages that it has read. The best
+// deadLetterOpts returns the options of a client that writes messages that it has read. The best
 // compression comes first: with a worse one, a message that another producer has compressed better
 // might be too large.
-func parkingOpts(timeout time.Duration, connection []kgo.Opt) []kgo.Opt {
+func deadLetterOpts(timeout time.Duration, connection []kgo.Opt) []kgo.Opt {
 	return producing(timeout, append([]kgo.Opt{
 		kgo.ProducerBatchMaxBytesFn(func(topic string) int32 {
 			if topic == "" {

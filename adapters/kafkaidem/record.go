@@ -118,17 +118,17 @@ func sort(err error) error {
 	if err == nil {
 		return nil
 	}
-	told := fmt.Errorf("kafkaidem: not confirmed: %w", explain(err))
+	reason := fmt.Errorf("kafkaidem: not confirmed: %w", explain(err))
 	_, refused := errors.AsType[*kerr.Error](err)
 	switch {
 	case tooLarge(err), errors.Is(err, kerr.InvalidTopicException), errors.Is(err, kerr.InvalidRecord):
-		return outbox.Permanent(told)
+		return outbox.Permanent(reason)
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
-		return told // an operator may create it
+		return reason // an operator may create it
 	case errors.Is(err, kerr.ClusterAuthorizationFailed), errors.Is(err, kerr.SaslAuthenticationFailed):
-		return outbox.Unavailable(told) // for all messages
+		return outbox.Unavailable(reason) // for all messages
 	case refused && !kerr.IsRetriable(err):
-		return told
+		return reason
 	}
-	return outbox.Unavailable(told)
+	return outbox.Unavailable(reason)
 }

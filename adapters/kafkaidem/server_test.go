@@ -34,11 +34,11 @@ var names atomic.Int64
 
 // queue is a topic with a group that no other test uses.
 type queue struct {
-	c    *kfake.Cluster
-	o    kafkaidem.Options
-	opts []kgo.Opt
-	pub  *kafkaidem.Publisher
-	park *kafkaidem.Parking
+	c           *kfake.Cluster
+	o           kafkaidem.Options
+	opts        []kgo.Opt
+	pub         *kafkaidem.Publisher
+	deadLetters *kafkaidem.DeadLetters
 }
 
 func newQueue(tb testing.TB, c *kfake.Cluster, change func(*kafkaidem.Options, *kafkaidem.TopicOptions)) *queue {
@@ -57,9 +57,9 @@ func newQueue(tb testing.TB, c *kfake.Cluster, change func(*kafkaidem.Options, *
 	q.pub, err = kafkaidem.NewPublisher(q.opts...)
 	assert.NoError(tb, err, "publisher")
 	tb.Cleanup(q.pub.Close)
-	q.park, err = kafkaidem.OpenParking(tb.Context(), q.o, q.opts...)
-	assert.NoError(tb, err, "OpenParking")
-	tb.Cleanup(q.park.Close)
+	q.deadLetters, err = kafkaidem.OpenDeadLetters(tb.Context(), q.o, q.opts...)
+	assert.NoError(tb, err, "OpenDeadLetters")
+	tb.Cleanup(q.deadLetters.Close)
 	return q
 }
 
@@ -87,9 +87,9 @@ func (q *queue) publish(tb testing.TB, ids ...string) {
 	}
 }
 
-func (q *queue) parked(tb testing.TB) (found []*mqidem.Parked) {
+func (q *queue) dead(tb testing.TB) (found []*mqidem.DeadLetter) {
 	tb.Helper()
-	assert.NoError(tb, q.park.Walk(tb.Context(), func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+	assert.NoError(tb, q.deadLetters.Walk(tb.Context(), func(_ context.Context, p *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		found = append(found, p)
 		return mqidem.Keep, nil
 	}), "Walk")

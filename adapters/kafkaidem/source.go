@@ -15,9 +15,9 @@ import (
 
 // Source is a mqidem.Source and a mqidem.Holder in a consumer group. It can be used concurrently.
 type Source struct {
-	cl      *kgo.Client
-	o       Options
-	parking *Parking
+	cl          *kgo.Client
+	o           Options
+	deadLetters *DeadLetters
 
 	mu      sync.Mutex
 	parts   map[int32]*partition
@@ -50,7 +50,7 @@ func Open(ctx context.Context, o Options, connection ...kgo.Opt) (*Source, error
 		return nil, err
 	}
 	s := &Source{o: o, parts: map[int32]*partition{}, changed: make(chan struct{}), dirty: make(chan struct{}, 1), ended: make(chan struct{})}
-	opts := append([]kgo.Opt{kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}, parkingOpts(o.Timeout, connection)...)
+	opts := append([]kgo.Opt{kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}, deadLetterOpts(o.Timeout, connection)...)
 	s.cl, err = kgo.NewClient(append(opts,
 		kgo.ConsumerGroup(o.Group), kgo.ConsumeTopics(o.Topic), kgo.DisableAutoCommit(),
 		// Between a poll and AllowRebalance no partition comes or goes, so the records that were
@@ -61,7 +61,7 @@ func Open(ctx context.Context, o Options, connection ...kgo.Opt) (*Source, error
 	if err != nil {
 		return nil, fmt.Errorf("kafkaidem: the options of the connection do not fit: %w", err)
 	}
-	s.parking = newParking(s.cl, o, connection)
+	s.deadLetters = newDeadLetters(s.cl, o, connection)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, topic := range []string{o.Topic, o.Dead} {
 		if _, err := find(ctx, s.cl, topic, o.Timeout); err != nil {
@@ -135,7 +135,7 @@ func (s *Source) take() (d *delivery, at time.Time, changed <-chan struct{}) {
 			p.paused = false
 			s.cl.ResumeFetchPartitions(map[string][]int32{s.o.Topic: {p.n}})
 		}
-		return &delivery{s: s, p: p, w: w, m: message(w.r, w.deliveries)}, at, nil
+		return newDelivery(s, p, w), at, nil
 	}
 	return nil, at, s.changed
 }
@@ -168,8 +168,8 @@ func (s *Source) order() []*partition {
 	return all
 }
 
-// tell wakes all waiters. The lock is held.
-func (s *Source) tell() {
+// wake wakes all waiters. The lock is held.
+func (s *Source) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -193,7 +193,7 @@ func (s *Source) poll() {
 		}
 		s.mu.Lock()
 		got.EachRecord(s.add)
-		s.tell()
+		s.wake()
 		s.mu.Unlock()
 		s.cl.AllowRebalance()
 		var bad error

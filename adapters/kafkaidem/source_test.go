@@ -153,7 +153,7 @@ func TestHandoverEnds(t *testing.T) {
 		err := settle()
 		assert.True(t, isStale(err), "%s of a partition that went is stale: %v", name, err)
 	}
-	assert.Equal(t, len(q.parked(t)), 0, "parked messages")
+	assert.Equal(t, len(q.dead(t)), 0, "dead letters")
 	delete(under, d.Message().ID)
 	for _, still := range under {
 		assert.NoError(t, still.Ack(t.Context()), "Ack of a partition that stayed")
@@ -163,7 +163,7 @@ func TestHandoverEnds(t *testing.T) {
 
 // A message whose partition goes while it is being dead-lettered is not settled here. The other
 // consumer gets it, and the dead letter is shown as well.
-func TestParkOvertaken(t *testing.T) {
+func TestDeadLetterOvertaken(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), func(o *kafkaidem.Options, c *kafkaidem.TopicOptions) {
 		c.Partitions, o.Handover = 2, 200*time.Millisecond
@@ -186,7 +186,7 @@ func TestParkOvertaken(t *testing.T) {
 		err := <-settled
 		assert.Equal(t, isStale(err), id == d.Message().ID, "Dead of %s is stale, where the other one got %s: %v", id, d.Message().ID, err)
 	}
-	assert.Equal(t, len(q.parked(t)), 2, "parked messages")
+	assert.Equal(t, len(q.dead(t)), 2, "dead letters")
 }
 
 // A failed commit is retried. While none succeeds, nothing is lost: acked messages are delivered
@@ -208,7 +208,7 @@ func TestCommitFails(t *testing.T) {
 }
 
 // A message that cannot become a dead letter is still held, and is not committed.
-func TestParkFails(t *testing.T) {
+func TestDeadLetterFails(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
 	q.publish(t, "1")
@@ -217,11 +217,11 @@ func TestParkFails(t *testing.T) {
 	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: q.o.Topic + ".dead", Err: kerr.TopicAuthorizationFailed})
 	err := d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison})
 	assert.ErrorIs(t, err, kerr.TopicAuthorizationFailed, "Dead")
-	assert.Contains(t, err.Error(), "the message stays in hand: the message is not known to be parked: the user may not do this; allow it by an ACL", "Dead")
+	assert.Contains(t, err.Error(), "the message stays with this consumer: the dead letter is not confirmed: the user may not do this; allow it by an ACL", "Dead")
 	assert.Equal(t, q.committed(t), -1, "committed")
 	assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead, again")
 	eventually(t, "it is committed", func() bool { return q.committed(t) == 1 })
-	assert.Equal(t, len(q.parked(t)), 1, "parked messages")
+	assert.Equal(t, len(q.dead(t)), 1, "dead letters")
 }
 
 // A lost connection is not an error: Receive continues, and earlier deliveries can be settled.

@@ -14,10 +14,10 @@ import (
 // walk is a walk of one partition of dead letters. It stores offsets and no messages. It writes and
 // deletes nothing before it has shown everything, so a walk that removes nothing only reads.
 type walk struct {
-	p    *Parking
+	p    *DeadLetters
 	ctx  context.Context //nolint:containedctx // it lives for one call
 	n    int32
-	see  func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)
+	see  func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)
 	kept int64 // the first that is kept; -1: none
 	gone map[int64]bool
 	last int64 // the last one of gone
@@ -64,7 +64,7 @@ func (w *walk) read(
 			continue
 		}
 		if err := got.Err(); err != nil {
-			return at.from, fmt.Errorf("kafkaidem: cannot read the parked messages; "+
+			return at.from, fmt.Errorf("kafkaidem: cannot read the dead letters; "+
 				"those before are dealt with: %w", explain(err))
 		}
 		for _, r := range got.Records() {
@@ -90,7 +90,7 @@ const silence = 2 * time.Second
 func (w *walk) look(ctx context.Context, at span) (span, error) {
 	now, err := w.p.spans(ctx, &topicInfo{name: w.p.o.Dead, parts: []int32{w.n}})
 	if err != nil {
-		return at, fmt.Errorf("kafkaidem: cannot read the parked messages; "+
+		return at, fmt.Errorf("kafkaidem: cannot read the dead letters; "+
 			"those before are dealt with: %w", explain(err))
 	}
 	return span{max(at.from, now[w.n].from), min(at.to, now[w.n].to)}, nil
@@ -98,7 +98,7 @@ func (w *walk) look(ctx context.Context, at span) (span, error) {
 
 // show shows a message, and stores the verdict.
 func (w *walk) show(ctx context.Context, r *kgo.Record) error {
-	verdict, err := w.see(ctx, w.p.parked(r))
+	verdict, err := w.see(ctx, w.p.read(r))
 	switch {
 	case err != nil:
 		return err
@@ -125,7 +125,7 @@ func (w *walk) remove(to int64) error {
 		return err
 	}
 	if err := deleteBefore(ctx, w.p.cl, w.p.o.Dead, w.n, to, w.p.o.Timeout); err != nil {
-		return fmt.Errorf("kafkaidem: parked messages were dealt with, "+
+		return fmt.Errorf("kafkaidem: dead letters were dealt with, "+
 			"and are shown again by the next walk: %w", err)
 	}
 	return nil
@@ -138,7 +138,7 @@ func (w *walk) keep(ctx context.Context, r *kgo.Record) error {
 	}
 	again := &kgo.Record{Topic: w.p.o.Dead, Key: r.Key, Value: r.Value, Headers: r.Headers}
 	if err := w.p.write(ctx, again); err != nil {
-		return fmt.Errorf("kafkaidem: a parked message could not be kept after one that was "+
+		return fmt.Errorf("kafkaidem: a dead letter could not be kept after one that was "+
 			"dealt with; the next walk shows them again: %w", explain(err))
 	}
 	return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// parkLarge dead-letters more than a process would like to hold in memory.
-func (q *queue) parkLarge(t *testing.T, n int) {
+// deadLetterLarge dead-letters more than a process would like to hold in memory.
+func (q *queue) deadLetterLarge(t *testing.T, n int) {
 	t.Helper()
 	uncompressed := kgo.ProducerBatchCompression(kgo.NoCompression())
 	cl, err := kgo.NewClient(append([]kgo.Opt{uncompressed}, q.opts...)...)
@@ -43,9 +43,9 @@ func deletions(c *kfake.Cluster) *atomic.Int64 {
 func TestListingWritesNothing(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
-	q.parkLarge(t, 100)
+	q.deadLetterLarge(t, 100)
 	deleted := deletions(q.c)
-	assert.Equal(t, len(q.parked(t)), 100, "parked messages")
+	assert.Equal(t, len(q.dead(t)), 100, "dead letters")
 	now := q.c.PartitionInfo(q.o.Topic+".dead", 0)
 	assert.Equal(t, now.HighWatermark, 100, "records that were ever written")
 	assert.Equal(t, now.LogStartOffset, 0, "the first record")
@@ -57,26 +57,26 @@ func TestListingWritesNothing(t *testing.T) {
 func TestWalkDeletesOnce(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
-	q.parkAll(t, "1", "2", "3", "4", "5", "6")
+	q.deadLetterAll(t, "1", "2", "3", "4", "5", "6")
 	deleted := deletions(q.c)
 	assert.NoError(t, q.remove(t, "1", "2", "3"), "Walk")
 	assert.Equal(t, deleted.Load(), 1, "deletions")
 	assert.Equal(t, q.end(), 6, "records that were ever written: nothing moved")
-	assert.Equal(t, q.ids(t), "4 5 6", "parked")
+	assert.Equal(t, q.ids(t), "4 5 6", "dead letters")
 	assert.NoError(t, q.remove(t, "5", "6"), "Walk")
 	assert.Equal(t, deleted.Load(), 2, "deletions")
 	assert.Equal(t, q.end(), 7, "records that were ever written: one moved")
-	assert.Equal(t, q.ids(t), "4", "parked")
+	assert.Equal(t, q.ids(t), "4", "dead letters")
 }
 
 // A walk whose context ends deletes the messages that were removed until then.
 func TestWalkIsLeft(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
-	q.parkAll(t, "1", "2", "3", "4")
+	q.deadLetterAll(t, "1", "2", "3", "4")
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
-	err := q.park.Walk(ctx, func(ctx context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+	err := q.deadLetters.Walk(ctx, func(ctx context.Context, p *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		switch p.Message.ID {
 		case "1":
 			return mqidem.Keep, nil
@@ -87,5 +87,5 @@ func TestWalkIsLeft(t *testing.T) {
 		return mqidem.Keep, ctx.Err()
 	})
 	assert.ErrorIs(t, err, context.Canceled, "Walk")
-	assert.Equal(t, q.ids(t), "3 4 1", "parked")
+	assert.Equal(t, q.ids(t), "3 4 1", "dead letters")
 }

@@ -90,17 +90,17 @@ func TestConsumeThroughFaults(t *testing.T) {
 	t.Logf("%d messages in %v", 2*n, time.Since(began))
 	assert.Equal(t, unanswered, 0, "acks without an answer: what was asked on a connection that was lost is asked again")
 	dead := map[string]bool{}
-	for _, p := range parked(t, q) {
-		assert.Equal(t, p.Reason.Why, mqidem.DeadPoison, "why %s is parked", p.Message.ID)
+	for _, p := range deadOf(t, q) {
+		assert.Equal(t, p.Reason.Why, mqidem.DeadPoison, "why %s is a dead letter", p.Message.ID)
 		dead[p.Message.ID] = true
 	}
 	for i := range n {
 		id := fmt.Sprintf("%03d", i)
 		if id[2] == '7' {
-			assert.True(t, dead[id] && effects[id] == 0, "%s is parked", id)
+			assert.True(t, dead[id] && effects[id] == 0, "%s is a dead letter", id)
 			continue
 		}
 		assert.Equal(t, effects[id], 1, "effects of %s", id)
 	}
-	assert.Equal(t, len(dead), n/10, "messages that are parked")
+	assert.Equal(t, len(dead), n/10, "messages that are dead letters")
 }

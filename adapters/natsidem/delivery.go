@@ -3,7 +3,6 @@ package natsidem
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/retrysafe/retrysafe/mqidem"
@@ -21,10 +20,11 @@ type delivery struct {
 	s     *Source
 	m     *mqidem.Message
 	reply string // where the answers go
+	state *mqidem.Settlement
+}
 
-	mu      sync.Mutex
-	settled bool
-	parked  bool // and not known to be acked
+func newDelivery(s *Source, reply string, m *mqidem.Message) *delivery {
+	return &delivery{s: s, m: m, reply: reply, state: mqidem.NewSettlement(0, nil)}
 }
 
 func (d *delivery) Message() *mqidem.Message { return d.m }
@@ -45,49 +45,49 @@ func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 // Dead implements mqidem.Delivery. If the dead letter was stored and its ack has failed, another
 // call only acks.
 func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
-	return d.settle(ctx, func(ctx context.Context) error { return d.s.parking.park(ctx, d.m, why) }, ack)
+	return d.settle(ctx, func(ctx context.Context) error { return d.s.deadLetters.add(ctx, d.m, why) }, ack)
 }
 
-// settle calls first, sends the answer to the server, and waits for its confirmation. Each step has
-// the whole timeout. After an error of Ack or Retry the source reports no more progress, so the
-// server redelivers the message after AckWait; until then it can still be settled. In Dead the
-// caller holds the message until the dead letter is stored and acked, and tries again.
-func (d *delivery) settle(ctx context.Context, first func(context.Context) error, word []byte) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.settled {
-		return mqidem.ErrSettled
-	}
-	if first == nil {
+// settle writes the dead letter, if there is one, sends the answer to the server, and waits for its
+// confirmation. Each step has the whole timeout. After an error of Ack or Retry the source reports
+// no more progress, so the server redelivers the message after AckWait; until then it can still be
+// settled. In Dead the caller holds the message until the dead letter is stored and acked, and
+// tries again.
+func (d *delivery) settle(ctx context.Context, write func(context.Context) error, word []byte) error {
+	steps := mqidem.SettleSteps{Answer: func(ctx context.Context) error {
+		return d.within(ctx, func(ctx context.Context) error { return d.answer(ctx, word, write == nil) })
+	}}
+	if write == nil {
 		defer d.s.letGo(d)
-	} else if !d.parked {
-		if err := d.within(ctx, func(ctx context.Context) error {
-			if err := d.sure(ctx); err != nil {
-				return err
-			}
-			return first(ctx)
-		}); err != nil {
-			return err
+	} else {
+		steps.Write = func(ctx context.Context) error {
+			return d.within(ctx, func(ctx context.Context) error {
+				if err := d.sure(ctx); err != nil {
+					return err
+				}
+				return write(ctx)
+			})
 		}
-		d.parked = true
 	}
-	err := d.within(ctx, func(ctx context.Context) error {
-		if err := d.sure(ctx); err != nil {
-			return err
-		}
-		if first == nil {
-			d.s.letGo(d) // first: progress that follows a Retry would undo its delay
-		}
-		if err := d.s.conn.ask(ctx, d.s.nc, d.s.ended, d.reply, word); err != nil {
-			return fmt.Errorf("natsidem: the server has not confirmed it; the message may come again: %w", because(d.s.nc, d.reply, err))
-		}
-		return nil
-	})
-	if err != nil {
+	err := d.state.Settle(ctx, steps)
+	if err == nil {
+		d.s.letGo(d)
+	}
+	return err
+}
+
+// answer sends the answer to the server. With silent, progress ends first: progress that follows a
+// Retry would undo its delay.
+func (d *delivery) answer(ctx context.Context, word []byte, silent bool) error {
+	if err := d.sure(ctx); err != nil {
 		return err
 	}
-	d.settled = true
-	d.s.letGo(d)
+	if silent {
+		d.s.letGo(d)
+	}
+	if err := d.s.conn.ask(ctx, d.s.nc, d.s.queue.Ended(), d.reply, word); err != nil {
+		return fmt.Errorf("natsidem: the server has not confirmed it; the message may come again: %w", because(d.s.nc, d.reply, err))
+	}
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (d *delivery) within(ctx context.Context, step func(context.Context) error)
 
 // sure waits until answers reach the consumer that has delivered the message.
 func (d *delivery) sure(ctx context.Context) error {
-	if _, err := d.s.conn.await(ctx, d.s.nc, d.s.ended); err != nil {
+	if _, err := d.s.conn.await(ctx, d.s.nc, d.s.queue.Ended()); err != nil {
 		return fmt.Errorf("natsidem: not settled: %w", err)
 	}
 	return nil

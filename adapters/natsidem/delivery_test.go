@@ -34,14 +34,14 @@ func TestDeadWithoutAck(t *testing.T) {
 		})
 		cancel()
 		assert.ErrorIs(t, <-settled, context.Canceled, "Dead without an answer")
-		assert.Equal(t, len(parked(t, q)), 1, "parked messages")
+		assert.Equal(t, len(deadOf(t, q)), 1, "dead letters")
 	}
 	p.beatsGoOn(t)
 	nothing(t, q.open(t), 50*time.Millisecond)
 	nothing(t, s, 50*time.Millisecond) // it may have asked before
 	p.loseAcks(false)
 	assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadTries}), "Dead")
-	assert.Equal(t, len(parked(t, q)), 1, "parked messages")
+	assert.Equal(t, len(deadOf(t, q)), 1, "dead letters")
 	assert.ErrorIs(t, d.Ack(t.Context()), mqidem.ErrSettled, "Ack behind it")
 	info, err := q.consumer(t).Info(t.Context())
 	assert.NoError(t, err, "look at the consumer")

@@ -1,8 +1,8 @@
 // Package natsidem consumes messages of NATS JetStream and publishes an outbox to it.
 //
 // [Create] creates a stream, a durable pull consumer and a stream of dead letters. It does not
-// change what already exists. [Open] returns a mqidem.Source on such a consumer, [OpenParking] its
-// dead-letter queue, and [NewPublisher] an outbox.Publisher.
+// change what already exists. [Open] returns a mqidem.Source on such a consumer, [OpenDeadLetters]
+// its dead-letter queue, and [NewPublisher] an outbox.Publisher.
 //
 // The id of a message is in the header "retrysafe-id", and in Nats-Msg-Id. By the latter the server
 // drops duplicates within the stream's duplicate window (2 minutes unless set). That saves work and

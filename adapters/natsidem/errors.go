@@ -54,20 +54,20 @@ func sort(nc *nats.Conn, subject string, err error) error {
 	if err == nil {
 		return nil
 	}
-	told := fmt.Errorf("natsidem: not confirmed: %w", because(nc, subject, err))
+	reason := fmt.Errorf("natsidem: not confirmed: %w", because(nc, subject, err))
 	var api *jetstream.APIError
 	switch {
 	case tooLarge(err), errors.Is(err, nats.ErrBadSubject), errors.Is(err, nats.ErrBadHeaderMsg):
-		return outbox.Permanent(told)
-	case errors.Is(told, nats.ErrPermissionViolation):
-		return told // of one subject, which an operator may allow
+		return outbox.Permanent(reason)
+	case errors.Is(reason, nats.ErrPermissionViolation):
+		return reason // of one subject, which an operator may allow
 	case errors.As(err, &api):
 		if api.Code == 503 { // short of a leader, memory or disk, or not there at all
-			return outbox.Unavailable(told)
+			return outbox.Unavailable(reason)
 		}
-		return told
+		return reason
 	case errors.Is(err, jetstream.ErrNoStreamResponse):
-		return told
+		return reason
 	}
-	return outbox.Unavailable(told) // the connection, or no answer
+	return outbox.Unavailable(reason) // the connection, or no answer
 }

@@ -21,7 +21,7 @@ func message(subject string, h nats.Header, body []byte, published time.Time, de
 		ID: last(h, mqidem.HeaderID), Source: subject, Key: unquote(last(h, mqidem.HeaderKey)), ContentType: last(h, mqidem.HeaderContentType),
 		Headers: map[string][]byte{}, Body: body, Deliveries: deliveries, Published: published,
 	}
-	if _, told := h[mqidem.HeaderID]; !told {
+	if _, named := h[mqidem.HeaderID]; !named {
 		m.ID = h.Get(jetstream.MsgIDHeader)
 	}
 	for name, values := range h {

@@ -84,11 +84,11 @@ func Create(ctx context.Context, js jetstream.JetStream, stream jetstream.Stream
 	if stream.Name = or(stream.Name, o.Stream); stream.Name != o.Stream {
 		return errors.New("natsidem: the configuration of the stream and Options.Stream name two streams; nothing was created")
 	}
-	parked := jetstream.StreamConfig{
+	dead := jetstream.StreamConfig{
 		Name: o.DeadStream, Subjects: []string{o.DeadSubject + ".>"}, Storage: stream.Storage, Replicas: stream.Replicas,
 		Retention: jetstream.LimitsPolicy, Description: "messages that " + o.Stream + " could not get done",
 	}
-	for _, c := range []jetstream.StreamConfig{stream, parked} {
+	for _, c := range []jetstream.StreamConfig{stream, dead} {
 		if _, err := js.CreateStream(ctx, c); err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			return fmt.Errorf("natsidem: cannot create the stream %s; what was created before it stays: %w", c.Name, explain(err))
 		}
@@ -123,12 +123,12 @@ func fits(c *jetstream.ConsumerConfig) error {
 	case c.AckPolicy != jetstream.AckExplicitPolicy:
 		return errors.New("its ack policy is not explicit, so that one ack would settle other messages too; create another consumer")
 	case c.MaxDeliver > 0:
-		return fmt.Errorf("it has MaxDeliver %d: the server would let go of messages that are only slow, and nobody would be told; set it to -1, and "+
+		return fmt.Errorf("it has MaxDeliver %d: the server would let go of messages that are only slow, without a report; set it to -1, and "+
 			"the number of tries in mqidem.Options", c.MaxDeliver)
 	case c.PriorityPolicy != jetstream.PriorityPolicyNone:
 		return errors.New("it has a priority policy: the server refuses requests that name no group; create a consumer without one")
 	case c.HeadersOnly:
-		return errors.New("it delivers headers only, and a message that is parked or put back would lose its body; create another consumer")
+		return errors.New("it delivers headers only, and a message that becomes a dead letter or is redriven would lose its body; create another consumer")
 	}
 	return nil
 }

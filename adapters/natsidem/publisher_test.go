@@ -87,7 +87,7 @@ func TestPermissionDenied(t *testing.T) {
 	defer s.Close()
 	d := receive(t, s, "2")
 	err = d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison})
-	assert.Contains(t, err.Error(), "could not be parked; it stays where it is: the server refuses the subject", "Dead")
+	assert.Contains(t, err.Error(), "could not be stored; the message stays where it is: the server refuses the subject", "Dead")
 	p.beatsGoOn(t)
 	nothing(t, others, 50*time.Millisecond)
 	info, err := q.consumer(t).Info(t.Context())

@@ -93,13 +93,13 @@ func (s *Source) pull() {
 	silence := time.NewTimer(2 * p.ask.Heartbeat)
 	defer silence.Stop()
 	defer p.pause.Stop()
-	for s.why() == nil {
+	for s.queue.Err() == nil {
 		s.request()
 		select {
 		case m := <-p.in:
 			silence.Reset(2 * p.ask.Heartbeat)
 			s.read(m)
-		case <-s.poke:
+		case <-s.queue.Woken():
 		case <-p.pause.C:
 			p.pausing = false
 		case st := <-p.status:
@@ -121,9 +121,8 @@ func (s *Source) pull() {
 // of all sources (MaxWaiting).
 func (s *Source) request() {
 	p := &s.puller
-	all := min(int(s.waiting.Load())+s.o.Prefetch, p.most)
-	wanted := all - len(s.ready) - p.left
-	if wanted <= 0 || 2*wanted < all || p.pausing || !s.conn.sure(s.nc) {
+	wanted := s.queue.Room(p.left, p.most)
+	if wanted == 0 || p.pausing || !s.conn.sure(s.nc) {
 		return
 	}
 	p.ask.Batch = wanted
@@ -140,9 +139,7 @@ func (s *Source) read(m *nats.Msg) {
 		// a message has a reply subject, whatever its headers; the status of a request has none
 		p.left, p.refused = max(p.left-1, 0), 0
 		if meta, err := m.Metadata(); err == nil {
-			d := &delivery{s: s, reply: m.Reply}
-			d.m = message(m.Subject, m.Header, m.Data, meta.Timestamp, int(min(meta.NumDelivered, 1<<31-1)))
-			s.take(d)
+			s.take(newDelivery(s, m.Reply, message(m.Subject, m.Header, m.Data, meta.Timestamp, int(min(meta.NumDelivered, 1<<31-1)))))
 		}
 		return
 	}
@@ -186,7 +183,7 @@ func (s *Source) connection(st nats.Status) {
 	case nats.CONNECTED:
 		s.look()
 	case nats.CLOSED:
-		s.end(fmt.Errorf("natsidem: the connection was closed: %w", mqidem.ErrSourceClosed))
+		s.queue.End(fmt.Errorf("natsidem: the connection was closed: %w", mqidem.ErrSourceClosed))
 	default:
 		s.conn.tell() // calls that wait for an answer now wait for the next connection
 	}
@@ -237,7 +234,7 @@ func (s *Source) look() {
 // lose ends the source: numbers in acks may be another message's by now.
 func (s *Source) lose() {
 	s.conn.lose()
-	s.end(errDeleted)
+	s.queue.End(errDeleted)
 }
 
 // stopPulling ends the subscription. Messages that the server had already sent go to handBack.

@@ -161,10 +161,10 @@ func (q *queue) openOn(tb testing.TB, js jetstream.JetStream) *natsidem.Source {
 	return s
 }
 
-func (q *queue) parking(tb testing.TB) *natsidem.Parking {
+func (q *queue) deadLetters(tb testing.TB) *natsidem.DeadLetters {
 	tb.Helper()
-	p, err := natsidem.OpenParking(tb.Context(), q.js, q.o)
-	assert.NoError(tb, err, "OpenParking")
+	p, err := natsidem.OpenDeadLetters(tb.Context(), q.js, q.o)
+	assert.NoError(tb, err, "OpenDeadLetters")
 	return p
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -17,25 +16,21 @@ import (
 // Source is a mqidem.Source and a mqidem.Holder on a durable pull consumer. It can be used
 // concurrently.
 type Source struct {
-	js      jetstream.JetStream
-	nc      *nats.Conn
-	o       Options
-	parking *Parking
-	cons    jetstream.Consumer
-	born    time.Time // of the consumer: a later one of the same name is another consumer
-	ackWait time.Duration
+	js          jetstream.JetStream
+	nc          *nats.Conn
+	o           Options
+	deadLetters *DeadLetters
+	cons        jetstream.Consumer
+	born        time.Time // of the consumer: a later one of the same name is another consumer
+	ackWait     time.Duration
 
-	waiting atomic.Int64 // calls of Receive
-	poke    chan struct{}
-	ready   chan *delivery
-	puller  puller
-	conn    trust
+	queue  *mqidem.Prefetch
+	puller puller
+	conn   trust
 
-	mu    sync.Mutex
-	held  map[*delivery]struct{} // for which the source reports progress
-	final error                  // why no more messages come
+	mu   sync.Mutex
+	held map[*delivery]struct{} // for which the source reports progress
 
-	ended  chan struct{} // closed when final is set
 	ctx    context.Context
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
@@ -55,7 +50,7 @@ func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Source, erro
 	if err != nil {
 		return nil, err
 	}
-	parking, err := OpenParking(ctx, js, o)
+	deadLetters, err := OpenDeadLetters(ctx, js, o)
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +65,8 @@ func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Source, erro
 		return nil, fmt.Errorf("natsidem: the consumer %s of the stream %s does not fit: %w", o.Consumer, o.Stream, err)
 	}
 	s := &Source{
-		js: js, nc: js.Conn(), o: o, parking: parking, cons: cons, born: info.Created, ackWait: info.Config.AckWait,
-		poke: make(chan struct{}, 1), ready: make(chan *delivery, 2*mostAhead), held: map[*delivery]struct{}{}, ended: make(chan struct{}),
+		js: js, nc: js.Conn(), o: o, deadLetters: deadLetters, cons: cons, born: info.Created, ackWait: info.Config.AckWait,
+		queue: mqidem.NewPrefetch(o.Prefetch, mostAhead), held: map[*delivery]struct{}{},
 	}
 	for _, wait := range info.Config.BackOff {
 		s.ackWait = min(s.ackWait, wait)
@@ -87,28 +82,7 @@ func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Source, erro
 
 // Receive implements mqidem.Source. Its error is final if the consumer was deleted or the
 // connection was closed.
-func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	s.waiting.Add(1)
-	defer s.waiting.Add(-1)
-	s.wake()
-	select {
-	case <-s.ended: // messages that were ready were handed back
-		return nil, s.why()
-	default:
-	}
-	select {
-	case d := <-s.ready:
-		s.wake() // there may be room
-		return d, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-s.ended:
-		return nil, s.why()
-	}
-}
+func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) { return s.queue.Receive(ctx) }
 
 // HoldsFor implements mqidem.Holder: the stream's MaxAge.
 func (s *Source) HoldsFor(ctx context.Context) (time.Duration, error) {
@@ -125,36 +99,13 @@ func (s *Source) HoldsFor(ctx context.Context) (time.Duration, error) {
 // them at once to any consumer. Close returns when the server knows or after the timeout, and never
 // returns an error. It can be called again. Settling a message after Close returns ErrStale.
 func (s *Source) Close() error {
-	s.end(mqidem.ErrSourceClosed)
+	s.queue.End(mqidem.ErrSourceClosed)
 	s.once.Do(func() {
 		s.cancel()
 		s.tasks.Wait()
 		s.handBack()
 	})
 	return nil
-}
-
-// end records why no more messages come; only the first reason is kept.
-func (s *Source) end(why error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.final == nil {
-		s.final = why
-		close(s.ended)
-	}
-}
-
-func (s *Source) why() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.final
-}
-
-func (s *Source) wake() {
-	select {
-	case s.poke <- struct{}{}:
-	default:
-	}
 }
 
 // keep reports progress to the server for all held messages, three times in the time after which it
@@ -181,10 +132,7 @@ func (s *Source) take(d *delivery) {
 	s.mu.Lock()
 	s.held[d] = struct{}{}
 	s.mu.Unlock()
-	select {
-	case s.ready <- d:
-	case <-s.ctx.Done():
-	}
+	s.queue.Put(s.ctx, d)
 }
 
 // letGo ends what take began; the source no longer reports progress for the message.

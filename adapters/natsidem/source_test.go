@@ -80,7 +80,7 @@ func TestConnectionCut(t *testing.T) {
 	assert.NoError(t, again.Retry(t.Context(), 100*time.Millisecond), "Retry")
 	assert.NoError(t, dead.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
 	assert.NoError(t, receive(t, s, "again").Ack(t.Context()), "Ack of the later try")
-	assert.Equal(t, len(parked(t, q)), 1, "parked messages")
+	assert.Equal(t, len(deadOf(t, q)), 1, "dead letters")
 	info, err := q.consumer(t).Info(t.Context())
 	assert.NoError(t, err, "look at the consumer")
 	assert.Equal(t, info.NumAckPending, 0, "messages that are not settled")
@@ -287,10 +287,10 @@ func TestOpenRefuses(t *testing.T) {
 	o = q.o
 	o.DeadStream = "nowhere"
 	_, err = natsidem.Open(t.Context(), q.js, o)
-	assert.Contains(t, err.Error(), "parked messages nowhere; Create makes it", "Open without a parking")
+	assert.Contains(t, err.Error(), "dead letters nowhere; Create makes it", "Open without dead letters")
 	o.DeadStream = o.Stream
 	_, err = natsidem.Open(t.Context(), q.js, o)
-	assert.Contains(t, err.Error(), "does not fit", "Open with another stream for a parking")
+	assert.Contains(t, err.Error(), "does not fit", "Open with another stream for dead letters")
 	for _, giveUp := range []nats.Option{nats.MaxReconnects(60), nats.NoReconnect()} {
 		js := connect(t, sharedServer(t).addr(), giveUp)
 		_, err = natsidem.Open(t.Context(), js, q.o)
@@ -334,10 +334,10 @@ func (q *queue) consumerOn(tb testing.TB, js jetstream.JetStream) jetstream.Cons
 	return c
 }
 
-// parked returns the dead letters.
-func parked(tb testing.TB, q *queue) (found []*mqidem.Parked) {
+// deadOf returns the dead letters.
+func deadOf(tb testing.TB, q *queue) (found []*mqidem.DeadLetter) {
 	tb.Helper()
-	assert.NoError(tb, q.parking(tb).Walk(tb.Context(), func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+	assert.NoError(tb, q.deadLetters(tb).Walk(tb.Context(), func(_ context.Context, p *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		found = append(found, p)
 		return mqidem.Keep, nil
 	}), "Walk")

@@ -19,7 +19,7 @@ func TestSuite(t *testing.T) {
 				tb.Helper()
 				q := newQueue(tb, sharedServer(tb).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.Prefetch = ahead })
 				return mqtest.Queue{
-					Topic: q.subject, Publisher: q.pub, Parking: q.parking(tb), Open: func(tb testing.TB) mqtest.Source { tb.Helper(); return q.open(tb) },
+					Topic: q.subject, Publisher: q.pub, DeadLetters: q.deadLetters(tb), Open: func(tb testing.TB) mqtest.Source { tb.Helper(); return q.open(tb) },
 				}
 			}})
 		})

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/retrysafe/retrysafe/mqidem"
@@ -15,12 +14,14 @@ import (
 
 // delivery is a message that a consumer holds.
 type delivery struct {
-	s  *Source
-	m  *mqidem.Message
-	id string // of the entry
+	s     *Source
+	m     *mqidem.Message
+	id    string // of the entry
+	state *mqidem.Settlement
+}
 
-	mu      sync.Mutex
-	settled bool
+func newDelivery(s *Source, id string, m *mqidem.Message) *delivery {
+	return &delivery{s: s, m: m, id: id, state: mqidem.NewSettlement(0, nil)}
 }
 
 func (d *delivery) Message() *mqidem.Message { return d.m }
@@ -28,7 +29,7 @@ func (d *delivery) Message() *mqidem.Message { return d.m }
 // Ack implements mqidem.Delivery. ErrStale means that the entry is no longer pending: another
 // consumer has taken it over and settled it, or the stream was deleted.
 func (d *delivery) Ack(ctx context.Context) error {
-	return d.settle(false, func() error {
+	return d.settle(ctx, false, func(ctx context.Context) error {
 		return d.gone(d.s.eval(ctx, done, []string{d.s.o.Stream}, []string{d.s.o.Group, d.id, flag(d.s.o.Delete)}))
 	})
 }
@@ -36,10 +37,7 @@ func (d *delivery) Ack(ctx context.Context) error {
 // Retry implements mqidem.Delivery. It sends nothing: the entry stays with this consumer until the
 // later try is due.
 func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
-	return d.settle(false, func() error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+	return d.settle(ctx, false, func(context.Context) error {
 		d.s.mu.Lock()
 		defer d.s.mu.Unlock()
 		switch {
@@ -48,7 +46,7 @@ func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 		case d.s.held[d.id] == d:
 			delete(d.s.held, d.id)
 			d.s.later[d.id] = time.Now().Add(after)
-			d.s.wake()
+			d.s.queue.Wake()
 		}
 		return nil // otherwise another consumer has it by now
 	})
@@ -56,14 +54,14 @@ func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 
 // Dead implements mqidem.Delivery. One script writes the dead letter and acks the entry.
 func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
-	return d.settle(true, func() error {
+	return d.settle(ctx, true, func(ctx context.Context) error {
 		return mqidem.Fit(d.m, why, tooLarge, func(m *mqidem.Message, packed []byte) error {
 			f := append(fields(m), mqidem.HeaderDead, string(packed))
 			if len(f) > mostFields {
 				return errTooLarge
 			}
 			args := append([]string{d.s.o.Group, d.id, flag(d.s.o.Delete)}, f...)
-			return d.gone(d.s.eval(ctx, park, []string{d.s.o.Stream, d.s.o.Dead}, args))
+			return d.gone(d.s.eval(ctx, deadLetter, []string{d.s.o.Stream, d.s.o.Dead}, args))
 		})
 	})
 }
@@ -86,23 +84,22 @@ func (d *delivery) gone(v any, err error) error {
 // settle calls do. After an error of Ack or Retry the source no longer renews its claim, so another
 // consumer gets the message after Idle; until then it can still be settled. If Dead fails, the
 // caller still holds the message and tries again.
-func (d *delivery) settle(mayFail bool, do func() error) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.settled {
-		return mqidem.ErrSettled
+func (d *delivery) settle(ctx context.Context, keep bool, do func(context.Context) error) error {
+	err := d.state.Settle(ctx, mqidem.SettleSteps{Check: d.sure, Answer: do})
+	if err == nil || !keep || errors.Is(err, mqidem.ErrStale) {
+		d.s.letGo(d)
 	}
-	if d.s.closed() {
-		return fmt.Errorf("redisstreamidem: not settled: %w", mqidem.ErrStale)
-	}
-	if err := do(); err != nil {
-		if !mayFail || errors.Is(err, mqidem.ErrStale) {
-			d.s.letGo(d)
-		}
+	if err != nil && !errors.Is(err, mqidem.ErrSettled) {
 		return fmt.Errorf("redisstreamidem: not settled; the message may come again: %w", err)
 	}
-	d.settled = true
-	d.s.letGo(d)
+	return err
+}
+
+// sure returns an error if the source was closed.
+func (d *delivery) sure(context.Context) error {
+	if d.s.queue.Err() != nil {
+		return mqidem.ErrStale
+	}
 	return nil
 }
 

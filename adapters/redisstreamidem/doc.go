@@ -1,9 +1,9 @@
 // Package redisstreamidem consumes messages of Redis streams and publishes an outbox to them. It
 // needs Redis 6.2 or newer.
 //
-// [Open] returns a mqidem.Source on a consumer group, which it creates. [NewParking] returns the
-// dead-letter queue, which is a second stream. [NewPublisher] returns an outbox.Publisher, whose
-// topics are streams.
+// [Open] returns a mqidem.Source on a consumer group, which it creates. [NewDeadLetters] returns
+// the dead-letter queue, which is a second stream. [NewPublisher] returns an outbox.Publisher,
+// whose topics are streams.
 //
 // The package works with any redisclient.Client, and sends only Lua scripts. So a message is
 // dead-lettered and acked in one step, and a slow consumer cannot take back a message that another

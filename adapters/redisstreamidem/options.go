@@ -58,7 +58,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.Dead = or(o.Dead, beside(o.Stream)+":dead")
 	if o.Dead == o.Stream {
-		return o, errors.New("redisstreamidem: Options.Dead and Options.Stream are the same key; parked messages need a stream of their own")
+		return o, errors.New("redisstreamidem: Options.Dead and Options.Stream are the same key; dead letters need a stream of their own")
 	}
 	o.Idle = or(o.Idle, time.Minute)
 	o.Timeout = or(o.Timeout, 5*time.Second)

@@ -137,18 +137,18 @@ func isAway(err error) bool {
 
 // sort turns an error into one for the outbox.
 func sort(err error) error {
-	told := fmt.Errorf("redisstreamidem: not confirmed: %w", err)
+	reason := fmt.Errorf("redisstreamidem: not confirmed: %w", err)
 	if refused, ok := errors.AsType[redisclient.Error](err); ok {
 		switch code(refused) {
 		case "WRONGTYPE", "NOPERM", "CROSSSLOT":
-			return told // of one stream
+			return reason // of one stream
 		case "ERR":
 			if !strings.Contains(string(refused), "max number of clients") {
-				return told
+				return reason
 			}
 		}
 		// Errors for all messages: OOM, READONLY, LOADING, MASTERDOWN, CLUSTERDOWN, NOREPLICAS,
 		// MISCONF, BUSY, NOAUTH and similar.
 	}
-	return outbox.Unavailable(away{told})
+	return outbox.Unavailable(away{reason})
 }

@@ -107,7 +107,7 @@ func TestOutOfMemory(t *testing.T) {
 	nothing(t, q.open(t), 12*time.Second)
 	assert.Equal(t, q.pending(t), 1, "pending")
 	assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead, again")
-	assert.Equal(t, len(q.parked(t)), 1, "parked messages")
+	assert.Equal(t, len(q.dead(t)), 1, "dead letters")
 }
 
 // If a user has no permission, the error says what to allow and shows no secret.

@@ -33,15 +33,11 @@ func (s *Source) run() {
 	idle := true // no call of Receive waits
 	for s.ctx.Err() == nil {
 		now := time.Now()
-		all := min(int(s.waiting.Load())+s.o.Prefetch, mostAhead)
-		room := all - len(s.ready)
-		if 2*room < all { // avoids a call for each message
-			room = 0
-		}
+		room := s.queue.Room(0, mostAhead)
 		if idle && room > 0 {
 			s.pump.next, s.pump.wait = now, firstWait // a call of Receive has come
 		}
-		idle = room <= 0
+		idle = room == 0
 		if s.pump.fails == 0 || !now.Before(s.pump.next) {
 			if err := s.turn(now, room); err == nil {
 				s.pump.fails = 0
@@ -52,7 +48,7 @@ func (s *Source) run() {
 		timer.Reset(time.Until(s.nextTurn(room)))
 		select {
 		case <-timer.C:
-		case <-s.poke:
+		case <-s.queue.Woken():
 		case <-s.ctx.Done():
 			return
 		}
@@ -271,13 +267,10 @@ func (s *Source) ids() []string {
 // take makes entries ready.
 func (s *Source) take(got []entry) {
 	for _, e := range got {
-		d := &delivery{s: s, id: e.id, m: e.message(s.o.Stream)}
+		d := newDelivery(s, e.id, e.message(s.o.Stream))
 		s.mu.Lock()
 		s.held[e.id] = d
 		s.mu.Unlock()
-		select {
-		case s.ready <- d:
-		case <-s.ctx.Done():
-		}
+		s.queue.Put(s.ctx, d)
 	}
 }

@@ -153,15 +153,15 @@ if type(n) == 'table' then return n end
 if n == 1 and ARGV[3] == '1' then drop() end
 return n`)
 
-	// park writes a dead letter and acks. KEYS: stream, dead letters. ARGV: group, id, 1 to delete
-	// the entry, fields. It returns 0 if the id is not pending, and then keeps no dead letter. The
-	// write comes first: if the server refuses it, nothing was done.
-	park = redisclient.NewScript("streams-park", unlessShared+`
-local parked = redis.pcall('XADD', KEYS[2], '*', unpack(ARGV, 4))
-if type(parked) == 'table' then return parked end
+	// deadLetter writes a dead letter and acks. KEYS: stream, dead letters. ARGV: group, id, 1 to
+	// delete the entry, fields. It returns 0 if the id is not pending, and then keeps no dead
+	// letter. The write comes first: if the server refuses it, nothing was done.
+	deadLetter = redisclient.NewScript("streams-dead-letter", unlessShared+`
+local dead = redis.pcall('XADD', KEYS[2], '*', unpack(ARGV, 4))
+if type(dead) == 'table' then return dead end
 local n = redis.pcall('XACK', KEYS[1], ARGV[1], ARGV[2])
 if n ~= 1 then
-  redis.pcall('XDEL', KEYS[2], parked)
+  redis.pcall('XDEL', KEYS[2], dead)
   return n
 end
 if ARGV[3] == '1' then drop() end
@@ -266,9 +266,9 @@ func explain(err error) error {
 	case "NOAUTH", "WRONGPASS":
 		return fmt.Errorf("the server does not know the user; check the password: %w", err)
 	case "NOPERM":
-		return fmt.Errorf("the user may not do this; allow EVAL, EVALSHA, the commands that begin with X, and the keys of the stream and its parking: %w", err)
+		return fmt.Errorf("the user may not do this; allow EVAL, EVALSHA, the commands that begin with X, and the keys of the stream and its deadLetters: %w", err)
 	case "CROSSSLOT":
-		return fmt.Errorf("the stream and its parking are in different slots; leave Options.Dead empty, or give both one hash tag: %w", err)
+		return fmt.Errorf("the stream and its stream of dead letters are in different slots; leave Options.Dead empty, or give both one hash tag: %w", err)
 	}
 	return err
 }

@@ -206,16 +206,16 @@ func (q *queue) openOn(tb testing.TB, c redisclient.Client) *redisstreamidem.Sou
 	return s
 }
 
-func (q *queue) parking(tb testing.TB) *redisstreamidem.Parking {
+func (q *queue) deadLetters(tb testing.TB) *redisstreamidem.DeadLetters {
 	tb.Helper()
-	p, err := redisstreamidem.NewParking(q.c, q.o)
-	assert.NoError(tb, err, "NewParking")
+	p, err := redisstreamidem.NewDeadLetters(q.c, q.o)
+	assert.NoError(tb, err, "NewDeadLetters")
 	return p
 }
 
-func (q *queue) parked(tb testing.TB) (found []*mqidem.Parked) {
+func (q *queue) dead(tb testing.TB) (found []*mqidem.DeadLetter) {
 	tb.Helper()
-	assert.NoError(tb, q.parking(tb).Walk(tb.Context(), func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+	assert.NoError(tb, q.deadLetters(tb).Walk(tb.Context(), func(_ context.Context, p *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		found = append(found, p)
 		return mqidem.Keep, nil
 	}), "Walk")

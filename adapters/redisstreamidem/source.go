@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe/mqidem"
@@ -20,16 +19,13 @@ type Source struct {
 	o        Options
 	consumer string
 
-	waiting atomic.Int64 // calls of Receive
-	poke    chan struct{}
-	ready   chan *delivery
-	pump    pump
+	queue *mqidem.Prefetch
+	pump  pump
 
 	mu    sync.Mutex
 	held  map[string]*delivery // by id: messages whose claims are renewed
 	later map[string]time.Time // by id: messages that wait for a later try; renewed too
 
-	ended  chan struct{}
 	ctx    context.Context
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
@@ -47,8 +43,8 @@ func Open(ctx context.Context, c redisclient.Client, o Options) (*Source, error)
 		return nil, err
 	}
 	s := &Source{
-		server: server{c, o.Timeout}, o: o, consumer: newConsumer(), poke: make(chan struct{}, 1), ready: make(chan *delivery, 2*mostAhead),
-		held: map[string]*delivery{}, later: map[string]time.Time{}, ended: make(chan struct{}), pump: pump{cursor: "0-0"},
+		server: server{c, o.Timeout}, o: o, consumer: newConsumer(), queue: mqidem.NewPrefetch(o.Prefetch, mostAhead),
+		held: map[string]*delivery{}, later: map[string]time.Time{}, pump: pump{cursor: "0-0"},
 	}
 	if err := s.setUp(ctx); err != nil {
 		return nil, err
@@ -62,7 +58,7 @@ func (s *Source) setUp(ctx context.Context) error {
 	n, err := number(s.eval(ctx, setUp, []string{s.o.Stream, s.o.Dead}, []string{s.o.Group, flag(s.o.Delete)}))
 	switch {
 	case err != nil:
-		return fmt.Errorf("redisstreamidem: cannot open the stream %s with its group %s and its parking %s: %w", s.o.Stream, s.o.Group, s.o.Dead, err)
+		return fmt.Errorf("redisstreamidem: cannot open the stream %s with its group %s and its stream of dead letters %s: %w", s.o.Stream, s.o.Group, s.o.Dead, err)
 	case n < 0:
 		return errors.New("redisstreamidem: the stream has other groups, which would lose what Options.Delete removes; leave it off")
 	}
@@ -78,35 +74,7 @@ func flag(on bool) string {
 
 // Receive implements mqidem.Source. It only returns the error of its context, or that of a closed
 // source. Problems with the server are logged, and the source tries again.
-func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	s.waiting.Add(1)
-	defer s.waiting.Add(-1)
-	s.wake()
-	select {
-	case <-s.ended: // messages that were ready were handed back
-		return nil, mqidem.ErrSourceClosed
-	default:
-	}
-	select {
-	case d := <-s.ready:
-		s.wake() // there may be room
-		return d, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-s.ended:
-		return nil, mqidem.ErrSourceClosed
-	}
-}
-
-func (s *Source) wake() {
-	select {
-	case s.poke <- struct{}{}:
-	default:
-	}
-}
+func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) { return s.queue.Receive(ctx) }
 
 // Close ends all that the source started, and hands back unsettled messages. Another consumer takes
 // them over within a second, and those that wait for a later try when that is due, at most Idle
@@ -114,7 +82,7 @@ func (s *Source) wake() {
 // can be called again. Settling a message after Close returns ErrStale.
 func (s *Source) Close() error {
 	s.once.Do(func() {
-		close(s.ended)
+		s.queue.End(mqidem.ErrSourceClosed)
 		s.cancel()
 		s.tasks.Wait()
 		s.handBack()
@@ -149,16 +117,6 @@ func (s *Source) handBack() {
 			return
 		}
 		args = args[n:]
-	}
-}
-
-// closed reports whether Close has begun.
-func (s *Source) closed() bool {
-	select {
-	case <-s.ended:
-		return true
-	default:
-		return false
 	}
 }
 

@@ -93,7 +93,7 @@ func TestRobbed(t *testing.T) {
 	p.Mend()
 	eventually(t, "Ack is stale", func() bool { return isStale(first.Ack(t.Context())) })
 	eventually(t, "Dead is stale", func() bool { return isStale(second.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison})) })
-	assert.Equal(t, len(q.parked(t)), 0, "parked messages")
+	assert.Equal(t, len(q.dead(t)), 0, "dead letters")
 	assert.NoError(t, third.Retry(t.Context(), 0), "Retry of what another one has")
 	nothing(t, slow, 600*time.Millisecond)
 	assert.NoError(t, held.Ack(t.Context()), "Ack")
@@ -153,7 +153,7 @@ func TestServerRestart(t *testing.T) {
 	}
 	assert.Equal(t, ids, map[string]bool{"acked": true, "later": true, "behind": true}, "messages")
 	q.c = dial(t, q.addr, nil)
-	assert.Equal(t, len(q.parked(t)), 1, "parked messages")
+	assert.Equal(t, len(q.dead(t)), 1, "dead letters")
 	eventually(t, "all is acked", func() bool { return q.pending(t) == 0 })
 }
 
@@ -344,7 +344,7 @@ func TestCluster(t *testing.T) {
 		q := newQueue(t, srv.addr, func(o *redisstreamidem.Options) { o.Stream = name })
 		q.publish(t, "1")
 		assert.NoError(t, receive(t, q.open(t), "1").Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
-		assert.Equal(t, len(q.parked(t)), 1, "parked messages")
+		assert.Equal(t, len(q.dead(t)), 1, "dead letters")
 		q.o.Dead = "elsewhere"
 		_, err := redisstreamidem.Open(t.Context(), q.c, q.o)
 		assert.Contains(t, err.Error(), "are in different slots; leave Options.Dead empty", "Open")

@@ -22,7 +22,7 @@ func TestSuite(t *testing.T) {
 				tb.Helper()
 				q := newQueue(tb, sharedRedis(tb).addr, change)
 				return mqtest.Queue{
-					Topic: q.o.Stream, Publisher: q.pub, Parking: q.parking(tb), Open: func(tb testing.TB) mqtest.Source { tb.Helper(); return q.open(tb) },
+					Topic: q.o.Stream, Publisher: q.pub, DeadLetters: q.deadLetters(tb), Open: func(tb testing.TB) mqtest.Source { tb.Helper(); return q.open(tb) },
 				}
 			}})
 		})

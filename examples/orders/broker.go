@@ -26,10 +26,10 @@ type source interface {
 
 // broker connects the parts.
 type broker struct {
-	publisher outbox.Publisher
-	open      func(ctx context.Context, queue string) (source, error)
-	parking   func(ctx context.Context, queue string) (mqidem.Parking, func(), error)
-	close     func()
+	publisher   outbox.Publisher
+	open        func(ctx context.Context, queue string) (source, error)
+	deadLetters func(ctx context.Context, queue string) (mqidem.DeadLetters, func(), error)
+	close       func()
 }
 
 // inMemory returns a broker within this process.
@@ -39,8 +39,8 @@ func inMemory() *broker {
 	return &broker{
 		publisher: b,
 		open:      func(_ context.Context, queue string) (source, error) { return b.Open(queue), nil },
-		parking: func(_ context.Context, queue string) (mqidem.Parking, func(), error) {
-			return b.Parking(queue), func() {}, nil
+		deadLetters: func(_ context.Context, queue string) (mqidem.DeadLetters, func(), error) {
+			return b.DeadLetters(queue), func() {}, nil
 		},
 		close: func() { _ = b.Close() },
 	}
@@ -71,8 +71,8 @@ func rabbit(ctx context.Context, url string) (*broker, error) {
 		open: func(ctx context.Context, queue string) (source, error) {
 			return amqpidem.Open(ctx, url, queue, options())
 		},
-		parking: func(ctx context.Context, queue string) (mqidem.Parking, func(), error) {
-			p, err := amqpidem.OpenParking(ctx, url, queue, options())
+		deadLetters: func(ctx context.Context, queue string) (mqidem.DeadLetters, func(), error) {
+			p, err := amqpidem.OpenDeadLetters(ctx, url, queue, options())
 			if err != nil {
 				return nil, nil, err
 			}

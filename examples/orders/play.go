@@ -62,7 +62,7 @@ func play(ctx context.Context, c config, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "stock: %d pieces taken, %d messages out of stock are parked after %d tries each\n", c.orders-bad, bad, tries)
+	fmt.Fprintf(out, "stock: %d pieces taken, %d messages out of stock are dead letters after %d tries each\n", c.orders-bad, bad, tries)
 	fmt.Fprintf(out, "points: %d orders rewarded\n", c.orders)
 
 	if err := p.shop.fill(ctx, outOfStock, bad); err != nil {
@@ -76,7 +76,7 @@ func play(ctx context.Context, c config, out io.Writer) (err error) {
 		return err
 	}
 	fmt.Fprintf(out, "redrive: %d messages put back, %d pieces taken\n", did.Sent, bad)
-	fmt.Fprintf(out, "deliveries: %d done, %d repeats acked, %d to be tried again, %d parked\n",
+	fmt.Fprintf(out, "deliveries: %d done, %d repeats acked, %d to be tried again, %d dead letters\n",
 		consumers.done.Load(), consumers.repeats.Load(), consumers.again.Load(), consumers.dead.Load())
 	if placed != c.orders || did.Sent != bad {
 		return errors.New("something did not happen once; see above")
@@ -124,12 +124,12 @@ func (p *parts) start(ctx context.Context, c *consumers) (stop func() error, err
 // redrive redrives the messages that used up their tries. A service would use Redriver.Run, or
 // "retrysafe dlq run".
 func (p *parts) redrive(ctx context.Context) (mqidem.Redriven, error) {
-	parking, done, err := p.broker.parking(ctx, stockQueue)
+	deadLetters, done, err := p.broker.deadLetters(ctx, stockQueue)
 	if err != nil {
 		return mqidem.Redriven{}, err
 	}
 	defer done()
-	r, err := mqidem.NewRedriver(p.shop.engine, parking, mqidem.Rule{After: -1, Limit: 1 << 20}, slog.New(slog.DiscardHandler))
+	r, err := mqidem.NewRedriver(p.shop.engine, deadLetters, mqidem.Rule{After: -1, Limit: 1 << 20}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return mqidem.Redriven{}, err
 	}

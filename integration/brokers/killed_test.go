@@ -47,12 +47,12 @@ func TestKilled(t *testing.T) {
 			lives, err := startChild(s.windows, s.args...)
 			assert.NoError(t, err, "start a consumer")
 			defer lives.end(syscall.SIGKILL)
-			s.await(ctx, t, "messages done or parked", []string{"killed", "bad"}, true)
+			s.await(ctx, t, "messages done or dead", []string{"killed", "bad"}, true)
 			s.untilSome(ctx, t, "the other one says so", "SELECT id, count(*) FROM outcomes WHERE id = 'killed' AND what = 'done' GROUP BY id")
 			lives.end(syscall.SIGTERM) // it settles what it has
 			assert.Equal(t, s.counts(t, "SELECT id, count(*) FROM effects GROUP BY id"), map[string]int{"killed": 1}, "effects")
-			for _, parked := range s.parked(t) {
-				assert.Equal(t, parked.Message.ID, "bad", "what is parked")
+			for _, p := range s.dead(t) {
+				assert.Equal(t, p.Message.ID, "bad", "what is a dead letter")
 			}
 		})
 	}

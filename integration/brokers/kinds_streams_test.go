@@ -31,10 +31,10 @@ import (
 const silence = 10 * time.Second
 
 func init() {
-	kinds["Redis streams"] = kind{open: openStream, publisher: publishToStream, parking: parkingOfStream, start: startStreams}
-	kinds["NATS"] = kind{open: openNATS, publisher: publishToNATS, parking: parkingOfNATS, start: startNATS}
+	kinds["Redis streams"] = kind{open: openStream, publisher: publishToStream, deadLetters: deadLettersOfStream, start: startStreams}
+	kinds["NATS"] = kind{open: openNATS, publisher: publishToNATS, deadLetters: deadLettersOfNATS, start: startNATS}
 	// A group of Kafka stops while it reassigns the partitions of a dead consumer.
-	kinds["Kafka"] = kind{open: openKafka, publisher: publishToKafka, parking: parkingOfKafka, start: startKafka, life: 40 * time.Second}
+	kinds["Kafka"] = kind{open: openKafka, publisher: publishToKafka, deadLetters: deadLettersOfKafka, start: startKafka, life: 40 * time.Second}
 }
 
 // closer closes by functions.
@@ -92,12 +92,12 @@ func publishToStream(_ context.Context, url string) (outbox.Publisher, error) {
 	return redisstreamidem.NewPublisher(client, nil)
 }
 
-func parkingOfStream(_ context.Context, url string) (mqidem.Parking, io.Closer, error) {
+func deadLettersOfStream(_ context.Context, url string) (mqidem.DeadLetters, io.Closer, error) {
 	client, err := rueidisTo(url)
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := redisstreamidem.NewParking(client, streamOptions())
+	p, err := redisstreamidem.NewDeadLetters(client, streamOptions())
 	return p, closer{client.Close}, err
 }
 
@@ -150,12 +150,12 @@ func publishToNATS(_ context.Context, url string) (outbox.Publisher, error) {
 	return natsidem.NewPublisher(js, nil)
 }
 
-func parkingOfNATS(ctx context.Context, url string) (mqidem.Parking, io.Closer, error) {
+func deadLettersOfNATS(ctx context.Context, url string) (mqidem.DeadLetters, io.Closer, error) {
 	nc, js, err := natsTo(url)
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := natsidem.OpenParking(ctx, js, natsOptions())
+	p, err := natsidem.OpenDeadLetters(ctx, js, natsOptions())
 	return p, closer{nc.Close}, err
 }
 
@@ -223,8 +223,8 @@ func publishToKafka(_ context.Context, url string) (outbox.Publisher, error) {
 	return kafkaidem.NewPublisher(kafkaTo(url)...)
 }
 
-func parkingOfKafka(ctx context.Context, url string) (mqidem.Parking, io.Closer, error) {
-	p, err := kafkaidem.OpenParking(ctx, kafkaOptions(), kafkaTo(url)...)
+func deadLettersOfKafka(ctx context.Context, url string) (mqidem.DeadLetters, io.Closer, error) {
+	p, err := kafkaidem.OpenDeadLetters(ctx, kafkaOptions(), kafkaTo(url)...)
 	if err != nil {
 		return nil, nil, err
 	}

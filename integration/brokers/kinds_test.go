@@ -22,9 +22,9 @@ type source interface {
 
 // kind says how to use a broker, given only its URL, so that other processes can use it too.
 type kind struct {
-	open      func(ctx context.Context, url string) (source, error)
-	publisher func(ctx context.Context, url string) (outbox.Publisher, error)
-	parking   func(ctx context.Context, url string) (mqidem.Parking, io.Closer, error)
+	open        func(ctx context.Context, url string) (source, error)
+	publisher   func(ctx context.Context, url string) (outbox.Publisher, error)
+	deadLetters func(ctx context.Context, url string) (mqidem.DeadLetters, io.Closer, error)
 	// start starts the server. open must declare the queue first.
 	start func(t *testing.T) *broker
 	// life is how long a consumer lives at most before it is killed; default 5 s.
@@ -56,8 +56,8 @@ var kinds = map[string]kind{
 		publisher: func(ctx context.Context, url string) (outbox.Publisher, error) {
 			return amqpidem.NewPublisher(ctx, url, &amqpidem.PublisherOptions{Dialing: amqpidem.Dialing{Logger: quiet}})
 		},
-		parking: func(ctx context.Context, url string) (mqidem.Parking, io.Closer, error) {
-			p, err := amqpidem.OpenParking(ctx, url, queue, rabbitOptions())
+		deadLetters: func(ctx context.Context, url string) (mqidem.DeadLetters, io.Closer, error) {
+			p, err := amqpidem.OpenDeadLetters(ctx, url, queue, rabbitOptions())
 			return p, p, err
 		},
 		// RabbitMQ 3.10 takes about a second to store a new quorum queue. If it is killed before,

@@ -154,7 +154,7 @@ func (s *soak) play(t *testing.T) {
 	all.Go(func() { s.disturb(calm, t) })
 	assert.NoError(t, <-published, "publish")
 	publishedAfter := time.Since(begun)
-	s.await(ctx, t, "messages done or parked", slices.Concat(s.good, slices.Collect(maps.Keys(s.bad))), true)
+	s.await(ctx, t, "messages done or dead", slices.Concat(s.good, slices.Collect(maps.Keys(s.bad))), true)
 	settledAfter := time.Since(begun)
 	quietly() // consumers continue, undisturbed
 	s.redriveGood(ctx, t)
@@ -162,14 +162,14 @@ func (s *soak) play(t *testing.T) {
 	cancel()
 	all.Wait()
 	bad := map[string]bool{}
-	for _, p := range s.parked(t) {
+	for _, p := range s.dead(t) {
 		bad[p.Message.ID] = true
-		assert.Equal(t, p.Reason.Why, mqidem.DeadTries, "why a message is parked")
-		assert.True(t, p.Reason.Tries >= maxTries, "a message is parked after %d tries", p.Reason.Tries)
+		assert.Equal(t, p.Reason.Why, mqidem.DeadTries, "why a message is a dead letter")
+		assert.True(t, p.Reason.Tries >= maxTries, "a message is a dead letter after %d tries", p.Reason.Tries)
 	}
-	assert.Equal(t, len(bad), len(s.bad), "bad messages that are parked")
+	assert.Equal(t, len(bad), len(s.bad), "bad messages that are dead letters")
 	for id := range s.bad {
-		assert.True(t, bad[id], "a bad message is parked")
+		assert.True(t, bad[id], "a bad message is a dead letter")
 	}
 	t.Logf("%d messages were published in %v, settled after %v, all through after %v", messages(), publishedAfter.Round(time.Millisecond), settledAfter.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
 	t.Logf("%d consumers were killed, connections cut %d times", s.killed, s.cuts)
@@ -278,13 +278,13 @@ func (s *soak) disturb(ctx context.Context, t *testing.T) {
 // redriveGood redrives good messages that used up their tries by bad luck.
 func (s *soak) redriveGood(ctx context.Context, t *testing.T) {
 	t.Helper()
-	p, closer, err := s.parking(ctx, s.broker.url)
-	assert.NoError(t, err, "parking")
+	p, closer, err := s.deadLetters(ctx, s.broker.url)
+	assert.NoError(t, err, "dead letters")
 	defer closer.Close()
 	put := 0
 	for again := true; again; {
 		again = false
-		err = p.Walk(ctx, func(ctx context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
+		err = p.Walk(ctx, func(ctx context.Context, m *mqidem.DeadLetter) (mqidem.Verdict, error) {
 			if s.bad[m.Message.ID] {
 				return mqidem.Keep, nil
 			}
@@ -308,45 +308,45 @@ func (s *soak) redriveGood(ctx context.Context, t *testing.T) {
 	t.Logf("%d good messages had used up their tries", put)
 }
 
-func (s *soak) parked(t *testing.T) []*mqidem.Parked {
+func (s *soak) dead(t *testing.T) []*mqidem.DeadLetter {
 	t.Helper()
 	all, err := s.look(t.Context())
 	assert.NoError(t, err, "walk")
 	return all
 }
 
-func (s *soak) look(ctx context.Context) (all []*mqidem.Parked, err error) {
-	p, closer, err := s.parking(ctx, s.broker.url)
+func (s *soak) look(ctx context.Context) (all []*mqidem.DeadLetter, err error) {
+	p, closer, err := s.deadLetters(ctx, s.broker.url)
 	if err != nil {
 		return nil, err
 	}
 	defer closer.Close()
-	err = p.Walk(ctx, func(_ context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
+	err = p.Walk(ctx, func(_ context.Context, m *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		all = append(all, m)
 		return mqidem.Keep, nil
 	})
 	return all, err
 }
 
-// await waits until all of these messages have an effect or, with parkedToo, are dead letters. It
+// await waits until all of these messages have an effect or, with deadToo, are dead letters. It
 // looks for dead letters in the dead-letter queue itself: a consumer may have been killed after it
 // wrote one and before it reported it.
-func (s *soak) await(ctx context.Context, t *testing.T, what string, want []string, parkedToo bool) {
+func (s *soak) await(ctx context.Context, t *testing.T, what string, want []string, deadToo bool) {
 	t.Helper()
 	var still stall
-	parked, looked := map[string]bool{}, time.Now()
+	dead, looked := map[string]bool{}, time.Now()
 	for {
 		done := s.counts(t, "SELECT id, count(*) FROM effects GROUP BY id")
-		if parkedToo && time.Since(looked) > time.Second {
+		if deadToo && time.Since(looked) > time.Second {
 			all, _ := s.look(ctx) // while the broker is down there is nothing to see
 			for _, p := range all {
-				parked[p.Message.ID] = true
+				dead[p.Message.ID] = true
 			}
 			looked = time.Now()
 		}
 		var missing []string
 		for _, id := range want {
-			if done[id] == 0 && !parked[id] {
+			if done[id] == 0 && !dead[id] {
 				missing = append(missing, id)
 			}
 		}

@@ -28,7 +28,7 @@ type queue struct {
 	name   string
 	ready  []*entry
 	later  map[*entry]*time.Timer // waiting for a later try
-	parked []*entry
+	dead   []*entry
 	signal chan struct{} // closed and replaced when an entry becomes ready
 }
 
@@ -100,11 +100,11 @@ func (b *Broker) put(ctx context.Context, topic string, m *mqidem.Message) error
 
 // Stats returns how many messages of a queue wait, and how many are dead letters. It does not count
 // those that a consumer holds.
-func (b *Broker) Stats(queue string) (waiting, parked int) {
+func (b *Broker) Stats(queue string) (waiting, dead int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q := b.queue(queue)
-	return len(q.ready) + len(q.later), len(q.parked)
+	return len(q.ready) + len(q.later), len(q.dead)
 }
 
 // Close drops all messages. Open sources then return errors that wrap [mqidem.ErrSourceClosed].

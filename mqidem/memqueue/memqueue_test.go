@@ -15,7 +15,7 @@ func TestQueue(t *testing.T) {
 	t.Parallel()
 	mqtest.Run(t, mqtest.Config{Queue: func(testing.TB) mqtest.Queue {
 		b := memqueue.New()
-		return mqtest.Queue{Topic: "q", Publisher: b, Parking: b.Parking("q"), Open: func(testing.TB) mqtest.Source { return b.Open("q") }}
+		return mqtest.Queue{Topic: "q", Publisher: b, DeadLetters: b.DeadLetters("q"), Open: func(testing.TB) mqtest.Source { return b.Open("q") }}
 	}})
 }
 
@@ -49,6 +49,6 @@ func TestClose(t *testing.T) {
 	assert.ErrorIs(t, <-ended, mqidem.ErrSourceClosed, "a Receive that waited")
 	assert.NoError(t, b.Close(), "a second close")
 	assert.True(t, b.Publish(t.Context(), make([]outbox.Outgoing, 1))[0] != nil, "publish behind close fails")
-	assert.ErrorIs(t, b.Parking("q").Send(t.Context(), &mqidem.Message{}), mqidem.ErrSourceClosed, "send behind close")
+	assert.ErrorIs(t, b.DeadLetters("q").Send(t.Context(), &mqidem.Message{}), mqidem.ErrSourceClosed, "send behind close")
 	assert.NoError(t, s.Close(), "close of a source behind it")
 }

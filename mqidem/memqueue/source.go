@@ -143,6 +143,6 @@ func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
 		return err
 	}
 	return d.settle(ctx, func(q *queue) {
-		q.parked = append(q.parked, &entry{message: d.entry.message, reason: why})
+		q.dead = append(q.dead, &entry{message: d.entry.message, reason: why})
 	})
 }

@@ -19,8 +19,8 @@ type faults struct {
 	ack     func(context.Context, mqidem.Delivery) error
 	retry   func(context.Context, mqidem.Delivery, time.Duration) error
 	dead    func(context.Context, mqidem.Delivery, mqidem.Reason) error
-	walk    func(context.Context, mqidem.Parking, func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error
-	send    func(context.Context, mqidem.Parking, *mqidem.Message) error
+	walk    func(context.Context, mqidem.DeadLetters, func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error
+	send    func(context.Context, mqidem.DeadLetters, *mqidem.Message) error
 }
 
 type brokenSource struct {
@@ -73,23 +73,23 @@ func (d brokenDelivery) Dead(ctx context.Context, why mqidem.Reason) error {
 	return d.Delivery.Dead(ctx, why)
 }
 
-type brokenParking struct {
-	mqidem.Parking
+type brokenDeadLetters struct {
+	mqidem.DeadLetters
 	*faults
 }
 
-func (p brokenParking) Walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
+func (p brokenDeadLetters) Walk(ctx context.Context, see func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
 	if p.walk != nil {
-		return p.walk(ctx, p.Parking, see)
+		return p.walk(ctx, p.DeadLetters, see)
 	}
-	return p.Parking.Walk(ctx, see)
+	return p.DeadLetters.Walk(ctx, see)
 }
 
-func (p brokenParking) Send(ctx context.Context, m *mqidem.Message) error {
+func (p brokenDeadLetters) Send(ctx context.Context, m *mqidem.Message) error {
 	if p.send != nil {
-		return p.send(ctx, p.Parking, m)
+		return p.send(ctx, p.DeadLetters, m)
 	}
-	return p.Parking.Send(ctx, m)
+	return p.DeadLetters.Send(ctx, m)
 }
 
 // otherMessage is a delivery whose message differs slightly from the published one.
@@ -114,9 +114,9 @@ func changed(change func(*mqidem.Message)) func(context.Context, mqidem.Source) 
 
 func TestBrokenQueues(t *testing.T) {
 	t.Parallel()
-	all := func(v mqidem.Verdict) func(context.Context, mqidem.Parking, func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
-		return func(ctx context.Context, p mqidem.Parking, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
-			return p.Walk(ctx, func(ctx context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
+	all := func(v mqidem.Verdict) func(context.Context, mqidem.DeadLetters, func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
+		return func(ctx context.Context, p mqidem.DeadLetters, see func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
+			return p.Walk(ctx, func(ctx context.Context, m *mqidem.DeadLetter) (mqidem.Verdict, error) {
 				_, err := see(ctx, m)
 				return v, err
 			})
@@ -165,7 +165,7 @@ func TestBrokenQueues(t *testing.T) {
 		}}},
 		{"a walk removes all", "Q6", faults{walk: all(mqidem.Remove)}},
 		{"a walk removes nothing", "Q6", faults{walk: all(mqidem.Keep)}},
-		{"an error of see is dropped", "Q6", faults{walk: func(ctx context.Context, p mqidem.Parking, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
+		{"an error of see is dropped", "Q6", faults{walk: func(ctx context.Context, p mqidem.DeadLetters, see func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
 			_ = p.Walk(ctx, see)
 			return nil
 		}}},
@@ -190,24 +190,24 @@ func TestBrokenQueues(t *testing.T) {
 			return nil
 		}}},
 		{"repeats are dropped", "Q11", faults{send: once()}},
-		{"large ones are cut", "Q12", faults{send: func(ctx context.Context, p mqidem.Parking, m *mqidem.Message) error {
+		{"large ones are cut", "Q12", faults{send: func(ctx context.Context, p mqidem.DeadLetters, m *mqidem.Message) error {
 			m.ID = m.ID[:min(len(m.ID), 255)]
 			return p.Send(ctx, m)
 		}}},
-		{"an id is made up", "Q13", faults{send: func(ctx context.Context, p mqidem.Parking, m *mqidem.Message) error {
+		{"an id is made up", "Q13", faults{send: func(ctx context.Context, p mqidem.DeadLetters, m *mqidem.Message) error {
 			if m.ID == "" {
 				m.ID = "made up"
 			}
 			return p.Send(ctx, m)
 		}}},
-		{"the largest cannot be parked", "Q14", faults{dead: func(ctx context.Context, d mqidem.Delivery, why mqidem.Reason) error {
+		{"the largest cannot become a dead letter", "Q14", faults{dead: func(ctx context.Context, d mqidem.Delivery, why mqidem.Reason) error {
 			if len(why.Error) > 500 {
 				return errors.New("too large")
 			}
 			return d.Dead(ctx, why)
 		}}},
-		{"the largest is cut in silence", "Q14", faults{walk: func(ctx context.Context, p mqidem.Parking, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
-			return p.Walk(ctx, func(ctx context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
+		{"the largest is cut in silence", "Q14", faults{walk: func(ctx context.Context, p mqidem.DeadLetters, see func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
+			return p.Walk(ctx, func(ctx context.Context, m *mqidem.DeadLetter) (mqidem.Verdict, error) {
 				m.Message.Body = m.Message.Body[:1]
 				return see(ctx, m)
 			})
@@ -225,7 +225,7 @@ func TestBrokenQueues(t *testing.T) {
 
 func queue(b *memqueue.Broker, f *faults) mqtest.Queue {
 	return mqtest.Queue{
-		Topic: "q", Publisher: b, Parking: brokenParking{b.Parking("q"), f},
+		Topic: "q", Publisher: b, DeadLetters: brokenDeadLetters{b.DeadLetters("q"), f},
 		Open: func(testing.TB) mqtest.Source { return brokenSource{b.Open("q"), f} },
 	}
 }
@@ -253,9 +253,9 @@ type copied struct{ mqidem.Delivery }
 func (copied) Ack(context.Context) error { return nil }
 
 // once drops a message that was sent before.
-func once() func(context.Context, mqidem.Parking, *mqidem.Message) error {
+func once() func(context.Context, mqidem.DeadLetters, *mqidem.Message) error {
 	seen := map[string]bool{}
-	return func(ctx context.Context, p mqidem.Parking, m *mqidem.Message) error {
+	return func(ctx context.Context, p mqidem.DeadLetters, m *mqidem.Message) error {
 		if seen[m.ID] {
 			return nil
 		}

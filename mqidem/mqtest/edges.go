@@ -21,7 +21,7 @@ func (e *env) substitute(change func(*mqidem.Message)) (mqidem.Source, mqidem.De
 	}
 	m := d.Message().Clone()
 	change(m)
-	if err := e.Parking.Send(e.ctx, m); err != nil {
+	if err := e.DeadLetters.Send(e.ctx, m); err != nil {
 		return nil, nil, fmt.Errorf("Send: %w", err)
 	}
 	if err := d.Ack(e.ctx); err != nil {
@@ -50,9 +50,9 @@ func withoutID(e *env) error {
 			return err
 		}
 		if len(found) != round || found[0].Message.ID != "" {
-			return fmt.Errorf("round %d: %d messages are parked, the first with an id: %v", round, len(found), len(found) > 0 && found[0].Message.ID != "")
+			return fmt.Errorf("round %d: %d messages are dead letters, the first with an id: %v", round, len(found), len(found) > 0 && found[0].Message.ID != "")
 		}
-		if err := e.Parking.Send(e.ctx, found[0].Message); err != nil {
+		if err := e.DeadLetters.Send(e.ctx, found[0].Message); err != nil {
 			return fmt.Errorf("Send: %w", err)
 		}
 		if d, err = e.next(s); err != nil {
@@ -88,7 +88,7 @@ func largest(e *env) error {
 		return err
 	}
 	if len(found) != 1 || found[0].Reason.Why != why.Why {
-		return fmt.Errorf("%d messages are parked, and it should be the largest one, with its reason", len(found))
+		return fmt.Errorf("%d messages are dead letters, and it should be the largest one, with its reason", len(found))
 	}
 	p, r := found[0].Message, found[0].Reason
 	switch {
@@ -96,7 +96,7 @@ func largest(e *env) error {
 	case r.Cut == mqidem.CutHeaders && bytes.Equal(p.Body, whole.Body):
 	case r.Cut == mqidem.CutBody && len(p.Body) > len(whole.Body)/4 && bytes.HasPrefix(whole.Body, p.Body) && r.Size == len(whole.Body) && r.SHA256 != "":
 	default:
-		return fmt.Errorf("of a body of %d bytes and %d headers %d bytes and %d headers are parked, and the reason says that %q was cut",
+		return fmt.Errorf("of a body of %d bytes and %d headers %d bytes and %d headers are dead letters, and the reason says that %q was cut",
 			len(whole.Body), len(whole.Headers), len(p.Body), len(p.Headers), r.Cut)
 	}
 	return e.rest(s)

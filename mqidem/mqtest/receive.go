@@ -255,7 +255,7 @@ func large(e *env) error {
 	}
 	m := d.Message().Clone()
 	m.ID, m.Body = id, body
-	if err := e.Parking.Send(e.ctx, m); err != nil {
+	if err := e.DeadLetters.Send(e.ctx, m); err != nil {
 		return fmt.Errorf("Send of %d bytes with an id of %d: %w", len(body), len(id), err)
 	}
 	if err := d.Ack(e.ctx); err != nil {
@@ -275,7 +275,7 @@ func large(e *env) error {
 		return err
 	}
 	if len(found) != 1 || found[0].Message.ID != id || !bytes.Equal(found[0].Message.Body, body) {
-		return fmt.Errorf("a message of %d bytes is not parked as it was", len(body))
+		return fmt.Errorf("a message of %d bytes is not a dead letter as it was", len(body))
 	}
 	return nil
 }

@@ -41,8 +41,8 @@ type Queue struct {
 	Topic     string
 	Publisher outbox.Publisher
 	// Open returns another consumer of the queue at each call, as another process would have.
-	Open    func(t testing.TB) Source
-	Parking mqidem.Parking
+	Open        func(t testing.TB) Source
+	DeadLetters mqidem.DeadLetters
 }
 
 // Run runs the suite.
@@ -68,7 +68,7 @@ var clauses = []clause{
 	{"Q2", "acked is gone", ackedIsGone},
 	{"Q3", "given back", givenBack},
 	{"Q4", "later try", laterTry},
-	{"Q5", "parked", parked},
+	{"Q5", "dead letter", deadLetter},
 	{"Q6", "walk", walk},
 	{"Q7", "contexts", contexts},
 	{"Q8", "closed", closed},
@@ -186,8 +186,8 @@ func (e *env) rest(s mqidem.Source, ids ...string) error {
 }
 
 // look walks the dead-letter queue and keeps everything.
-func (e *env) look() (found []*mqidem.Parked, err error) {
-	err = e.Parking.Walk(e.ctx, func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+func (e *env) look() (found []*mqidem.DeadLetter, err error) {
+	err = e.DeadLetters.Walk(e.ctx, func(_ context.Context, p *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		found = append(found, p)
 		return mqidem.Keep, nil
 	})

@@ -88,7 +88,7 @@ func reason(m *mqidem.Message) mqidem.Reason {
 }
 
 // Q5: a dead letter has its reason unchanged, and is gone from the queue.
-func parked(e *env) error {
+func deadLetter(e *env) error {
 	if err := e.send([]outbox.Outgoing{{Message: outbox.Message{
 		ID: "bad", Topic: e.Topic, Key: "k", ContentType: "text/plain", Payload: []byte("bad"), Headers: map[string]string{"trace": "t"},
 	}, Attempt: 1}}); err != nil {
@@ -108,18 +108,18 @@ func parked(e *env) error {
 		return err
 	}
 	if len(found) != 1 {
-		return fmt.Errorf("%d messages are parked, and it should be one", len(found))
+		return fmt.Errorf("%d messages are dead letters, and it should be one", len(found))
 	}
 	p := found[0].Message
 	switch {
 	case found[0].Reason != why:
 		return fmt.Errorf("the reason was %+v and is %+v", why, found[0].Reason)
 	case p.ID != "bad" || string(p.Body) != "bad" || p.Key != "k" || p.ContentType != "text/plain" || p.Header("trace") != "t":
-		return fmt.Errorf("the parked message is not as it was: body %q, key %q, type %q", p.Body, p.Key, p.ContentType)
+		return fmt.Errorf("the dead letter is not as it was: body %q, key %q, type %q", p.Body, p.Key, p.ContentType)
 	case p.Source != m.Source:
-		return fmt.Errorf("the parked message says that it came from %q; it was %q", p.Source, m.Source)
+		return fmt.Errorf("the dead letter says that it came from %q; it was %q", p.Source, m.Source)
 	case len(p.Headers[mqidem.HeaderDead]) > 0:
-		return errors.New("the parked message shows the header with its reason")
+		return errors.New("the dead letter shows the header with its reason")
 	}
 	if err := s.Close(); err != nil {
 		return fmt.Errorf("Close: %w", err)
@@ -127,8 +127,8 @@ func parked(e *env) error {
 	return e.rest(e.open())
 }
 
-// park fills the dead-letter queue.
-func (e *env) park(bodies ...string) ([]string, error) {
+// fillDeadLetters fills the dead-letter queue.
+func (e *env) fill(bodies ...string) ([]string, error) {
 	ids, err := e.publish(bodies...)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (e *env) park(bodies ...string) ([]string, error) {
 // Q6: a walk shows all dead letters, the oldest first. Kept ones stay and removed ones go. An error
 // ends the walk and keeps the message.
 func walk(e *env) error {
-	ids, err := e.park("0", "1", "2", "3")
+	ids, err := e.fill("0", "1", "2", "3")
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func walk(e *env) error {
 	}
 	for i, step := range steps {
 		seen := 0
-		err := e.Parking.Walk(e.ctx, func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+		err := e.DeadLetters.Walk(e.ctx, func(_ context.Context, p *mqidem.DeadLetter) (mqidem.Verdict, error) {
 			if seen >= len(step.want) || p.Message.ID != step.want[seen] {
 				return mqidem.Keep, fmt.Errorf("walk %d shows message %q at place %d", i+1, p.Message.Body, seen+1)
 			}
@@ -219,14 +219,14 @@ func settledOnce(e *env) error {
 	}
 	found, err := e.look()
 	if err == nil && len(found) > 0 {
-		err = errors.New("a delivery that was acked has been parked afterwards")
+		err = errors.New("a delivery that was acked has become a dead letter afterwards")
 	}
 	return err
 }
 
 // Q11: Send publishes a dead letter to its source, under its id, any number of times.
 func putBack(e *env) error {
-	ids, err := e.park("again")
+	ids, err := e.fill("again")
 	if err != nil {
 		return err
 	}
@@ -237,11 +237,11 @@ func putBack(e *env) error {
 			return err
 		}
 		if len(found) != i {
-			return fmt.Errorf("%d messages are parked, and it should be %d", len(found), i)
+			return fmt.Errorf("%d messages are dead letters, and it should be %d", len(found), i)
 		}
 		m := found[0].Message
 		m.Headers[mqidem.HeaderRedrives] = []byte(strconv.Itoa(i))
-		if err := e.Parking.Send(e.ctx, m); err != nil {
+		if err := e.DeadLetters.Send(e.ctx, m); err != nil {
 			return fmt.Errorf("Send: %w", err)
 		}
 		d, err := e.nextIs(s, ids[0])

@@ -108,9 +108,29 @@ var mutants = []mutant{
 		".", "./outbox TestOrderWhileKeysAreHeldUp",
 	},
 	{
-		"a message that is put back gets an id", "adapters/natsidem/parking.go",
+		"a message that is put back gets an id", "adapters/natsidem/deadletters.go",
 		"	h[mqidem.HeaderID] = []string{m.ID}\n", "",
 		"adapters/natsidem", ". TestSuite",
+	},
+	{
+		"a dead letter is written again with each try of its ack", "mqidem/settlement.go",
+		"if steps.Write != nil && !s.written {", "if steps.Write != nil {",
+		".", "./mqidem TestSettlement",
+	},
+	{
+		"a delivery that was given back is settled", "mqidem/settlement.go",
+		"	s.returned = true\n", "",
+		".", "./mqidem TestSettlementGivesBack",
+	},
+	{
+		"a closed source hands out what it has returned", "mqidem/prefetch.go",
+		"	if err := p.Err(); err != nil { // messages that were ready are returned to the broker\n		return nil, err\n	}\n", "",
+		".", "./mqidem TestPrefetchEnd",
+	},
+	{
+		"a later result hides that a message is dead", "mqidem/handling.go",
+		"r.kind >= h.result.kind", "r.kind > 0",
+		".", "./mqidem TestHandlerOfHandlers",
 	},
 	{
 		"poison that is too large is held for ever", "mqidem/fit.go",

@@ -33,7 +33,7 @@ func dlqCommand() *cobra.Command {
 	dlq := &cobra.Command{
 		Use:   "dlq",
 		Short: "Look at dead messages, and put them back or discard them",
-		Long: "dlq works on the parking queue of a consumer. An id may be a secret: a message is shown as a hash of 16 digits, keyed by\n" +
+		Long: "dlq works on the dead-letter queue of a consumer. An id may be a secret: a message is shown as a hash of 16 digits, keyed by\n" +
 			"RETRYSAFE_SECRET, which is also that of its record in \"retrysafe keys\". The broker's URL can stand in RETRYSAFE_BROKER.",
 	}
 	dlq.RunE = func(c *cobra.Command, args []string) error {
@@ -67,21 +67,21 @@ func dlqCommand() *cobra.Command {
 // desk is what a dlq command works with.
 type desk struct {
 	*dlqFlags
-	parking mqidem.Parking
-	store   retrysafe.Store // nil if the handlers keep no records
-	plain   *retrysafe.Engine
-	errOut  io.Writer
+	deadLetters mqidem.DeadLetters
+	store       retrysafe.Store // nil if the handlers keep no records
+	plain       *retrysafe.Engine
+	errOut      io.Writer
 }
 
 // at opens the broker and the store, and calls do.
 func (f *dlqFlags) at(c *cobra.Command, do func(context.Context, *desk) error) (err error) {
 	ctx := c.Context()
-	parking, closeParking, err := openParking(ctx, f.broker, f.queue, logger(c.ErrOrStderr()))
+	deadLetters, closeDeadLetters, err := openDeadLetters(ctx, f.broker, f.queue, logger(c.ErrOrStderr()))
 	if err != nil {
 		return err
 	}
-	defer closeParking()
-	d := &desk{dlqFlags: f, parking: parking, errOut: c.ErrOrStderr()}
+	defer closeDeadLetters()
+	d := &desk{dlqFlags: f, deadLetters: deadLetters, errOut: c.ErrOrStderr()}
 	if f.store != "none" {
 		var closeStore func() error
 		if d.store, closeStore, err = f.open(c); err != nil {
@@ -104,7 +104,7 @@ func (d *desk) engineOf(why *mqidem.Reason) *retrysafe.Engine {
 
 // hash returns the name of a dead message. If it has a record, that is the record's name in the
 // keys commands.
-func (d *desk) hash(m *mqidem.Parked) string {
+func (d *desk) hash(m *mqidem.DeadLetter) string {
 	var key retrysafe.StoreKey
 	if key.UnmarshalText([]byte(m.Reason.Key)) != nil {
 		key.Key = retrysafe.Key{Operation: "dlq", ID: retrysafe.KeyPart(m.Message.ID + "\n" + string(m.Message.Body))}
@@ -117,7 +117,7 @@ func (d *desk) hash(m *mqidem.Parked) string {
 }
 
 // wants reports whether the flags select a message.
-func (d *desk) wants(m *mqidem.Parked) bool {
+func (d *desk) wants(m *mqidem.DeadLetter) bool {
 	return (d.why == "" || d.why == m.Reason.Why) && (d.consumer == "" || d.consumer == m.Reason.Consumer)
 }
 
@@ -156,7 +156,7 @@ type deadLine struct {
 	Source   string `json:"source"`
 }
 
-func (d *desk) line(ctx context.Context, m *mqidem.Parked) deadLine {
+func (d *desk) line(ctx context.Context, m *mqidem.DeadLetter) deadLine {
 	r := &m.Reason
 	return deadLine{
 		Hash: d.hash(m), Why: r.Why, Consumer: r.Consumer, Tries: r.Tries, Redrives: r.Redrives, AgeS: int64(time.Since(r.At).Seconds()),
@@ -167,8 +167,8 @@ func (d *desk) line(ctx context.Context, m *mqidem.Parked) deadLine {
 var errEnough = errors.New("enough")
 
 // walk visits the messages that the flags select.
-func (d *desk) walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
-	err := d.parking.Walk(ctx, func(ctx context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
+func (d *desk) walk(ctx context.Context, see func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
+	err := d.deadLetters.Walk(ctx, func(ctx context.Context, m *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		if !d.wants(m) {
 			return mqidem.Keep, nil
 		}
@@ -188,7 +188,7 @@ func (f *dlqFlags) list(c *cobra.Command) error {
 			fmt.Fprintln(w, "HASH\tWHY\tCONSUMER\tTRIES\tREDRIVES\tAGE\tRECORD\tSOURCE")
 		}
 		n := 0
-		err := d.walk(ctx, func(ctx context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
+		err := d.walk(ctx, func(ctx context.Context, m *mqidem.DeadLetter) (mqidem.Verdict, error) {
 			if f.limit > 0 && n >= f.limit {
 				return mqidem.Keep, errEnough
 			}
@@ -208,7 +208,7 @@ func (f *dlqFlags) list(c *cobra.Command) error {
 func (f *dlqFlags) show(c *cobra.Command, hash string) error {
 	return f.at(c, func(ctx context.Context, d *desk) error {
 		found := 0
-		err := d.walk(ctx, func(ctx context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
+		err := d.walk(ctx, func(ctx context.Context, m *mqidem.DeadLetter) (mqidem.Verdict, error) {
 			if d.hash(m) != hash {
 				return mqidem.Keep, nil
 			}
@@ -226,7 +226,7 @@ func noSuch(hash string) error {
 	return fmt.Errorf("no dead message has the hash %s; is RETRYSAFE_SECRET the one that it was listed with?", printable(hash))
 }
 
-func (d *desk) print(ctx context.Context, out io.Writer, m *mqidem.Parked) error {
+func (d *desk) print(ctx context.Context, out io.Writer, m *mqidem.DeadLetter) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name string, v any) { fmt.Fprintf(w, "%s\t%v\n", name, v) }
 	l := d.line(ctx, m)
@@ -235,7 +235,7 @@ func (d *desk) print(ctx context.Context, out io.Writer, m *mqidem.Parked) error
 	row("consumer", printable(l.Consumer))
 	row("tries", l.Tries)
 	row("redrives", l.Redrives)
-	row("parked", m.Reason.At.Format(time.RFC3339))
+	row("dead since", m.Reason.At.Format(time.RFC3339))
 	row("record", l.Record)
 	row("source", printable(l.Source))
 	row("content type", printable(m.Message.ContentType))

@@ -30,7 +30,7 @@ func dlqRedriveCommand(f *dlqFlags) *cobra.Command {
 func dlqDiscardCommand(f *dlqFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use: "discard HASH… | --all", Short: "Take dead messages away for good",
-		Long: "discard takes messages out of the parking queue. Their records stay as they are: copies that still come are acked and not run.",
+		Long: "discard takes messages out of the dead-letter queue. Their records stay as they are: copies that still come are acked and not run.",
 		RunE: func(c *cobra.Command, args []string) error { return f.discard(c, args) },
 	}
 	c.Flags().BoolVar(&f.all, "all", false, "all that --why and --consumer select, instead of those that are named")
@@ -42,13 +42,13 @@ func dlqRunCommand(f *dlqFlags) *cobra.Command {
 	var every time.Duration
 	c := &cobra.Command{
 		Use: "run", Args: cobra.NoArgs, Short: "Put back by rule what has died of trouble that has passed, now and every so often",
-		Long: "run redrives what used up its tries (or died of --why, but never what is in doubt), when it has been parked for a while, and not more often than\n" +
+		Long: "run redrives what used up its tries (or died of --why, but never what is in doubt), when it has been a dead letter for a while, and not more often than\n" +
 			"--max-redrives. One at a time should run for a queue. It ends with SIGTERM; --every 0 goes through the queue once.",
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, rule, every) },
 	}
 	c.Flags().StringVar(&f.namespace, "namespace", "", "that of the consumer's records; needed on Redis, PostgreSQL and MySQL, else app")
 	c.Flags().DurationVar(&every, "every", time.Minute, "time between two runs")
-	c.Flags().DurationVar(&rule.After, "after", time.Minute, "how long a message has been parked at least")
+	c.Flags().DurationVar(&rule.After, "after", time.Minute, "how long a message has been a dead letter at least")
 	c.Flags().IntVar(&rule.MaxRedrives, "max-redrives", 3, "how often a message is put back at most")
 	c.Flags().IntVar(&rule.Limit, "limit", 100, "how many are put back in one run")
 	return c
@@ -66,13 +66,13 @@ func (f *dlqFlags) chosen(hashes []string) error {
 }
 
 // each calls do with the chosen messages, and reports those that were not found.
-func (d *desk) each(ctx context.Context, hashes []string, do func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
+func (d *desk) each(ctx context.Context, hashes []string, do func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
 	missing := map[string]bool{}
 	for _, h := range hashes {
 		missing[h] = true
 	}
 	var failed []error
-	err := d.walk(ctx, func(ctx context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
+	err := d.walk(ctx, func(ctx context.Context, m *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		hash := d.hash(m)
 		if !d.all && !slices.Contains(hashes, hash) {
 			return mqidem.Keep, nil
@@ -99,13 +99,13 @@ func (f *dlqFlags) redrive(c *cobra.Command, hashes []string) error {
 	}
 	return f.at(c, func(ctx context.Context, d *desk) error {
 		sent, gone, seen := 0, 0, map[string]string{} // message bodies by key
-		err := d.each(ctx, hashes, func(ctx context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
+		err := d.each(ctx, hashes, func(ctx context.Context, m *mqidem.DeadLetter) (mqidem.Verdict, error) {
 			if body, ok := seen[m.Reason.Key]; ok && m.Reason.Key != "" && body == string(m.Message.Body) {
 				// A second entry of the same message.
 				gone++
 				return mqidem.Remove, nil
 			}
-			switch err := mqidem.Redrive(ctx, d.engineOf(&m.Reason), d.parking, m, f.notDone, f.by); {
+			switch err := mqidem.Redrive(ctx, d.engineOf(&m.Reason), d.deadLetters, m, f.notDone, f.by); {
 			case errors.Is(err, mqidem.ErrDoneElsewhere):
 				gone++
 			case errors.Is(err, mqidem.ErrMayBeDone), errors.Is(err, mqidem.ErrNoRecord):
@@ -131,7 +131,7 @@ func (f *dlqFlags) discard(c *cobra.Command, hashes []string) error {
 	}
 	return f.at(c, func(ctx context.Context, d *desk) error {
 		n := 0
-		err := d.each(ctx, hashes, func(context.Context, *mqidem.Parked) (mqidem.Verdict, error) {
+		err := d.each(ctx, hashes, func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error) {
 			n++
 			return mqidem.Remove, nil
 		})
@@ -157,7 +157,7 @@ func (f *dlqFlags) run(c *cobra.Command, rule mqidem.Rule, every time.Duration) 
 		if d.store != nil {
 			e = d.engine(d.store, retrysafe.StoreKey{Namespace: f.namespace, Layer: "mq"})
 		}
-		r, err := mqidem.NewRedriver(e, d.parking, rule, logger(d.errOut))
+		r, err := mqidem.NewRedriver(e, d.deadLetters, rule, logger(d.errOut))
 		if err != nil {
 			return &usageError{err}
 		}

@@ -21,9 +21,9 @@ import (
 
 const brokersHelp = "amqp://HOST/VHOST with the name of the queue, nats://HOST with STREAM/CONSUMER, redis://HOST with STREAM/GROUP"
 
-// openParking opens the dead-letter queue of a queue. A URL may have a password, so errors do not
-// show it.
-func openParking(ctx context.Context, broker, queue string, log *slog.Logger) (mqidem.Parking, func(), error) {
+// openDeadLetters opens the dead-letter queue of a queue. A URL may have a password, so errors do
+// not show it.
+func openDeadLetters(ctx context.Context, broker, queue string, log *slog.Logger) (mqidem.DeadLetters, func(), error) {
 	if broker == "" || queue == "" {
 		return nil, nil, &usageError{errors.New("--broker (or RETRYSAFE_BROKER) and --queue say where the dead messages are: " + brokersHelp)}
 	}
@@ -33,15 +33,15 @@ func openParking(ctx context.Context, broker, queue string, log *slog.Logger) (m
 	}
 	switch u.Scheme {
 	case "amqp", "amqps":
-		p, err := amqpidem.OpenParking(ctx, broker, queue, &amqpidem.Options{Passive: true, Dialing: amqpidem.Dialing{Logger: log, Name: "retrysafe dlq"}})
+		p, err := amqpidem.OpenDeadLetters(ctx, broker, queue, &amqpidem.Options{Passive: true, Dialing: amqpidem.Dialing{Logger: log, Name: "retrysafe dlq"}})
 		if err != nil {
 			return nil, nil, err
 		}
 		return p, func() { _ = p.Close() }, nil
 	case "nats", "tls":
-		return natsParking(ctx, broker, queue, log)
+		return natsDeadLetters(ctx, broker, queue, log)
 	case "redis", "rediss", "redis-sentinel", "redis-cluster":
-		return redisParking(broker, queue, log)
+		return redisDeadLetters(broker, queue, log)
 	}
 	return nil, nil, &usageError{fmt.Errorf("--broker %s://…: write %s", u.Scheme, brokersHelp)}
 }
@@ -55,7 +55,7 @@ func twoNames(queue, second string) (string, string, error) {
 	return stream, name, nil
 }
 
-func natsParking(ctx context.Context, broker, queue string, log *slog.Logger) (mqidem.Parking, func(), error) {
+func natsDeadLetters(ctx context.Context, broker, queue string, log *slog.Logger) (mqidem.DeadLetters, func(), error) {
 	stream, consumer, err := twoNames(queue, "consumer")
 	if err != nil {
 		return nil, nil, err
@@ -66,8 +66,8 @@ func natsParking(ctx context.Context, broker, queue string, log *slog.Logger) (m
 	}
 	js, err := jetstream.New(nc)
 	if err == nil {
-		var p *natsidem.Parking
-		if p, err = natsidem.OpenParking(ctx, js, natsidem.Options{Stream: stream, Consumer: consumer, Logger: log}); err == nil {
+		var p *natsidem.DeadLetters
+		if p, err = natsidem.OpenDeadLetters(ctx, js, natsidem.Options{Stream: stream, Consumer: consumer, Logger: log}); err == nil {
 			return p, nc.Close, nil
 		}
 	}
@@ -75,7 +75,7 @@ func natsParking(ctx context.Context, broker, queue string, log *slog.Logger) (m
 	return nil, nil, err
 }
 
-func redisParking(broker, queue string, log *slog.Logger) (mqidem.Parking, func(), error) {
+func redisDeadLetters(broker, queue string, log *slog.Logger) (mqidem.DeadLetters, func(), error) {
 	stream, group, err := twoNames(queue, "group")
 	if err != nil {
 		return nil, nil, err
@@ -88,7 +88,7 @@ func redisParking(broker, queue string, log *slog.Logger) (mqidem.Parking, func(
 	if err != nil {
 		return nil, nil, fmt.Errorf("--broker: Redis is not reached: %w", err)
 	}
-	p, err := redisstreamidem.NewParking(client, redisstreamidem.Options{Stream: stream, Group: group, Logger: log})
+	p, err := redisstreamidem.NewDeadLetters(client, redisstreamidem.Options{Stream: stream, Group: group, Logger: log})
 	if err != nil {
 		client.Close()
 		return nil, nil, err

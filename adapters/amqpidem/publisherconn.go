@@ -10,17 +10,17 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// outlet is a link that publishes. One goroutine writes, so that a caller can stop waiting for a
-// broker that does not read. Another one receives what the broker returns.
-type outlet struct {
+// publisherConn is a link that publishes. One goroutine writes, so that a caller can stop waiting
+// for a broker that does not read. Another one receives what the broker returns.
+type publisherConn struct {
 	*link
-	timeout time.Duration
-	queue   chan *publishing
-	blocks  chan amqp.Blocking
-	returns chan amqp.Return
-	heard   chan chan struct{} // closed by ear when it has marked all earlier returns
-	deaf    chan struct{}      // closed when ear has ended and has marked all returns
-	work    sync.WaitGroup
+	timeout      time.Duration
+	queue        chan *publishing
+	blocks       chan amqp.Blocking
+	returns      chan amqp.Return
+	flush        chan chan struct{} // closed by returnLoop when it has marked all earlier returns
+	returnsEnded chan struct{}      // closed when returnLoop has ended and has marked all returns
+	work         sync.WaitGroup
 
 	mu       sync.Mutex
 	inflight map[string]*publishing
@@ -37,7 +37,7 @@ type publishing struct {
 	confirm *amqp.DeferredConfirmation
 	err     error         // of the writing
 	over    chan struct{} // closed when its name is free again
-	reply   string        // why it was returned; the outlet's mutex guards it
+	reply   string        // why it was returned; the publisherConn's mutex guards it
 }
 
 func newPublishing(exchange, key string, p amqp.Publishing) *publishing {
@@ -52,9 +52,9 @@ func name(exchange, key, id string, headers amqp.Table) string {
 	return exchange + "\x00" + key + "\x00" + id + "\x00" + string(text(headers[mqidem.HeaderID]))
 }
 
-func newOutlet(l *link, timeout time.Duration) (*outlet, error) {
-	o := &outlet{
-		link: l, timeout: timeout, queue: make(chan *publishing), heard: make(chan chan struct{}), deaf: make(chan struct{}),
+func newPublisherConn(l *link, timeout time.Duration) (*publisherConn, error) {
+	o := &publisherConn{
+		link: l, timeout: timeout, queue: make(chan *publishing), flush: make(chan chan struct{}), returnsEnded: make(chan struct{}),
 		// The client drops a return that it cannot deliver within five seconds. No return must be
 		// lost.
 		returns: make(chan amqp.Return, 1024), blocks: make(chan amqp.Blocking, 64),
@@ -65,13 +65,13 @@ func newOutlet(l *link, timeout time.Duration) (*outlet, error) {
 	if err := l.within(timeout, func() error { return l.ch.Confirm(false) }); err != nil {
 		return nil, err
 	}
-	o.work.Go(o.mouth)
-	o.work.Go(o.ear)
+	o.work.Go(o.writeLoop)
+	o.work.Go(o.returnLoop)
 	return o, nil
 }
 
-// mouth writes while the broker accepts messages.
-func (o *outlet) mouth() {
+// writeLoop writes while the broker accepts messages.
+func (o *publisherConn) writeLoop() {
 	defer o.sever() // after an error the broker closes the channel and leaves the connection open
 	for {
 		queue := o.queue
@@ -99,15 +99,15 @@ func (o *outlet) mouth() {
 	}
 }
 
-func (o *outlet) blocked() bool {
+func (o *publisherConn) blocked() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.stuck
 }
 
-// ear marks the messages that the broker returns.
-func (o *outlet) ear() {
-	defer close(o.deaf)
+// returnLoop marks the messages that the broker returns.
+func (o *publisherConn) returnLoop() {
+	defer close(o.returnsEnded)
 	for {
 		select {
 		case r, ok := <-o.returns:
@@ -115,7 +115,7 @@ func (o *outlet) ear() {
 				return
 			}
 			o.mark(&r)
-		case done := <-o.heard:
+		case done := <-o.flush:
 			for more := true; more; {
 				select {
 				case r, ok := <-o.returns:
@@ -133,7 +133,7 @@ func (o *outlet) ear() {
 	}
 }
 
-func (o *outlet) mark(r *amqp.Return) {
+func (o *publisherConn) mark(r *amqp.Return) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if p := o.inflight[name(r.Exchange, r.RoutingKey, r.MessageId, r.Headers)]; p != nil {
@@ -141,14 +141,14 @@ func (o *outlet) mark(r *amqp.Return) {
 	}
 }
 
-// hand gives p to the writer. An error means that p was not published.
-func (o *outlet) hand(ctx context.Context, p *publishing) *publishError {
+// enqueue gives p to the writer. An error means that p was not published.
+func (o *publisherConn) enqueue(ctx context.Context, p *publishing) *publishError {
 	if err := fits(p, o.conn.Config.FrameSize); err != nil {
 		return err
 	}
 	late := time.NewTimer(o.timeout)
 	defer late.Stop()
-	for first := o.enter(p); first != nil; first = o.enter(p) {
+	for first := o.reserve(p); first != nil; first = o.reserve(p) {
 		select {
 		case <-first.over:
 		case <-o.gone:
@@ -163,27 +163,27 @@ func (o *outlet) hand(ctx context.Context, p *publishing) *publishError {
 	case o.queue <- p:
 		return nil
 	case <-o.gone:
-		o.leave(p)
+		o.release(p)
 		return failed(unsent, o.reason(), "the connection ended; the message was not published")
 	case <-late.C:
-		o.leave(p)
+		o.release(p)
 		return o.notTaken("RabbitMQ has read nothing for %v; the message was not published: do it later")
 	case <-ctx.Done():
-		o.leave(p)
+		o.release(p)
 		return failed(unsent, context.Cause(ctx), "the message was not published")
 	}
 }
 
 // notTaken is the error of a wait that was too long. If there is an alarm, the error says so.
-func (o *outlet) notTaken(text string) *publishError {
+func (o *publisherConn) notTaken(text string) *publishError {
 	if o.blocked() {
 		text = "RabbitMQ has taken no messages for %v, since its disk or memory is short (connection.blocked); the message was not published: give it some, and do it later"
 	}
 	return failed(unsent, nil, text, o.timeout)
 }
 
-// enter takes p's name. If another message has it, enter returns that one.
-func (o *outlet) enter(p *publishing) *publishing {
+// reserve takes p's name. If another message has it, reserve returns that one.
+func (o *publisherConn) reserve(p *publishing) *publishing {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	name := p.name()
@@ -194,20 +194,20 @@ func (o *outlet) enter(p *publishing) *publishing {
 	return nil
 }
 
-func (o *outlet) leave(p *publishing) {
+func (o *publisherConn) release(p *publishing) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.inflight, p.name())
 	close(p.over)
 }
 
-// await waits for the confirmation of a message that hand has accepted, until late fires.
-func (o *outlet) await(ctx context.Context, p *publishing, late <-chan time.Time) *publishError {
+// await waits for the confirmation of a message that enqueue has accepted, until late fires.
+func (o *publisherConn) await(ctx context.Context, p *publishing, late <-chan time.Time) *publishError {
 	if err := o.until(ctx, p, p.sent, late); err != nil {
 		return err
 	}
 	if p.err != nil {
-		defer o.leave(p)
+		defer o.release(p)
 		o.sever()
 		<-o.gone
 		return broken(o.reason(), len(p.Body))
@@ -215,11 +215,11 @@ func (o *outlet) await(ctx context.Context, p *publishing, late <-chan time.Time
 	if err := o.until(ctx, p, p.confirm.Done(), late); err != nil {
 		return err
 	}
-	return o.fate(p)
+	return o.outcome(p)
 }
 
 // until waits for an event of p. If the event and the end of the wait coincide, the event counts.
-func (o *outlet) until(ctx context.Context, p *publishing, happens <-chan struct{}, late <-chan time.Time) *publishError {
+func (o *publisherConn) until(ctx context.Context, p *publishing, happens <-chan struct{}, late <-chan time.Time) *publishError {
 	select {
 	case <-happens:
 		return nil
@@ -235,9 +235,9 @@ func (o *outlet) until(ctx context.Context, p *publishing, happens <-chan struct
 	}
 }
 
-// fate returns the outcome of a message after its confirmation or the end of its channel.
-func (o *outlet) fate(p *publishing) *publishError {
-	defer o.leave(p)
+// outcome returns the outcome of a message after its confirmation or the end of its channel.
+func (o *publisherConn) outcome(p *publishing) *publishError {
+	defer o.release(p)
 	if !p.confirm.Acked() {
 		if !o.ch.IsClosed() {
 			return failed(nacked, nil, "RabbitMQ could not keep the message; look at its log, and at the limits of the queue: publish it again later")
@@ -247,9 +247,9 @@ func (o *outlet) fate(p *publishing) *publishError {
 	}
 	done := make(chan struct{})
 	select {
-	case o.heard <- done:
+	case o.flush <- done:
 		<-done
-	case <-o.deaf:
+	case <-o.returnsEnded:
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -267,14 +267,14 @@ func exchange(name string) string {
 }
 
 // abandon stops waiting for p. Its name is free again when the broker has answered.
-func (o *outlet) abandon(p *publishing, cause error) *publishError {
+func (o *publisherConn) abandon(p *publishing, cause error) *publishError {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.ending {
 		return failed(unknown, cause, unconfirmed)
 	}
 	o.work.Go(func() {
-		defer o.leave(p)
+		defer o.release(p)
 		select {
 		case <-p.sent:
 		case <-o.gone:
@@ -290,10 +290,10 @@ func (o *outlet) abandon(p *publishing, cause error) *publishError {
 	return failed(unknown, cause, unconfirmed)
 }
 
-const unconfirmed = "RabbitMQ has not confirmed the message yet; nobody knows whether it was taken: publish it again with the same id"
+const unconfirmed = "RabbitMQ has not confirmed the message yet; its outcome is unknown: publish it again with the same id"
 
 // end closes the link and waits for everything that uses it.
-func (o *outlet) end() {
+func (o *publisherConn) end() {
 	o.mu.Lock()
 	o.ending = true
 	o.mu.Unlock()

@@ -10,33 +10,33 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Parking is a mqidem.Parking: a stream of dead letters. It can be used concurrently. Concurrent
-// walks see all messages, and two may both see one.
-type Parking struct {
+// DeadLetters is a mqidem.DeadLetters: a stream of dead letters. It can be used concurrently.
+// Concurrent walks see all messages, and two may both see one.
+type DeadLetters struct {
 	server
 	o Options
 }
 
-var _ mqidem.Parking = (*Parking)(nil)
+var _ mqidem.DeadLetters = (*DeadLetters)(nil)
 
-// NewParking returns the dead-letter queue of o. The caller keeps the client.
-func NewParking(c redisclient.Client, o Options) (*Parking, error) {
+// NewDeadLetters returns the dead-letter queue of o. The caller keeps the client.
+func NewDeadLetters(c redisclient.Client, o Options) (*DeadLetters, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	return &Parking{server{c, o.Timeout}, o}, nil
+	return &DeadLetters{server{c, o.Timeout}, o}, nil
 }
 
 // page is how many dead letters are read at once.
 const page = 16
 
-// Walk implements mqidem.Parking.
-func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
+// Walk implements mqidem.DeadLetters.
+func (p *DeadLetters) Walk(ctx context.Context, see func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
 	keys := []string{p.o.Dead}
 	last, err := texts(p.eval(ctx, list, keys, []string{"", "", "0"}))
 	if err != nil {
-		return fmt.Errorf("redisstreamidem: cannot look at the parked messages; nothing was changed: %w", err)
+		return fmt.Errorf("redisstreamidem: cannot look at the dead letters; nothing was changed: %w", err)
 	}
 	if len(last) == 0 {
 		return ctx.Err()
@@ -44,10 +44,10 @@ func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Pa
 	for from := "-"; ; {
 		found, err := array(p.eval(ctx, list, keys, []string{from, last[0], strconv.Itoa(page)}))
 		if err != nil {
-			return fmt.Errorf("redisstreamidem: cannot read parked messages; those before are dealt with: %w", err)
+			return fmt.Errorf("redisstreamidem: cannot read dead letters; those before are dealt with: %w", err)
 		}
 		for _, one := range found {
-			id, m, err := p.parked(one)
+			id, m, err := p.read(one)
 			if err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Pa
 			}
 			if verdict == mqidem.Remove {
 				if _, err := p.eval(ctx, remove, keys, []string{id}); err != nil {
-					return fmt.Errorf("redisstreamidem: a parked message is not known to be removed; the next walk shows it if it is there: %w", err)
+					return fmt.Errorf("redisstreamidem: a dead letter is not known to be removed; the next walk shows it if it is there: %w", err)
 				}
 			}
 			from = "(" + id
@@ -68,7 +68,7 @@ func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Pa
 	}
 }
 
-func (p *Parking) parked(one any) (string, *mqidem.Parked, error) {
+func (p *DeadLetters) read(one any) (string, *mqidem.DeadLetter, error) {
 	parts, err := array(one, nil)
 	if err != nil || len(parts) != 2 {
 		return "", nil, errStrange
@@ -84,14 +84,14 @@ func (p *Parking) parked(one any) (string, *mqidem.Parked, error) {
 		why = mqidem.Reason{Why: mqidem.DeadUnreadable, Source: p.o.Stream, At: m.Published}
 	}
 	delete(m.Headers, mqidem.HeaderDead)
-	return id, &mqidem.Parked{Message: m, Reason: why}, nil
+	return id, &mqidem.DeadLetter{Message: m, Reason: why}, nil
 }
 
-// Send implements mqidem.Parking.
-func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
+// Send implements mqidem.DeadLetters.
+func (p *DeadLetters) Send(ctx context.Context, m *mqidem.Message) error {
 	f := fields(m)
 	if len(f) > mostFields {
-		return errors.New("redisstreamidem: the message has too many headers to be written; it stays parked")
+		return errors.New("redisstreamidem: the message has too many headers to be written; it stays in the dead-letter queue")
 	}
 	reply, err := array(p.eval(ctx, add, []string{m.Source}, append([]string{"0", strconv.Itoa(len(f))}, f...)))
 	if err == nil && len(reply) > 1 {
@@ -99,7 +99,7 @@ func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
 		err = explain(redisclient.Error(text))
 	}
 	if err != nil {
-		return fmt.Errorf("redisstreamidem: the message is not known to be put back; it stays parked: %w", err)
+		return fmt.Errorf("redisstreamidem: the redriven message is not confirmed; it stays in the dead-letter queue: %w", err)
 	}
 	return nil
 }

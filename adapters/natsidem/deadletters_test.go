@@ -24,11 +24,11 @@ import (
 func TestSendWithinDuplicateWindow(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), nil)
-	s, parking := q.open(t), q.parking(t)
+	s, deadLetters := q.open(t), q.deadLetters(t)
 	q.publish(t, "1")
 	assert.NoError(t, receive(t, s, "1").Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
 	for range 3 {
-		assert.NoError(t, parking.Send(t.Context(), parked(t, q)[0].Message), "Send")
+		assert.NoError(t, deadLetters.Send(t.Context(), deadOf(t, q)[0].Message), "Send")
 		d := receive(t, s, "1")
 		assert.Equal(t, d.Message().ID, "1", "the id")
 		assert.NoError(t, d.Ack(t.Context()), "Ack")
@@ -54,9 +54,9 @@ func TestContentKept(t *testing.T) {
 		assert.Equal(t, d.Message().Key, key, "key")
 		assert.Equal(t, d.Message().Headers, want, "headers")
 		assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
-		p := parked(t, q)[i]
-		assert.Equal(t, p.Message.Headers, want, "headers of the parked one")
-		assert.NoError(t, q.parking(t).Send(t.Context(), p.Message), "Send")
+		p := deadOf(t, q)[i]
+		assert.Equal(t, p.Message.Headers, want, "headers of the dead letter")
+		assert.NoError(t, q.deadLetters(t).Send(t.Context(), p.Message), "Send")
 		d = receive(t, s, id)
 		assert.Equal(t, d.Message().Key, key, "key")
 		assert.Equal(t, d.Message().ContentType, "text/plain", "content type")
@@ -83,7 +83,7 @@ func TestForeignMessages(t *testing.T) {
 
 // A message that fills the limit becomes a dead letter without the text of its error, which would
 // not fit.
-func TestParkFull(t *testing.T) {
+func TestDeadLetterFull(t *testing.T) {
 	t.Parallel()
 	srv := ownServer(t, func(o *server.Options) { o.MaxPayload = 4 << 10 })
 	q := newQueue(t, srv.addr(), nil)
@@ -92,7 +92,7 @@ func TestParkFull(t *testing.T) {
 	assert.NoError(t, err, "publish")
 	d := receive(t, q.open(t), "1")
 	assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadTries, Error: strings.Repeat("e", 1000), Tries: 3}), "Dead")
-	p := parked(t, q)[0]
+	p := deadOf(t, q)[0]
 	assert.Equal(t, p.Message.Body, body, "body")
 	assert.Equal(t, p.Reason, mqidem.Reason{Why: mqidem.DeadTries, Tries: 3}, "reason")
 }
@@ -102,7 +102,7 @@ func TestParkFull(t *testing.T) {
 func TestWalks(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), nil)
-	s, parking := q.open(t), q.parking(t)
+	s, deadLetters := q.open(t), q.deadLetters(t)
 	_, err := q.js.PublishMsg(t.Context(), &nats.Msg{Subject: "retrysafe.dead." + q.o.Stream + ".somewhere", Header: nats.Header{mqidem.HeaderDead: {"{"}}})
 	assert.NoError(t, err, "publish")
 	q.publish(t, "1", "2", "3")
@@ -110,21 +110,21 @@ func TestWalks(t *testing.T) {
 		assert.NoError(t, receive(t, s, id).Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadTries}), "Dead")
 	}
 	var seen []string
-	assert.NoError(t, parking.Walk(t.Context(), func(ctx context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+	assert.NoError(t, deadLetters.Walk(t.Context(), func(ctx context.Context, p *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		seen = append(seen, p.Reason.Why+" "+p.Message.ID)
 		if len(seen) == 1 {
 			assert.Equal(t, p.Message.Source, "somewhere", "source of the unreadable one")
 			assert.NoError(t, receive(t, s, "3").Dead(ctx, mqidem.Reason{Why: mqidem.DeadTries}), "Dead")
-			return mqidem.Remove, parking.Walk(ctx, func(context.Context, *mqidem.Parked) (mqidem.Verdict, error) { return mqidem.Remove, nil })
+			return mqidem.Remove, deadLetters.Walk(ctx, func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error) { return mqidem.Remove, nil })
 		}
 		return mqidem.Keep, nil
 	}), "Walk")
 	assert.Equal(t, seen, []string{"unreadable "}, "what the outer walk has seen")
-	assert.Equal(t, len(parked(t, q)), 0, "parked messages")
+	assert.Equal(t, len(deadOf(t, q)), 0, "dead letters")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	assert.ErrorIs(t, parking.Walk(ended, nil), context.Canceled, "a walk whose context has ended")
-	assert.True(t, errors.Is(parking.Send(ended, &mqidem.Message{Source: q.subject}), context.Canceled), "Send whose context has ended")
+	assert.ErrorIs(t, deadLetters.Walk(ended, nil), context.Canceled, "a walk whose context has ended")
+	assert.True(t, errors.Is(deadLetters.Send(ended, &mqidem.Message{Source: q.subject}), context.Canceled), "Send whose context has ended")
 }
 
 // A walk returns an error if its request gets no answer, however long its caller would wait: when
@@ -143,8 +143,8 @@ func TestWalkUnanswered(t *testing.T) {
 			p := startProxy(t, sharedServer(t).addr())
 			o := q.o
 			o.Timeout = timeout
-			parking, err := natsidem.OpenParking(t.Context(), connect(t, p.Addr), o)
-			assert.NoError(t, err, "OpenParking")
+			deadLetters, err := natsidem.OpenDeadLetters(t.Context(), connect(t, p.Addr), o)
+			assert.NoError(t, err, "OpenDeadLetters")
 			for n := range 2 { // at the first request, and at that for the second message
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 				defer cancel()
@@ -163,17 +163,17 @@ func TestWalkUnanswered(t *testing.T) {
 				if n == 0 {
 					silence()
 				}
-				err = parking.Walk(ctx, func(context.Context, *mqidem.Parked) (mqidem.Verdict, error) {
+				err = deadLetters.Walk(ctx, func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error) {
 					silence()
 					return mqidem.Keep, nil
 				})
 				assert.True(t, err != nil && ctx.Err() == nil, "the walk ended by %v", err)
 				p.Flow()
 				eventually(t, "the connection is back", func() bool {
-					return parking.Walk(ctx, func(context.Context, *mqidem.Parked) (mqidem.Verdict, error) { return mqidem.Keep, nil }) == nil
+					return deadLetters.Walk(ctx, func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error) { return mqidem.Keep, nil }) == nil
 				})
 			}
-			assert.Equal(t, len(parked(t, q)), 2, "parked messages")
+			assert.Equal(t, len(deadOf(t, q)), 2, "dead letters")
 		})
 	}
 }

@@ -14,19 +14,19 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// Parking is a mqidem.Parking on its own stream. The subject of a dead letter is
+// DeadLetters is a mqidem.DeadLetters on its own stream. The subject of a dead letter is
 // Options.DeadSubject, a dot and the message's subject. It can be used concurrently. Concurrent
 // walks see all messages, and two may both see one.
-type Parking struct {
+type DeadLetters struct {
 	js     jetstream.JetStream
 	o      Options
 	stream jetstream.Stream
 }
 
-var _ mqidem.Parking = (*Parking)(nil)
+var _ mqidem.DeadLetters = (*DeadLetters)(nil)
 
-// OpenParking opens the stream of dead letters of o, which [Create] makes.
-func OpenParking(ctx context.Context, js jetstream.JetStream, o Options) (*Parking, error) {
+// OpenDeadLetters opens the stream of dead letters of o, which [Create] makes.
+func OpenDeadLetters(ctx context.Context, js jetstream.JetStream, o Options) (*DeadLetters, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -38,20 +38,20 @@ func OpenParking(ctx context.Context, js jetstream.JetStream, o Options) (*Parki
 	defer end()
 	stream, err := js.Stream(ctx, o.DeadStream)
 	if err != nil {
-		return nil, fmt.Errorf("natsidem: cannot open the stream of parked messages %s; Create makes it: %w", o.DeadStream, err)
+		return nil, fmt.Errorf("natsidem: cannot open the stream of dead letters %s; Create makes it: %w", o.DeadStream, err)
 	}
 	c := stream.CachedInfo().Config
 	if c.Retention != jetstream.LimitsPolicy || !slices.Contains(c.Subjects, o.DeadSubject+".>") {
-		return nil, fmt.Errorf("natsidem: the stream of parked messages %s does not fit: it needs the retention policy limits and the subject %s.>",
+		return nil, fmt.Errorf("natsidem: the stream of dead letters %s does not fit: it needs the retention policy limits and the subject %s.>",
 			o.DeadStream, o.DeadSubject)
 	}
-	return &Parking{js: js, o: o, stream: stream}, nil
+	return &DeadLetters{js: js, o: o, stream: stream}, nil
 }
 
-// park writes a dead letter and returns when the server has confirmed it. It sets no Nats-Msg-Id:
+// add writes a dead letter and returns when the server has confirmed it. It sets no Nats-Msg-Id:
 // the server would drop a message that was redriven and has failed again within the duplicate
 // window.
-func (p *Parking) park(ctx context.Context, m *mqidem.Message, why mqidem.Reason) error {
+func (p *DeadLetters) add(ctx context.Context, m *mqidem.Message, why mqidem.Reason) error {
 	subject := p.o.DeadSubject + "." + m.Source
 	err := mqidem.Fit(m, why, tooLarge, func(m *mqidem.Message, packed []byte) error {
 		out := &nats.Msg{Subject: subject, Header: header(m), Data: m.Body}
@@ -59,13 +59,13 @@ func (p *Parking) park(ctx context.Context, m *mqidem.Message, why mqidem.Reason
 		return p.write(ctx, out, jetstream.WithExpectStream(p.o.DeadStream))
 	})
 	if err != nil {
-		return fmt.Errorf("natsidem: the message could not be parked; it stays where it is: %w", because(p.js.Conn(), subject, err))
+		return fmt.Errorf("natsidem: the dead letter could not be stored; the message stays where it is: %w", because(p.js.Conn(), subject, err))
 	}
 	return nil
 }
 
 // write publishes, and returns when the server has confirmed it or the outcome is unknown.
-func (p *Parking) write(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) error {
+func (p *DeadLetters) write(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) error {
 	return p.ask(ctx, func(ctx context.Context) error {
 		_, err := p.js.PublishMsg(ctx, m, o...)
 		return err
@@ -74,7 +74,7 @@ func (p *Parking) write(ctx context.Context, m *nats.Msg, o ...jetstream.Publish
 
 // ask makes one request. The request has the whole timeout, and ends with the connection: its
 // answer would be lost with it, and the caller's context may be long.
-func (p *Parking) ask(ctx context.Context, request func(context.Context) error) error {
+func (p *DeadLetters) ask(ctx context.Context, request func(context.Context) error) error {
 	ctx, end := context.WithTimeout(ctx, p.o.Timeout)
 	defer end()
 	asking, answered := whileConnected(ctx, p.js.Conn())
@@ -87,7 +87,7 @@ func (p *Parking) ask(ctx context.Context, request func(context.Context) error) 
 }
 
 // read gets the message with this number, or the first one after it.
-func (p *Parking) read(ctx context.Context, seq uint64, o ...jetstream.GetMsgOpt) (raw *jetstream.RawStreamMsg, err error) {
+func (p *DeadLetters) read(ctx context.Context, seq uint64, o ...jetstream.GetMsgOpt) (raw *jetstream.RawStreamMsg, err error) {
 	err = p.ask(ctx, func(ctx context.Context) (err error) {
 		raw, err = p.stream.GetMsg(ctx, seq, o...)
 		return err
@@ -95,15 +95,15 @@ func (p *Parking) read(ctx context.Context, seq uint64, o ...jetstream.GetMsgOpt
 	return raw, err
 }
 
-// Walk implements mqidem.Parking. It returns an error if the connection is lost.
-func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
+// Walk implements mqidem.DeadLetters. It returns an error if the connection is lost.
+func (p *DeadLetters) Walk(ctx context.Context, see func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
 	var info *jetstream.StreamInfo
 	err := p.ask(ctx, func(ctx context.Context) (err error) {
 		info, err = p.stream.Info(ctx)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("natsidem: cannot look at the parked messages; nothing was changed: %w", err)
+		return fmt.Errorf("natsidem: cannot look at the dead letters; nothing was changed: %w", err)
 	}
 	last := info.State.LastSeq
 	for seq := info.State.FirstSeq; seq <= last; seq++ {
@@ -112,12 +112,12 @@ func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Pa
 			return ctx.Err()
 		}
 		if err != nil {
-			return fmt.Errorf("natsidem: cannot read a parked message; those before it are dealt with: %w", err)
+			return fmt.Errorf("natsidem: cannot read a dead letter; those before it are dealt with: %w", err)
 		}
 		if seq = raw.Sequence; seq > last {
 			return nil
 		}
-		verdict, err := see(ctx, p.parked(raw))
+		verdict, err := see(ctx, p.message(raw))
 		if err != nil {
 			return err
 		}
@@ -125,19 +125,19 @@ func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Pa
 			continue
 		}
 		if err := p.ask(ctx, func(ctx context.Context) error { return p.stream.DeleteMsg(ctx, seq) }); err != nil && !p.isGone(ctx, seq) {
-			return fmt.Errorf("natsidem: a parked message could not be removed; it is shown again by the next walk: %w", err)
+			return fmt.Errorf("natsidem: a dead letter could not be removed; it is shown again by the next walk: %w", err)
 		}
 	}
 	return nil
 }
 
 // isGone reports whether another walk has removed the message.
-func (p *Parking) isGone(ctx context.Context, seq uint64) bool {
+func (p *DeadLetters) isGone(ctx context.Context, seq uint64) bool {
 	_, err := p.read(ctx, seq)
 	return errors.Is(err, jetstream.ErrMsgNotFound)
 }
 
-func (p *Parking) parked(raw *jetstream.RawStreamMsg) *mqidem.Parked {
+func (p *DeadLetters) message(raw *jetstream.RawStreamMsg) *mqidem.DeadLetter {
 	source := strings.TrimPrefix(raw.Subject, p.o.DeadSubject+".")
 	why, err := mqidem.ParseReason([]byte(last(raw.Header, mqidem.HeaderDead)))
 	if err != nil {
@@ -145,19 +145,19 @@ func (p *Parking) parked(raw *jetstream.RawStreamMsg) *mqidem.Parked {
 	}
 	m := message(source, raw.Header, raw.Data, raw.Time, 1)
 	delete(m.Headers, mqidem.HeaderDead)
-	return &mqidem.Parked{Message: m, Reason: why}
+	return &mqidem.DeadLetter{Message: m, Reason: why}
 }
 
-// Send implements mqidem.Parking. It sets another Nats-Msg-Id, since the server would otherwise
+// Send implements mqidem.DeadLetters. It sets another Nats-Msg-Id, since the server would otherwise
 // take the message for a duplicate of the one that failed. That is not the id of the message: our
 // header has the id, or is empty if there is none.
-func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
+func (p *DeadLetters) Send(ctx context.Context, m *mqidem.Message) error {
 	h := header(m)
 	h[mqidem.HeaderID] = []string{m.ID}
 	err := p.write(ctx, &nats.Msg{Subject: m.Source, Header: h, Data: m.Body},
 		jetstream.WithMsgID("redrive-"+outbox.NewID()), jetstream.WithExpectStream(p.o.Stream))
 	if err != nil {
-		return fmt.Errorf("natsidem: the message is not known to be put back; it stays parked: %w", because(p.js.Conn(), m.Source, err))
+		return fmt.Errorf("natsidem: the redriven message is not confirmed; it stays in the dead-letter queue: %w", because(p.js.Conn(), m.Source, err))
 	}
 	return nil
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// TestRefusalThatCannotBeParkedRunsNowhereElse: under Refuse the consumer is replaced by another
+// TestRefusalWithoutDeadLetterRunsNowhereElse: under Refuse the consumer is replaced by another
 // process, which gets the message and does not run it.
-func TestRefusalThatCannotBeParkedRunsNowhereElse(t *testing.T) {
+func TestRefusalWithoutDeadLetterRunsNowhereElse(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
 		var here atomic.Bool
@@ -31,9 +31,9 @@ func TestRefusalThatCannotBeParkedRunsNowhereElse(t *testing.T) {
 	})
 }
 
-// TestWaitingToBeParkedIsNoTry: a refusal that waited to be dead-lettered is dead-lettered by the
-// next process for the same reason, not for its tries, for which redrivers put it back.
-func TestWaitingToBeParkedIsNoTry(t *testing.T) {
+// TestWaitingForDeadLetterIsNoTry: a refusal that waited to be dead-lettered is dead-lettered by
+// the next process for the same reason, not for its tries, for which redrivers put it back.
+func TestWaitingForDeadLetterIsNoTry(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
 		var here atomic.Bool
@@ -45,7 +45,7 @@ func TestWaitingToBeParkedIsNoTry(t *testing.T) {
 			here.Store(true)
 			assert.NoError(t, stop(), "consume")
 		}
-		assert.Equal(t, len(kept), 1, "parked")
+		assert.Equal(t, len(kept), 1, "dead letters")
 		assert.Equal(t, kept[0].Why, mqidem.DeadRefused, "why")
 	})
 }

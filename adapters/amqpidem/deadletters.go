@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// Parking is the dead-letter queue of a work queue. It can be used concurrently.
-type Parking struct {
+// DeadLetters is the dead-letter queue of a work queue. It can be used concurrently.
+type DeadLetters struct {
 	s    *settings
 	d    *dialer
 	out  *sender
@@ -24,11 +24,11 @@ type Parking struct {
 	work sync.WaitGroup
 }
 
-var _ mqidem.Parking = (*Parking)(nil)
+var _ mqidem.DeadLetters = (*DeadLetters)(nil)
 
-// OpenParking connects to the dead-letter queue of a queue. It declares nothing. It uses only
+// OpenDeadLetters connects to the dead-letter queue of a queue. It declares nothing. It uses only
 // Dialing and PublishTimeout of the options. Call Close at the end.
-func OpenParking(ctx context.Context, url, queue string, o *Options) (*Parking, error) {
+func OpenDeadLetters(ctx context.Context, url, queue string, o *Options) (*DeadLetters, error) {
 	s, err := newSettings(queue, o)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func OpenParking(ctx context.Context, url, queue string, o *Options) (*Parking, 
 	if err != nil {
 		return nil, err
 	}
-	p := &Parking{s: s, d: d, out: newSender(d, s.PublishTimeout, nil)}
+	p := &DeadLetters{s: s, d: d, out: newSender(d, s.PublishTimeout, nil)}
 	p.life, p.stop = context.WithCancel(context.Background())
 	l, err := p.open(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func OpenParking(ctx context.Context, url, queue string, o *Options) (*Parking, 
 }
 
 // open connects and checks that the dead-letter queue exists.
-func (p *Parking) open(ctx context.Context) (*link, error) {
+func (p *DeadLetters) open(ctx context.Context) (*link, error) {
 	l, err := p.d.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -65,19 +65,19 @@ func (p *Parking) open(ctx context.Context) (*link, error) {
 // look asks for the dead-letter queue. When it returns, the broker has processed everything that
 // was sent earlier on the link. look ignores the number of messages in the answer, which is zero
 // for a busy quorum queue.
-func (p *Parking) look(ctx context.Context, l *link) error {
+func (p *DeadLetters) look(ctx context.Context, l *link) error {
 	defer context.AfterFunc(ctx, l.sever)()
-	if _, err := l.ch.QueueDeclarePassive(p.s.parkingQueue(), true, false, false, false, nil); err != nil {
-		return p.s.refused(ctx, l, err, "queue", p.s.parkingQueue())
+	if _, err := l.ch.QueueDeclarePassive(p.s.deadLetterQueue(), true, false, false, false, nil); err != nil {
+		return p.s.refused(ctx, l, err, "queue", p.s.deadLetterQueue())
 	}
 	return nil
 }
 
-// Walk implements [mqidem.Parking]. It gets the messages from the queue without an ack, and returns
-// the kept ones when it ends. Meanwhile another walk does not see them. If the walk is cut off, the
-// broker returns them. RabbitMQ ends a walk that takes longer than its consumer_timeout, 30 minutes
-// by default.
-func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) (err error) {
+// Walk implements [mqidem.DeadLetters]. It gets the messages from the queue without an ack, and
+// returns the kept ones when it ends. Meanwhile another walk does not see them. If the walk is cut
+// off, the broker returns them. RabbitMQ ends a walk that takes longer than its consumer_timeout,
+// 30 minutes by default.
+func (p *DeadLetters) Walk(ctx context.Context, see func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) (err error) {
 	p.mu.Lock()
 	if p.life.Err() != nil {
 		p.mu.Unlock()
@@ -111,7 +111,7 @@ type taken struct {
 }
 
 // show gets messages and calls see for each.
-func (p *Parking) show(ctx context.Context, l *link, t *taken, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
+func (p *DeadLetters) show(ctx context.Context, l *link, t *taken, see func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
 	for t.left > 0 {
 		if err := ctx.Err(); err != nil {
 			return p.ended(err)
@@ -125,7 +125,7 @@ func (p *Parking) show(ctx context.Context, l *link, t *taken, see func(context.
 		}
 		before := t.kept
 		t.kept = raw.DeliveryTag
-		v, err := see(ctx, parked(&raw, p.s.queue))
+		v, err := see(ctx, readDead(&raw, p.s.queue))
 		if err != nil {
 			return err
 		}
@@ -139,9 +139,9 @@ func (p *Parking) show(ctx context.Context, l *link, t *taken, see func(context.
 	return nil
 }
 
-func (p *Parking) take(ctx context.Context, l *link, t *taken) (amqp.Delivery, bool, error) {
+func (p *DeadLetters) take(ctx context.Context, l *link, t *taken) (amqp.Delivery, bool, error) {
 	defer context.AfterFunc(ctx, l.sever)()
-	raw, ok, err := l.ch.Get(p.s.parkingQueue(), false)
+	raw, ok, err := l.ch.Get(p.s.deadLetterQueue(), false)
 	if ok {
 		if t.left--; !t.some {
 			t.some, t.left = true, int(raw.MessageCount)
@@ -155,7 +155,7 @@ func (p *Parking) take(ctx context.Context, l *link, t *taken) (amqp.Delivery, b
 // does so also if the walk's context has ended. A quorum queue puts a returned message after those
 // that were returned before, and all of these before messages that never left. So if a walk ends
 // early, giveBack also gets and returns the messages that were returned before, to keep the order.
-func (p *Parking) giveBack(l *link, t *taken) error {
+func (p *DeadLetters) giveBack(l *link, t *taken) error {
 	if l.ended() { // the messages removed last may be back
 		return p.cut(context.Background(), l, nil)
 	}
@@ -184,30 +184,30 @@ func (p *Parking) giveBack(l *link, t *taken) error {
 	return nil
 }
 
-func (p *Parking) ended(err error) error {
+func (p *DeadLetters) ended(err error) error {
 	if p.life.Err() != nil {
 		return p.closed()
 	}
 	return err
 }
 
-func (p *Parking) closed() error {
-	return fmt.Errorf("amqpidem: the parking queue of %q: %w", p.s.queue, mqidem.ErrSourceClosed)
+func (p *DeadLetters) closed() error {
+	return fmt.Errorf("amqpidem: the dead-letter queue of %q: %w", p.s.queue, mqidem.ErrSourceClosed)
 }
 
 // cut returns the error of a walk that lost its connection.
-func (p *Parking) cut(ctx context.Context, l *link, err error) error {
+func (p *DeadLetters) cut(ctx context.Context, l *link, err error) error {
 	if ctx.Err() != nil {
 		return p.ended(ctx.Err())
 	}
 	if l.why.Load() != nil {
 		err = l.reason()
 	}
-	return fmt.Errorf("amqpidem: the walk was cut off; what was shown is still parked, except what was removed, of which the last ones may be there again: %w", err)
+	return fmt.Errorf("amqpidem: the walk was cut off; what was shown is still a dead letter, except what was removed, of which the last ones may be there again: %w", err)
 }
 
-// parked returns a message of the dead-letter queue in its original form, and its reason.
-func parked(raw *amqp.Delivery, queue string) *mqidem.Parked {
+// readDead returns a message of the dead-letter queue in its original form, and its reason.
+func readDead(raw *amqp.Delivery, queue string) *mqidem.DeadLetter {
 	why, err := mqidem.ParseReason(text(raw.Headers[mqidem.HeaderDead]))
 	if err != nil {
 		why = brokersReason(raw, queue)
@@ -218,7 +218,7 @@ func parked(raw *amqp.Delivery, queue string) *mqidem.Parked {
 	raw.Redelivered = false // redelivered by each earlier walk
 	m := read(raw, why.Source)
 	keep(m, raw)
-	return &mqidem.Parked{Message: m, Reason: why}
+	return &mqidem.DeadLetter{Message: m, Reason: why}
 }
 
 // brokersReason is for messages that the broker or another program has dead-lettered.
@@ -237,7 +237,7 @@ func brokersReason(raw *amqp.Delivery, queue string) mqidem.Reason {
 	case "expired":
 		why.Error = "it has lain in the queue for longer than the TTL"
 	default:
-		why.Error = "RabbitMQ has parked it: " + strings.ToValidUTF8(reason, "\uFFFD")
+		why.Error = "RabbitMQ has dead-lettered it: " + strings.ToValidUTF8(reason, "\uFFFD")
 	}
 	if at, ok := death["time"].(time.Time); ok {
 		why.At = at.UTC()
@@ -245,20 +245,20 @@ func brokersReason(raw *amqp.Delivery, queue string) mqidem.Reason {
 	return why
 }
 
-// Send implements [mqidem.Parking]. It sends a message of [Parking.Walk] with all that it had, also
-// values of AMQP that are not text: see [HeaderProperties].
-func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
+// Send implements [mqidem.DeadLetters]. It sends a message of [DeadLetters.Walk] with all that it
+// had, also values of AMQP that are not text: see [HeaderProperties].
+func (p *DeadLetters) Send(ctx context.Context, m *mqidem.Message) error {
 	if p.life.Err() != nil {
 		return p.closed()
 	}
 	if m.Source == "" {
-		return errors.New("amqpidem: the message has no Source, so nobody knows where it belongs; nothing was published: set it to the name of the queue")
+		return errors.New("amqpidem: the message has no Source, so it is unknown where it belongs; nothing was published: set it to the name of the queue")
 	}
 	return p.out.publish(ctx, newPublishing("", m.Source, write(m, p.d.user)))
 }
 
 // Close ends running walks and the connections.
-func (p *Parking) Close() error {
+func (p *DeadLetters) Close() error {
 	p.mu.Lock()
 	p.stop()
 	p.mu.Unlock()

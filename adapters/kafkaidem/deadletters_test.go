@@ -20,8 +20,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// parkAll dead-letters messages.
-func (q *queue) parkAll(t *testing.T, ids ...string) {
+// deadLetterAll dead-letters messages.
+func (q *queue) deadLetterAll(t *testing.T, ids ...string) {
 	t.Helper()
 	q.publish(t, ids...)
 	s := q.open(t)
@@ -35,7 +35,7 @@ func (q *queue) parkAll(t *testing.T, ids ...string) {
 func (q *queue) ids(t *testing.T) string {
 	t.Helper()
 	var all []string
-	for _, p := range q.parked(t) {
+	for _, p := range q.dead(t) {
 		all = append(all, p.Message.ID)
 	}
 	return strings.Join(all, " ")
@@ -44,7 +44,7 @@ func (q *queue) ids(t *testing.T) string {
 // remove removes the dead letters with these ids.
 func (q *queue) remove(t *testing.T, ids ...string) error {
 	t.Helper()
-	return q.park.Walk(t.Context(), func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+	return q.deadLetters.Walk(t.Context(), func(_ context.Context, p *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		for _, id := range ids {
 			if p.Message.ID == id {
 				return mqidem.Remove, nil
@@ -62,18 +62,18 @@ func (q *queue) end() int64 { return q.c.PartitionInfo(q.o.Topic+".dead", 0).Hig
 func TestWalkWrites(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
-	q.parkAll(t, "1", "2", "3", "4")
-	assert.Equal(t, q.ids(t), "1 2 3 4", "parked")
+	q.deadLetterAll(t, "1", "2", "3", "4")
+	assert.Equal(t, q.ids(t), "1 2 3 4", "dead letters")
 	assert.Equal(t, q.end(), 4, "records that were written")
 	assert.NoError(t, q.remove(t, "3"), "Walk")
-	assert.Equal(t, q.ids(t), "1 2 4", "parked")
+	assert.Equal(t, q.ids(t), "1 2 4", "dead letters")
 	assert.Equal(t, q.end(), 7, "records that were written")
 	assert.NoError(t, q.remove(t, "1", "2"), "Walk")
-	assert.Equal(t, q.ids(t), "4", "parked")
+	assert.Equal(t, q.ids(t), "4", "dead letters")
 	assert.NoError(t, q.remove(t, "4"), "Walk")
-	assert.Equal(t, q.ids(t), "", "parked")
-	q.parkAll(t, "5")
-	assert.Equal(t, q.ids(t), "5", "parked")
+	assert.Equal(t, q.ids(t), "", "dead letters")
+	q.deadLetterAll(t, "5")
+	assert.Equal(t, q.ids(t), "5", "dead letters")
 }
 
 // Removed messages stay removed without state that a broker forgets after a time, such as offsets
@@ -81,7 +81,7 @@ func TestWalkWrites(t *testing.T) {
 func TestWalkRests(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
-	q.parkAll(t, "1", "2", "3")
+	q.deadLetterAll(t, "1", "2", "3")
 	assert.NoError(t, q.remove(t, "1", "2"), "Walk")
 	assert.Equal(t, q.c.PartitionInfo(q.o.Topic+".dead", 0).LogStartOffset, 2, "the first record; the one that is kept follows it")
 	cl, err := kgo.NewClient(q.opts...)
@@ -91,16 +91,16 @@ func TestWalkRests(t *testing.T) {
 	forget.Groups = []string{q.o.Group, q.o.Group + ".dead"}
 	_, err = forget.RequestWith(t.Context(), cl)
 	assert.NoError(t, err, "delete the groups")
-	assert.Equal(t, q.ids(t), "3", "parked")
-	assert.NoError(t, q.c.DeleteTopic(q.o.Topic+".dead"), "delete the parking")
+	assert.Equal(t, q.ids(t), "3", "dead letters")
+	assert.NoError(t, q.c.DeleteTopic(q.o.Topic+".dead"), "delete the dead letters")
 	assert.NoError(t, kafkaidem.Create(t.Context(), kafkaidem.TopicOptions{}, q.o, q.opts...), "Create")
-	again, err := kafkaidem.OpenParking(t.Context(), q.o, q.opts...)
-	assert.NoError(t, err, "OpenParking")
+	again, err := kafkaidem.OpenDeadLetters(t.Context(), q.o, q.opts...)
+	assert.NoError(t, err, "OpenDeadLetters")
 	t.Cleanup(again.Close)
-	q.park = again
+	q.deadLetters = again
 	odd := &kgo.Record{Topic: q.o.Topic + ".dead", Value: []byte("x"), Headers: []kgo.RecordHeader{{Key: mqidem.HeaderID, Value: []byte("4")}}}
 	assert.NoError(t, cl.ProduceSync(t.Context(), odd).FirstErr(), "produce")
-	assert.Equal(t, q.ids(t), "4", "parked")
+	assert.Equal(t, q.ids(t), "4", "dead letters")
 }
 
 // A user without the permission to delete gets an error that says what is missing, and nothing is
@@ -108,29 +108,29 @@ func TestWalkRests(t *testing.T) {
 func TestWalkMayNotDelete(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
-	q.parkAll(t, "1")
+	q.deadLetterAll(t, "1")
 	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DeleteRecords}, Topic: q.o.Topic + ".dead", Err: kerr.TopicAuthorizationFailed})
 	err := q.remove(t, "1")
 	assert.ErrorIs(t, err, kerr.TopicAuthorizationFailed, "Walk")
 	assert.Contains(t, err.Error(), "allow it by an ACL", "Walk")
-	assert.Equal(t, q.ids(t), "1", "parked")
+	assert.Equal(t, q.ids(t), "1", "dead letters")
 }
 
 // A walk that dies between its two writes shows a message twice, and loses none.
 func TestWalkDies(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
-	q.parkAll(t, "1", "2", "3")
+	q.deadLetterAll(t, "1", "2", "3")
 	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DeleteRecords}, Topic: q.o.Topic + ".dead", Err: kerr.UnknownServerError})
 	err := q.remove(t, "2")
 	assert.Contains(t, err.Error(), "were dealt with, and are shown again by the next walk", "Walk")
-	assert.Equal(t, q.ids(t), "1 2 3 1 3", "parked")
+	assert.Equal(t, q.ids(t), "1 2 3 1 3", "dead letters")
 	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: q.o.Topic + ".dead", Err: kerr.PolicyViolation})
 	err = q.remove(t, "2")
 	assert.Contains(t, err.Error(), "could not be kept after one that was dealt with", "Walk")
-	assert.Equal(t, q.ids(t), "1 2 3 1 3", "parked")
+	assert.Equal(t, q.ids(t), "1 2 3 1 3", "dead letters")
 	assert.NoError(t, q.remove(t, "2"), "Walk")
-	assert.Equal(t, q.ids(t), "1 3 1 3", "parked")
+	assert.Equal(t, q.ids(t), "1 3 1 3", "dead letters")
 }
 
 // A walk does not see messages that were added after its start. It ends with an error of see and
@@ -138,51 +138,51 @@ func TestWalkDies(t *testing.T) {
 func TestWalks(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
-	assert.Equal(t, q.ids(t), "", "parked")
+	assert.Equal(t, q.ids(t), "", "dead letters")
 	cl, err := kgo.NewClient(q.opts...)
 	assert.NoError(t, err, "client")
 	defer cl.Close()
 	odd := &kgo.Record{Topic: q.o.Topic + ".dead", Value: []byte("x"), Headers: []kgo.RecordHeader{{Key: mqidem.HeaderDead, Value: []byte("{")}}}
 	assert.NoError(t, cl.ProduceSync(t.Context(), odd).FirstErr(), "produce")
-	q.parkAll(t, "1")
+	q.deadLetterAll(t, "1")
 	seen := 0
 	stop := errors.New("enough")
-	err = q.park.Walk(t.Context(), func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+	err = q.deadLetters.Walk(t.Context(), func(_ context.Context, p *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		if seen++; seen == 1 {
 			assert.Equal(t, p.Reason.Why, mqidem.DeadUnreadable, "why")
 			assert.Equal(t, p.Message.Source, q.o.Topic, "source")
-			q.parkAll(t, "late")
+			q.deadLetterAll(t, "late")
 			return mqidem.Remove, nil
 		}
 		assert.Equal(t, p.Message.ID, "1", "the second one")
 		return mqidem.Remove, stop
 	})
 	assert.ErrorIs(t, err, stop, "Walk")
-	assert.Equal(t, q.ids(t), "1 late", "parked")
+	assert.Equal(t, q.ids(t), "1 late", "dead letters")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	assert.ErrorIs(t, q.park.Walk(ended, nil), context.Canceled, "a walk whose context has ended")
-	assert.ErrorIs(t, q.park.Send(ended, &mqidem.Message{Source: q.o.Topic}), context.Canceled, "Send whose context has ended")
-	err = q.park.Send(t.Context(), &mqidem.Message{Source: "nowhere"})
-	assert.Contains(t, err.Error(), "it stays parked: the topic is not there; create it", "Send to a topic that is not there")
+	assert.ErrorIs(t, q.deadLetters.Walk(ended, nil), context.Canceled, "a walk whose context has ended")
+	assert.ErrorIs(t, q.deadLetters.Send(ended, &mqidem.Message{Source: q.o.Topic}), context.Canceled, "Send whose context has ended")
+	err = q.deadLetters.Send(t.Context(), &mqidem.Message{Source: "nowhere"})
+	assert.Contains(t, err.Error(), "it stays in the dead-letter queue: the topic is not there; create it", "Send to a topic that is not there")
 }
 
 // A walk ends although the messages that it was to show were deleted meanwhile.
 func TestWalkTailGone(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
-	q.parkAll(t, "1", "2", "3", "4", "5")
+	q.deadLetterAll(t, "1", "2", "3", "4", "5")
 	cl, err := kgo.NewClient(q.opts...)
 	assert.NoError(t, err, "client")
 	defer cl.Close()
 	// one at a time
-	slow, err := kafkaidem.OpenParking(t.Context(), q.o, append([]kgo.Opt{kgo.FetchMaxBytes(1), kgo.FetchMaxPartitionBytes(1)}, q.opts...)...)
-	assert.NoError(t, err, "OpenParking")
+	slow, err := kafkaidem.OpenDeadLetters(t.Context(), q.o, append([]kgo.Opt{kgo.FetchMaxBytes(1), kgo.FetchMaxPartitionBytes(1)}, q.opts...)...)
+	assert.NoError(t, err, "OpenDeadLetters")
 	defer slow.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	seen := 0
-	assert.NoError(t, slow.Walk(ctx, func(context.Context, *mqidem.Parked) (mqidem.Verdict, error) {
+	assert.NoError(t, slow.Walk(ctx, func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		if seen++; seen == 1 {
 			req := kmsg.NewPtrDeleteRecordsRequest()
 			req.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: q.o.Topic + ".dead", Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: -1}}}}
@@ -198,7 +198,7 @@ func TestWalkTailGone(t *testing.T) {
 func TestContentKept(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
-	q.parkAll(t, "before")
+	q.deadLetterAll(t, "before")
 	s := q.open(t)
 	m := outbox.Message{ID: "1", Topic: q.o.Topic, Key: "\x00\xff\r\n", ContentType: "text/plain", Payload: []byte("content"), Headers: map[string]string{"x": "ü", "content-type": "no"}}
 	assert.NoError(t, q.pub.Publish(t.Context(), []outbox.Outgoing{{Message: m}})[0], "publish")
@@ -213,13 +213,13 @@ func TestContentKept(t *testing.T) {
 	why := mqidem.Reason{Why: mqidem.DeadTries, Tries: 3}
 	assert.NoError(t, d.Dead(t.Context(), why), "Dead")
 	assert.NoError(t, s.Close(), "Close")
-	q.parkAll(t, "after")
+	q.deadLetterAll(t, "after")
 	assert.NoError(t, q.remove(t, "before", "after"), "Walk")
 	assert.Equal(t, q.end(), 4, "records that were ever written: the one that is kept has moved")
-	p := q.parked(t)[0]
+	p := q.dead(t)[0]
 	same(p.Message)
 	assert.Equal(t, p.Reason, why, "reason")
-	assert.NoError(t, q.park.Send(t.Context(), p.Message), "Send")
+	assert.NoError(t, q.deadLetters.Send(t.Context(), p.Message), "Send")
 	d = receive(t, q.open(t), "1")
 	same(d.Message())
 	assert.NoError(t, d.Ack(t.Context()), "Ack")
@@ -227,14 +227,14 @@ func TestContentKept(t *testing.T) {
 
 // A message that fills the limit becomes a dead letter without the text of its error, which would
 // not fit.
-func TestParkFull(t *testing.T) {
+func TestDeadLetterFull(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
 	body := noise(1048588 - 400)
 	q.produce(t, "1", body, kgo.NoCompression())
 	d := receive(t, q.open(t), "1")
 	assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadTries, Error: strings.Repeat("e", 1000), Tries: 3}), "Dead")
-	p := q.parked(t)[0]
+	p := q.dead(t)[0]
 	assert.True(t, bytes.Equal(p.Message.Body, body), "the body is as it was")
 	assert.Equal(t, p.Reason, mqidem.Reason{Why: mqidem.DeadTries, Tries: 3}, "reason")
 }

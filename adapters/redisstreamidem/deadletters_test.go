@@ -33,9 +33,9 @@ func TestContentKept(t *testing.T) {
 		same(d.Message())
 		assert.True(t, !d.Message().Published.IsZero(), "it says when the server got it")
 		assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
-		p := q.parked(t)[i]
+		p := q.dead(t)[i]
 		same(p.Message)
-		assert.NoError(t, q.parking(t).Send(t.Context(), p.Message), "Send")
+		assert.NoError(t, q.deadLetters(t).Send(t.Context(), p.Message), "Send")
 		d = receive(t, s, id)
 		same(d.Message())
 		assert.NoError(t, d.Ack(t.Context()), "Ack")
@@ -57,8 +57,8 @@ func TestForeignEntries(t *testing.T) {
 func TestWalks(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, nil)
-	s, parking := q.open(t), q.parking(t)
-	assert.NoError(t, parking.Walk(t.Context(), nil), "a walk of what is not there")
+	s, deadLetters := q.open(t), q.deadLetters(t)
+	assert.NoError(t, deadLetters.Walk(t.Context(), nil), "a walk of what is not there")
 	q.c.command(t, "XADD", "{"+q.o.Stream+"}:dead", "*", "retrysafe-dead", "{", "body", "x")
 	const n = 50
 	for i := range n {
@@ -68,7 +68,7 @@ func TestWalks(t *testing.T) {
 	q.publish(t, "late")
 	late := receive(t, s, "late")
 	seen := 0
-	assert.NoError(t, parking.Walk(t.Context(), func(ctx context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+	assert.NoError(t, deadLetters.Walk(t.Context(), func(ctx context.Context, p *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		if seen++; seen == 1 {
 			assert.Equal(t, p.Reason.Why, mqidem.DeadUnreadable, "why")
 			assert.Equal(t, p.Message.Source, q.o.Stream, "source")
@@ -79,16 +79,16 @@ func TestWalks(t *testing.T) {
 		return mqidem.Verdict(seen % 2), nil
 	}), "Walk")
 	assert.Equal(t, seen, n+1, "messages that the walk has seen")
-	assert.Equal(t, len(q.parked(t)), n/2+1, "messages that are left")
-	assert.NoError(t, parking.Walk(t.Context(), func(ctx context.Context, _ *mqidem.Parked) (mqidem.Verdict, error) {
-		return mqidem.Remove, parking.Walk(ctx, func(context.Context, *mqidem.Parked) (mqidem.Verdict, error) { return mqidem.Remove, nil })
+	assert.Equal(t, len(q.dead(t)), n/2+1, "messages that are left")
+	assert.NoError(t, deadLetters.Walk(t.Context(), func(ctx context.Context, _ *mqidem.DeadLetter) (mqidem.Verdict, error) {
+		return mqidem.Remove, deadLetters.Walk(ctx, func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error) { return mqidem.Remove, nil })
 	}), "a walk in a walk")
-	assert.Equal(t, len(q.parked(t)), 0, "messages that are left")
+	assert.Equal(t, len(q.dead(t)), 0, "messages that are left")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	assert.ErrorIs(t, parking.Walk(ended, nil), context.Canceled, "a walk whose context has ended")
-	assert.ErrorIs(t, parking.Send(ended, &mqidem.Message{Source: q.o.Stream}), context.Canceled, "Send whose context has ended")
+	assert.ErrorIs(t, deadLetters.Walk(ended, nil), context.Canceled, "a walk whose context has ended")
+	assert.ErrorIs(t, deadLetters.Send(ended, &mqidem.Message{Source: q.o.Stream}), context.Canceled, "Send whose context has ended")
 	q.c.command(t, "SET", q.o.Stream+"-text", "x")
-	err := parking.Send(t.Context(), &mqidem.Message{Source: q.o.Stream + "-text", Body: bytes.Repeat([]byte("x"), 10)})
-	assert.Contains(t, err.Error(), "it stays parked: the key is there and is no stream", "Send to what is no stream")
+	err := deadLetters.Send(t.Context(), &mqidem.Message{Source: q.o.Stream + "-text", Body: bytes.Repeat([]byte("x"), 10)})
+	assert.Contains(t, err.Error(), "it stays in the dead-letter queue: the key is there and is no stream", "Send to what is no stream")
 }

@@ -1,0 +1,128 @@
+package mqidem
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// disposition says what to do with a message after its handler has returned.
+type disposition struct {
+	action action
+	// what is the outcome that Observe gets; see [Outcome].
+	what string
+	// after is how long the message waits, if action is requeue.
+	after time.Duration
+	// reason is for a dead letter.
+	reason *Reason
+	// err is why the work was not done.
+	err error
+}
+
+// action is what Consume does with a message.
+type action uint8
+
+const (
+	// ack reports the message as done.
+	ack action = iota
+	// requeue asks the broker for a redelivery after a time.
+	requeue
+	// deadLetter moves the message to the dead-letter queue.
+	deadLetter
+	// hold keeps the message, which is handled again after a while.
+	hold
+	// leave settles nothing: the message is settled, or the broker redelivers it.
+	leave
+)
+
+const laterWait = time.Second
+
+// dispose decides what to do with a message, from the report of its handler and from the error.
+func (c *consumer) dispose(d *inFlight, err error) disposition {
+	var short *retentionError
+	var failed *deadLetterError
+	switch r := d.handling.result; {
+	case r.kind == dead:
+		return disposition{action: leave, what: Dead, err: err}
+	case err == nil && r.kind == duplicate:
+		return disposition{action: ack, what: Repeat}
+	case err == nil:
+		return disposition{action: ack, what: Done}
+	case errors.As(err, &short):
+		c.fail(short)
+		return disposition{action: leave, what: Left, err: err}
+	case errors.As(err, &failed):
+		return failed.disposition(err)
+	case c.working.Err() != nil: // the consumer has ended
+		return disposition{action: leave, what: Left, err: err}
+	case r.kind == failedTry:
+		return disposition{action: requeue, what: Again, after: c.Backoff(r.try), err: err}
+	}
+	wait, later := retrysafe.Retryable(err)
+	switch {
+	case errors.Is(err, retrysafe.ErrInProgress), errors.Is(err, retrysafe.ErrLeaseLost), errors.Is(err, retrysafe.ErrAttemptFailed),
+		errors.Is(err, retrysafe.ErrUnconfirmed), errors.Is(err, retrysafe.ErrTooManyKeys), errors.Is(err, retrysafe.ErrTooManyRequests),
+		errors.Is(err, retrysafe.ErrInDoubt) && later:
+		return disposition{action: requeue, what: Later, after: max(wait, laterWait), err: err}
+	case errors.Is(err, retrysafe.ErrUnavailable), errors.Is(err, retrysafe.ErrClosed):
+		return disposition{action: hold, err: err}
+	}
+	return c.disposePlain(d, err)
+}
+
+// disposePlain is for handlers that keep no record; it uses the broker's count.
+func (c *consumer) disposePlain(d *inFlight, err error) disposition {
+	d.history.failures++
+	try := max(d.history.failures, d.message.Deliveries)
+	d.handling.result.try = try
+	why := ""
+	if (retrysafe.Policy{OnDoubt: retrysafe.Reexecute}).OutcomeOf(err) == retrysafe.Failed {
+		why = whyRefused(err)
+	} else if limit := d.handling.limit; limit > 0 && try >= limit {
+		why = DeadTries
+	}
+	if why == "" {
+		return disposition{action: requeue, what: Again, after: c.Backoff(try), err: err}
+	}
+	return disposition{action: deadLetter, what: Dead, reason: d.reason(why, err), err: err}
+}
+
+// reason is for a dead letter that no handler of this package has seen.
+func (d *inFlight) reason(why string, err error) *Reason {
+	m := d.message
+	return &Reason{
+		Why: why, Error: err.Error(), Tries: d.handling.result.try, Source: m.Source, At: time.Now().UTC(), Redrives: m.redrives(),
+	}
+}
+
+// deadLetter moves a message to the dead-letter queue, and settles it. After an error the message
+// is held, and no longer handled: only this is tried again.
+func (c *consumer) deadLetter(d *inFlight, p disposition) disposition {
+	cause := c.writeDeadLetter(d, *p.reason)
+	if cause == nil {
+		return disposition{action: leave, what: Dead, err: p.err}
+	}
+	d.history.dead = p.reason
+	failed := &deadLetterError{cause}
+	c.Logger.Warn("mqidem: a message could not be moved to the dead-letter queue", slog.Any("error", failed))
+	return failed.disposition(failed)
+}
+
+func (c *consumer) writeDeadLetter(d *inFlight, why Reason) error {
+	err := c.broker(func(ctx context.Context) error {
+		if c.DeadLetter == nil {
+			return d.delivery.Dead(ctx, why)
+		}
+		if err := call(func() error { return c.DeadLetter(ctx, d.message, why) }); err != nil {
+			return err
+		}
+		return d.delivery.Ack(ctx)
+	})
+	if err == nil {
+		c.Logger.Error("mqidem: a message is dead", slog.String("why", why.Why), slog.Int("tries", why.Tries), slog.String("consumer", why.Consumer), slog.String("source", why.Source))
+	}
+	return err
+}

@@ -1,0 +1,110 @@
+package mqidem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// handling is what Consume passes to the handlers of this package with a message. A zero handling
+// with a history is for a handler that Consume does not call: it has no limit of tries and no
+// dead-letter queue.
+type handling struct {
+	// limit is the maximum number of tries; zero means no limit.
+	limit int
+	// holds is how long a copy can stay in the queue; zero means unknown.
+	holds time.Duration
+	// deadLetter moves the message to the dead-letter queue; nil means that there is none.
+	deadLetter func(context.Context, Reason) error
+	// gaveUp ends when Consume stops waiting for the handler; nil means never.
+	gaveUp context.Context
+	// history is what earlier calls with the same delivery have left.
+	history *history
+	// result is what the handlers of this package have reported.
+	result result
+}
+
+// history is the state of a delivery that Consume holds and hands to the handler more than once.
+type history struct {
+	// dead is why the message must become a dead letter, which has failed so far. The work no
+	// longer runs.
+	dead *Reason
+	// unanswered counts the claims that got no answer. The store may have counted each of them as a
+	// try, although nothing ran.
+	unanswered int
+	// counted is the try that OnceTx has stored for this delivery.
+	counted int
+	// refused is how often the database has refused to commit a transaction of OnceTx.
+	refused int
+	// failures is how often a handler without a record has failed.
+	failures int
+}
+
+// handling returns what Consume passed with the message.
+func (m *Message) handling() *handling {
+	if m.passed == nil {
+		return &handling{history: new(history)}
+	}
+	return m.passed
+}
+
+// result is what a handler of this package reports about a message.
+type result struct {
+	kind resultKind
+	// try is the number of this try according to the record; zero means that none was counted.
+	try int
+	err error
+}
+
+// resultKind says what happened, the least important first.
+type resultKind uint8
+
+const (
+	_ resultKind = iota // no handler of this package was called
+	// done means that the work was done.
+	done
+	// duplicate means that the work was done, or the message became a dead letter, before.
+	duplicate
+	// notRun means that the work was not run or not finished; err says why, and no try counts.
+	notRun
+	// failedTry means that the work itself failed, so the try counts.
+	failedTry
+	// dead means that the message is a dead letter and settled.
+	dead
+)
+
+// report passes a result to Consume and returns its error. If the user's handler calls several
+// handlers of this package, the most important result counts.
+func (m *Message) report(r result) error {
+	if h := m.handling(); r.kind >= h.result.kind {
+		h.result = r
+	}
+	return r.err
+}
+
+// retentionError means that records of finished messages would expire while copies of the messages
+// are still in the queue.
+type retentionError struct{ retention, holds time.Duration }
+
+func (e *retentionError) Error() string {
+	return fmt.Sprintf("mqidem: records are kept for %v, and the broker may deliver a copy of a message %v later: it would be done again. "+
+		"Nothing was run; raise Policy.Retention to that time, or let the broker keep messages for less", e.retention, e.holds)
+}
+
+// deadLetterError means that a message could not be moved to the dead-letter queue.
+type deadLetterError struct{ cause error }
+
+func (e *deadLetterError) Error() string {
+	return "mqidem: the message could not be moved to the dead-letter queue; it stays with the broker: " + e.cause.Error()
+}
+func (e *deadLetterError) Unwrap() error { return e.cause }
+
+// disposition returns what to do with the message: it is held and becomes a dead letter later,
+// unless its connection is gone.
+func (e *deadLetterError) disposition(err error) disposition {
+	if errors.Is(e.cause, ErrStale) || errors.Is(e.cause, ErrSettled) {
+		return disposition{action: leave, what: Left, err: err}
+	}
+	return disposition{action: hold, err: err}
+}
