@@ -21,7 +21,7 @@ const childEnv = "RETRYSAFE_TEST_CHILD"
 // children are the parts, by name. The test that starts a part reads its output line by line.
 var children = map[string]func(args []string) error{}
 
-func TestMain(m *testing.M) {
+func runMain(m *testing.M) {
 	name := os.Getenv(childEnv)
 	if name == "" {
 		// They share a store.

@@ -26,11 +26,15 @@ type faultyDriver struct {
 // none at first.
 func openFaulty(t *testing.T, dsn string) (db *sql.DB, set func(fault)) {
 	t.Helper()
-	inner := openDB(t, "sqlite", dsn).Driver()
-	hook := new(atomic.Pointer[fault])
-	db = sql.OpenDB(&faultyDriver{inner, dsn, hook})
+	db, set = faultyDB(openDB(t, "sqlite", dsn).Driver(), dsn)
 	t.Cleanup(func() { _ = db.Close() })
-	return db, func(f fault) {
+	return db, set
+}
+
+// faultyDB returns a pool whose driver calls the current fault. The caller closes it.
+func faultyDB(inner driver.Driver, dsn string) (db *sql.DB, set func(fault)) {
+	hook := new(atomic.Pointer[fault])
+	return sql.OpenDB(&faultyDriver{inner, dsn, hook}), func(f fault) {
 		if f == nil {
 			hook.Store(nil)
 			return

@@ -162,17 +162,23 @@ func (w *guardDB) copies(t *testing.T, f func(context.Context, dbtx.Tx) (guard.O
 	assert.Equal(t, repeats.Load(), manyCopies-1, "copies that were told so")
 }
 
+// guardedCalls are calls with a key, on the database that they change.
+type guardedCalls struct {
+	store  *sqlstore.Store
+	engine *retrysafe.Engine
+}
+
 // shop returns retrysafe on the same database.
-func (w *guardDB) shop(t *testing.T) *shop {
+func (w *guardDB) shop(t *testing.T) *guardedCalls {
 	t.Helper()
 	store, err := sqlstore.New(w.db, w.d, &sqlstore.Options{Logger: slog.New(slog.DiscardHandler)})
 	assert.NoError(t, err, "a store")
 	assert.NoError(t, store.Migrate(t.Context()), "Migrate")
-	return &shop{store: store, engine: newEngine(t, store), db: w.db}
+	return &guardedCalls{store: store, engine: newEngine(t, store)}
 }
 
 // do runs an operation with a key, in one transaction with its record.
-func (s *shop) do(ctx context.Context, id string, f func(context.Context, dbtx.Tx) error, opts ...retrysafe.CallOption) (retrysafe.Result[string], error) {
+func (s *guardedCalls) do(ctx context.Context, id string, f func(context.Context, dbtx.Tx) error, opts ...retrysafe.CallOption) (retrysafe.Result[string], error) {
 	key := retrysafe.Key{Operation: "guarded", ID: id}
 	opts = append(opts, retrysafe.WithPolicy(retrysafe.Policy{Wait: time.Minute}))
 	return retrysafe.DoTx(ctx, s.engine, s.store, key, func(ctx context.Context, tx *sql.Tx) (string, error) {
@@ -182,7 +188,7 @@ func (s *shop) do(ctx context.Context, id string, f func(context.Context, dbtx.T
 
 // doCopies sends one operation with its key many times at once, and checks that all get the answer
 // of the one that ran.
-func (s *shop) doCopies(t *testing.T, id string, f func(context.Context, dbtx.Tx) error) {
+func (s *guardedCalls) doCopies(t *testing.T, id string, f func(context.Context, dbtx.Tx) error) {
 	t.Helper()
 	var ran, answered atomic.Int64
 	var all sync.WaitGroup

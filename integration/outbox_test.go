@@ -227,7 +227,7 @@ func TestOutboxOtherLibraries(t *testing.T) {
 	})
 	t.Run("GORM", func(t *testing.T) {
 		t.Parallel()
-		s := txServer{dbtx.MySQL, "mysql", startMySQL(t).dsn(), "CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, customer VARCHAR(100) NOT NULL) ENGINE=InnoDB"}.shop(t)
+		s := onMySQL(startMySQL(t).dsn()).shop(t)
 		box := newBox(t, s, nil)
 		db, err := gorm.Open(gormmysql.New(gormmysql.Config{Conn: s.db}), &gorm.Config{Logger: logger.Discard})
 		assert.NoError(t, err, "gorm.Open")

@@ -78,7 +78,7 @@ func live(t *testing.T, e *retrysafe.Engine, id string, end chan struct{}) (ende
 	began := make(chan struct{})
 	ended = make(chan error, 1)
 	go func() {
-		_, err := retrysafe.Do(t.Context(), e, faultKey(id), func(ctx context.Context) (string, error) {
+		_, err := retrysafe.Do(t.Context(), e, orderKey(id), func(ctx context.Context) (string, error) {
 			close(began)
 			<-end
 			return "the first", ctx.Err()
@@ -92,14 +92,14 @@ func live(t *testing.T, e *retrysafe.Engine, id string, end chan struct{}) (ende
 // prepare makes a record of every kind.
 func (j *jump) prepare(t *testing.T) {
 	t.Helper()
-	_, err := retrysafe.Do(t.Context(), j.refuse, faultKey("done"), func(context.Context) (string, error) { return "kept", nil })
+	_, err := retrysafe.Do(t.Context(), j.refuse, orderKey("done"), func(context.Context) (string, error) { return "kept", nil })
 	assert.NoError(t, err, "done")
-	_, err = retrysafe.Do(t.Context(), j.refuse, faultKey("brief"), func(context.Context) (string, error) { return "kept for half an hour", nil },
+	_, err = retrysafe.Do(t.Context(), j.refuse, orderKey("brief"), func(context.Context) (string, error) { return "kept for half an hour", nil },
 		retrysafe.WithPolicy(retrysafe.Policy{Retention: 30 * time.Minute}))
 	assert.NoError(t, err, "brief")
-	_, err = retrysafe.Do(t.Context(), j.refuse, faultKey("released"), func(context.Context) (string, error) { return "", retrysafe.NothingDone(errFaultWork) })
+	_, err = retrysafe.Do(t.Context(), j.refuse, orderKey("released"), func(context.Context) (string, error) { return "", retrysafe.NothingDone(errFaultWork) })
 	assert.ErrorIs(t, err, errFaultWork, "released")
-	_, err = retrysafe.Do(t.Context(), j.refuse, faultKey("doubt"), func(context.Context) (string, error) { return "", errFaultWork })
+	_, err = retrysafe.Do(t.Context(), j.refuse, orderKey("doubt"), func(context.Context) (string, error) { return "", errFaultWork })
 	assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "doubt")
 	j.dead(t, "dead", retrysafe.Refuse, 10*time.Minute)
 	j.dead(t, "dead, again", retrysafe.Reexecute, 10*time.Minute)
@@ -163,25 +163,25 @@ func TestRedisClockAhead(t *testing.T) {
 			ahead := time.Until(rec.Now)
 			assert.True(t, ahead > 50*time.Minute, "the clock is ahead by %v", ahead)
 			t.Logf("right after the failover, lease left of a live attempt: %v", rec.LeaseLeft)
-			res, err := retrysafe.Do(t.Context(), j.refuse, faultKey("live"), anew)
+			res, err := retrysafe.Do(t.Context(), j.refuse, orderKey("live"), anew)
 			assert.True(t, err != nil && (errors.Is(err, retrysafe.ErrInDoubt) || errors.Is(err, retrysafe.ErrInProgress)), "a repeat under Refuse: %+v %v", res, err)
 			t.Logf("a repeat beside a live attempt under Refuse is told: %v", err)
-			res, err = retrysafe.Do(t.Context(), j.again, faultKey("live, again"), anew)
+			res, err = retrysafe.Do(t.Context(), j.again, orderKey("live, again"), anew)
 			t.Logf("a repeat beside a live attempt under Reexecute is told: %+v, %v", res, err)
 			assert.True(t, err == nil && res.Value == "anew" || errors.Is(err, retrysafe.ErrInProgress), "a repeat under Reexecute")
 			tookOver := err == nil
 
 			for id, want := range map[string]error{"dead": retrysafe.ErrInDoubt, "doubt": retrysafe.ErrInDoubt, "lapsed": retrysafe.ErrInDoubt} {
-				_, err = retrysafe.Do(t.Context(), j.refuse, faultKey(id), anew)
+				_, err = retrysafe.Do(t.Context(), j.refuse, orderKey(id), anew)
 				assert.ErrorIs(t, err, want, "%s", id)
 			}
 			for id, want := range map[string]string{"done": "kept", "released": "anew", "brief": "anew"} {
 				// An hour is more than half an hour.
-				res, err = retrysafe.Do(t.Context(), j.refuse, faultKey(id), anew)
+				res, err = retrysafe.Do(t.Context(), j.refuse, orderKey(id), anew)
 				assert.NoError(t, err, "%s", id)
 				assert.Equal(t, res.Value, want, "answer of %s", id)
 			}
-			res, err = retrysafe.Do(t.Context(), j.again, faultKey("dead, again"), anew)
+			res, err = retrysafe.Do(t.Context(), j.again, orderKey("dead, again"), anew)
 			assert.NoError(t, err, "takeover of a dead attempt")
 			assert.Equal(t, res.Attempt, 2, "its attempt")
 			j.wantFences(t, "released", "brief", "dead, again")
@@ -194,7 +194,7 @@ func TestRedisClockAhead(t *testing.T) {
 			if tookOver {
 				t.Logf("the overtaken attempt is told: %v", err)
 			}
-			res, err = retrysafe.Do(t.Context(), j.refuse, faultKey("live"), anew)
+			res, err = retrysafe.Do(t.Context(), j.refuse, orderKey("live"), anew)
 			assert.NoError(t, err, "a repeat")
 			assert.Equal(t, res.Value, "the first", "answer of a repeat")
 		})
@@ -227,10 +227,10 @@ func TestRedisClockBehind(t *testing.T) {
 			for id, want := range map[string]error{
 				"live": retrysafe.ErrInProgress, "dead": retrysafe.ErrInProgress, "lapsed": retrysafe.ErrInProgress, "doubt": retrysafe.ErrInDoubt,
 			} {
-				_, err := retrysafe.Do(t.Context(), j.refuse, faultKey(id), anew)
+				_, err := retrysafe.Do(t.Context(), j.refuse, orderKey(id), anew)
 				assert.ErrorIs(t, err, want, "%s", id)
 			}
-			_, err := retrysafe.Do(t.Context(), j.again, faultKey("dead, again"), anew)
+			_, err := retrysafe.Do(t.Context(), j.again, orderKey("dead, again"), anew)
 			assert.ErrorIs(t, err, retrysafe.ErrInProgress, "a dead attempt under Reexecute")
 			for _, id := range []string{"dead", "dead, again", "lapsed"} {
 				rec := j.look(t, id)
@@ -238,7 +238,7 @@ func TestRedisClockBehind(t *testing.T) {
 				assert.True(t, rec.LeaseLeft > 55*time.Minute && rec.LeaseLeft < 75*time.Minute, "lease left of %s: %v", id, rec.LeaseLeft)
 			}
 			for id, want := range map[string]string{"done": "kept", "brief": "kept for half an hour", "released": "anew"} {
-				res, err := retrysafe.Do(t.Context(), j.refuse, faultKey(id), anew)
+				res, err := retrysafe.Do(t.Context(), j.refuse, orderKey(id), anew)
 				assert.NoError(t, err, "%s", id)
 				assert.Equal(t, res.Value, want, "answer of %s", id)
 			}
@@ -253,9 +253,9 @@ func TestRedisClockBehind(t *testing.T) {
 
 			// An operator does not have to wait for the hour.
 			rec = j.look(t, "dead")
-			err = j.refuse.Resolve(t.Context(), faultKey("dead"), retrysafe.Resolution{Fence: rec.Fence, Force: true, Outcome: retrysafe.NotDone})
+			err = j.refuse.Resolve(t.Context(), orderKey("dead"), retrysafe.Resolution{Fence: rec.Fence, Force: true, Outcome: retrysafe.NotDone})
 			assert.NoError(t, err, "resolve with force")
-			_, err = retrysafe.Do(t.Context(), j.refuse, faultKey("dead"), anew)
+			_, err = retrysafe.Do(t.Context(), j.refuse, orderKey("dead"), anew)
 			assert.NoError(t, err, "a call after that")
 			j.wantFences(t, "dead")
 		})

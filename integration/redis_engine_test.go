@@ -29,11 +29,9 @@ func redisEngine(t *testing.T, s retrysafe.Store, p retrysafe.Policy) *retrysafe
 	return e
 }
 
-func faultKey(id string) retrysafe.Key { return retrysafe.Key{Operation: "order", ID: id} }
-
-// faultStoreKey returns the store key under which this package's engines keep faultKey.
+// faultStoreKey returns the store key under which this package's engines keep orderKey.
 func faultStoreKey(id string) retrysafe.StoreKey {
-	return retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: faultKey(id)}
+	return retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: orderKey(id)}
 }
 
 // work counts its runs.

@@ -91,7 +91,7 @@ func newLoad(t *testing.T, onDoubt retrysafe.OnDoubt, engines ...*retrysafe.Engi
 func (l *failoverLoad) call(g int, id string) (res retrysafe.Result[string], err error) {
 	ctx, cancel := context.WithTimeout(l.t.Context(), 4*time.Second)
 	defer cancel()
-	res, err = retrysafe.Do(ctx, l.engines[g%len(l.engines)], faultKey(id), func(context.Context) (string, error) {
+	res, err = retrysafe.Do(ctx, l.engines[g%len(l.engines)], orderKey(id), func(context.Context) (string, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.runs[id]++

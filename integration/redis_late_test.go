@@ -21,13 +21,13 @@ func TestRedisClaimAfterItsTime(t *testing.T) {
 			s := redisOn(t, connect(t, "redis://"+server.addr), nil)
 			e := redisEngine(t, s, retrysafe.Policy{})
 			var w work
-			_, err := retrysafe.Do(t.Context(), e, faultKey("before"), w.run)
+			_, err := retrysafe.Do(t.Context(), e, orderKey("before"), w.run)
 			assert.NoError(t, err, "a call before")
 			resume := sync.OnceFunc(server.stall())
 			t.Cleanup(resume)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			_, err = retrysafe.Do(ctx, e, faultKey("k"), w.run)
+			_, err = retrysafe.Do(ctx, e, orderKey("k"), w.run)
 			assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a call to a server that hangs")
 			assert.ErrorIs(t, err, context.DeadlineExceeded, "a call to a server that hangs")
 			time.Sleep(300 * time.Millisecond)
@@ -37,7 +37,7 @@ func TestRedisClaimAfterItsTime(t *testing.T) {
 				assert.NoError(t, err, "look")
 				assert.Equal(t, rec.State, retrysafe.State(0), "state of a key whose claim came too late")
 			}
-			res, err := retrysafe.Do(t.Context(), e, faultKey("k"), w.run)
+			res, err := retrysafe.Do(t.Context(), e, orderKey("k"), w.run)
 			assert.NoError(t, err, "the next call")
 			assert.True(t, res.Attempt == 1 && res.Stored, "it runs at once: %+v", res)
 		})
@@ -55,14 +55,14 @@ func TestRedisClaimOfACallerThatLeft(t *testing.T) {
 			s := redisOn(t, connect(t, "redis://"+server.addr), nil)
 			e := redisEngine(t, s, retrysafe.Policy{})
 			var w work
-			_, err := retrysafe.Do(t.Context(), e, faultKey("before"), w.run)
+			_, err := retrysafe.Do(t.Context(), e, orderKey("before"), w.run)
 			assert.NoError(t, err, "a call before")
 			resume := sync.OnceFunc(server.stall())
 			t.Cleanup(resume)
 			// the claim is in time for that long
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			time.AfterFunc(100*time.Millisecond, cancel)
-			_, err = retrysafe.Do(ctx, e, faultKey("k"), w.run)
+			_, err = retrysafe.Do(ctx, e, orderKey("k"), w.run)
 			assert.ErrorIs(t, err, context.Canceled, "a call whose caller goes")
 			resume()
 			eventually(t, "the claim is there", func() bool {
@@ -73,7 +73,7 @@ func TestRedisClaimOfACallerThatLeft(t *testing.T) {
 				rec, err := s.Lookup(t.Context(), faultStoreKey("k"))
 				return err == nil && rec.State == retrysafe.StateReleased
 			})
-			res, err := retrysafe.Do(t.Context(), e, faultKey("k"), w.run)
+			res, err := retrysafe.Do(t.Context(), e, orderKey("k"), w.run)
 			assert.NoError(t, err, "the next call")
 			assert.True(t, res.Stored && !res.Replayed, "it runs: %+v", res)
 			assert.Equal(t, w.runs.Load(), int64(2), "runs")

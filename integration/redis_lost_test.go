@@ -55,7 +55,7 @@ func newLossy(t *testing.T, p *redisProxy, adapter string, policy retrysafe.Poli
 func (l *lossy) wantOnce(t *testing.T, id string) {
 	t.Helper()
 	l.p.setHook(nil)
-	res, err := retrysafe.Do(t.Context(), l.e, faultKey(id), l.work.run)
+	res, err := retrysafe.Do(t.Context(), l.e, orderKey(id), l.work.run)
 	assert.NoError(t, err, "a repeat")
 	assert.Equal(t, res.Value, int64(1), "answer of a repeat")
 	assert.True(t, res.Replayed && res.Attempt == 1, "a repeat is told the first answer: %+v", res)
@@ -72,10 +72,13 @@ func (l *lossy) wantNoDoubt(t *testing.T, id string) {
 }
 
 // losses say which runs of a script are hit.
-var losses = []struct {
+var losses = []loss{{"reply", loseReply}, {"request", loseRequest}}
+
+// loss is a name for a cut.
+type loss struct {
 	name string
 	cut  cut
-}{{"reply", loseReply}, {"request", loseRequest}}
+}
 
 // TestRedisLostOnce loses one request or one reply of each script. The affected call succeeds, its
 // work runs once, and duplicates get its answer: a call that is sent again, by the engine or by the
@@ -101,7 +104,7 @@ func TestRedisLostOnce(t *testing.T) {
 						return 0
 					})
 					if script == "release" {
-						_, err := retrysafe.Do(t.Context(), l.e, faultKey(id), func(context.Context) (int64, error) {
+						_, err := retrysafe.Do(t.Context(), l.e, orderKey(id), func(context.Context) (int64, error) {
 							return 0, retrysafe.NothingDone(errFaultWork)
 						})
 						assert.ErrorIs(t, err, errFaultWork, "the first call")
@@ -109,7 +112,7 @@ func TestRedisLostOnce(t *testing.T) {
 						assert.NoError(t, err, "look")
 						assert.Equal(t, rec.State, retrysafe.StateReleased, "state after a call that did nothing")
 					}
-					res, err := retrysafe.Do(t.Context(), l.e, faultKey(id), func(ctx context.Context) (int64, error) {
+					res, err := retrysafe.Do(t.Context(), l.e, orderKey(id), func(ctx context.Context) (int64, error) {
 						if script == "extend" { // until a second heartbeat has succeeded
 							eventually(t, "heartbeats", func() bool { return l.p.ran("extend") >= 3 || ctx.Err() != nil })
 						}
@@ -144,9 +147,9 @@ func TestRedisLostDoubt(t *testing.T) {
 				}
 				return 0
 			})
-			_, err := retrysafe.Do(t.Context(), l.e, faultKey(adapter), func(context.Context) (int64, error) { return 0, errFaultWork })
+			_, err := retrysafe.Do(t.Context(), l.e, orderKey(adapter), func(context.Context) (int64, error) { return 0, errFaultWork })
 			assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "work that failed")
-			_, err = retrysafe.Do(t.Context(), l.e, faultKey(adapter), l.work.run)
+			_, err = retrysafe.Do(t.Context(), l.e, orderKey(adapter), l.work.run)
 			assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "a repeat")
 			assert.Equal(t, l.work.runs.Load(), int64(0), "runs of the repeat")
 			rec, err := l.store.Lookup(t.Context(), faultStoreKey(adapter))
@@ -163,15 +166,12 @@ func TestRedisLostClaim(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)
 	for adapter := range redisClients {
-		for _, loss := range append(losses, struct {
-			name string
-			cut  cut
-		}{"request, which comes late,", lateRequest}) {
+		for _, loss := range append(losses, loss{"request, which comes late,", lateRequest}) {
 			t.Run(adapter+", "+loss.name, func(t *testing.T) {
 				t.Parallel()
 				l := newLossy(t, startProxy(t, server.addr), adapter, retrysafe.Policy{})
 				id := t.Name()
-				_, err := l.e.Lookup(t.Context(), faultKey(id)) // so that the clock is known
+				_, err := l.e.Lookup(t.Context(), orderKey(id)) // so that the clock is known
 				assert.ErrorIs(t, err, retrysafe.ErrNotFound, "look")
 				l.p.setHook(func(name string, _ int) cut {
 					if name == "acquire" {
@@ -181,7 +181,7 @@ func TestRedisLostClaim(t *testing.T) {
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				_, err = retrysafe.Do(ctx, l.e, faultKey(id), l.work.run)
+				_, err = retrysafe.Do(ctx, l.e, orderKey(id), l.work.run)
 				assert.True(t, err != nil, "a call without an answer of the store")
 				assert.Equal(t, l.work.runs.Load(), int64(0), "runs without an answer of the store")
 				tries := l.p.ran("acquire")
@@ -193,7 +193,7 @@ func TestRedisLostClaim(t *testing.T) {
 					rec, err := l.store.Lookup(t.Context(), faultStoreKey(id))
 					return err == nil && rec.State != retrysafe.StateInProgress
 				})
-				res, err := retrysafe.Do(t.Context(), l.e, faultKey(id), l.work.run)
+				res, err := retrysafe.Do(t.Context(), l.e, orderKey(id), l.work.run)
 				assert.NoError(t, err, "the next call")
 				assert.True(t, res.Stored && !res.Replayed, "it runs: %+v", res)
 				assert.Equal(t, l.work.runs.Load(), int64(1), "runs")
@@ -220,7 +220,7 @@ func TestRedisLostComplete(t *testing.T) {
 					}
 					return 0
 				})
-				res, err := retrysafe.Do(t.Context(), l.e, faultKey(t.Name()), l.work.run)
+				res, err := retrysafe.Do(t.Context(), l.e, orderKey(t.Name()), l.work.run)
 				assert.NoError(t, err, "work that is done")
 				assert.True(t, !res.Stored && res.Value == 1, "the caller has the value, unconfirmed: %+v", res)
 				l.p.setHook(nil)
@@ -249,7 +249,7 @@ func TestRedisHeldReply(t *testing.T) {
 				}
 				return 0
 			})
-			res, err := retrysafe.Do(t.Context(), l.e, faultKey(t.Name()), l.work.run)
+			res, err := retrysafe.Do(t.Context(), l.e, orderKey(t.Name()), l.work.run)
 			assert.NoError(t, err, "the call")
 			assert.True(t, res.Stored && !res.Replayed, "it ran here: %+v", res)
 			l.wantOnce(t, t.Name())

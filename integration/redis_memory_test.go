@@ -37,7 +37,7 @@ func TestRedisFull(t *testing.T) {
 			through := make(chan error, len(ends))
 			for id, end := range ends {
 				go func() {
-					_, err := retrysafe.Do(t.Context(), e, faultKey(id), func(context.Context) (int64, error) {
+					_, err := retrysafe.Do(t.Context(), e, orderKey(id), func(context.Context) (int64, error) {
 						began <- struct{}{}
 						<-full
 						return end()
@@ -52,7 +52,7 @@ func TestRedisFull(t *testing.T) {
 			assert.Equal(t, redisDo(server.addr, "CONFIG", "SET", "maxmemory", "4mb"), "OK", "less than the other keys take")
 
 			var w work
-			_, err := retrysafe.Do(t.Context(), e, faultKey("new"), w.run)
+			_, err := retrysafe.Do(t.Context(), e, orderKey("new"), w.run)
 			assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a new call")
 			assert.Contains(t, err.Error(), "its memory is full", "what it says")
 			got := front.post(t, "new")
@@ -78,14 +78,14 @@ func TestRedisFull(t *testing.T) {
 			assert.NoError(t, err, "look")
 			assert.True(t, rec.Answer.Kept, "the answer is kept")
 
-			res, err := retrysafe.Do(t.Context(), e, faultKey("done"), w.run)
+			res, err := retrysafe.Do(t.Context(), e, orderKey("done"), w.run)
 			assert.True(t, err == nil && res.Replayed && res.Value == 7, "a repeat while memory is full: %+v %v", res, err)
-			_, err = retrysafe.Do(t.Context(), e, faultKey("refused"), w.run)
+			_, err = retrysafe.Do(t.Context(), e, orderKey("refused"), w.run)
 			var failure *retrysafe.Failure
 			assert.True(t, errors.As(err, &failure) && failure.Code == "refused", "a repeat of a refusal while memory is full: %v", err)
 			assert.Equal(t, w.runs.Load(), int64(0), "runs of repeats")
 			redisDo(server.addr, "CONFIG", "SET", "maxmemory", "0")
-			res, err = retrysafe.Do(t.Context(), e, faultKey("new"), w.run)
+			res, err = retrysafe.Do(t.Context(), e, orderKey("new"), w.run)
 			assert.NoError(t, err, "when there is room again")
 			assert.True(t, res.Stored && !res.Replayed, "it runs: %+v", res)
 			assert.Equal(t, front.post(t, "new").status, 201, "status of a request when there is room again")

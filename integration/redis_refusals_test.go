@@ -61,7 +61,7 @@ func TestRedisRefusals(t *testing.T) {
 				wantRefusal(t, err, code, explained)
 				_, err = s.Complete(t.Context(), retrysafe.CompleteRequest{Key: faultStoreKey(secretID), State: retrysafe.StateCompleted, Retention: time.Hour})
 				wantRefusal(t, err, code, explained)
-				_, err = retrysafe.Do(t.Context(), e, faultKey(secretID), w.run)
+				_, err = retrysafe.Do(t.Context(), e, orderKey(secretID), w.run)
 				assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a call: %s", what)
 				wantRefusal(t, err, code, explained)
 			}
@@ -79,11 +79,11 @@ func TestRedisRefusals(t *testing.T) {
 			behind := redisOn(t, connect(t, "redis://"+replica.addr), nil)
 			_, err := behind.Acquire(t.Context(), claimOf(1))
 			wantRefusal(t, err, "READONLY", "this server is a replica")
-			_, err = retrysafe.Do(t.Context(), redisEngine(t, behind, retrysafe.Policy{}), faultKey(secretID), w.run)
+			_, err = retrysafe.Do(t.Context(), redisEngine(t, behind, retrysafe.Policy{}), orderKey(secretID), w.run)
 			assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a call to a replica")
 
 			assert.Equal(t, w.runs.Load(), int64(0), "runs of what was refused")
-			res, err := retrysafe.Do(t.Context(), e, faultKey(secretID), w.run)
+			res, err := retrysafe.Do(t.Context(), e, orderKey(secretID), w.run)
 			assert.NoError(t, err, "when the key is clear")
 			assert.True(t, res.Stored, "it runs: %+v", res)
 		})

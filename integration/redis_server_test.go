@@ -3,6 +3,7 @@ package integration_test
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"fmt"
 	"log/slog"
 	"net"
@@ -74,14 +75,19 @@ func (s *redisServer) start(tb testing.TB, dir string, args ...string) {
 	s.await(tb)
 }
 
+//go:embed testdata/shiftclock.c
+var shiftClockSource []byte
+
 // shiftClock builds a library that shifts the clock of the program that loads it. (The library of
 // the command faketime does not work with the server's memory allocator.)
 func shiftClock(tb testing.TB) string {
 	tb.Helper()
 	cc, err := exec.LookPath("cc")
 	assert.NoError(tb, err, "a C compiler is not installed: apt-get install -y gcc libc6-dev")
-	lib := filepath.Join(tb.TempDir(), "shiftclock.so")
-	said, err := exec.CommandContext(tb.Context(), cc, "-shared", "-fPIC", "-O1", "-o", lib, "testdata/shiftclock.c").CombinedOutput()
+	dir := tb.TempDir()
+	source, lib := filepath.Join(dir, "shiftclock.c"), filepath.Join(dir, "shiftclock.so")
+	assert.NoError(tb, os.WriteFile(source, shiftClockSource, 0o600), "the library's source")
+	said, err := exec.CommandContext(tb.Context(), cc, "-shared", "-fPIC", "-O1", "-o", lib, source).CombinedOutput()
 	assert.NoError(tb, err, "compile: %s", said)
 	return lib
 }

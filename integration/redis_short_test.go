@@ -49,17 +49,17 @@ func TestRedisShortOfReplicas(t *testing.T) {
 			// Its claim is released after that.
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
-			_, err := retrysafe.Do(ctx, e, faultKey(adapter), w.run)
+			_, err := retrysafe.Do(ctx, e, orderKey(adapter), w.run)
 			assert.True(t, !errors.Is(err, retrysafe.ErrLeaseLost), "nothing was held that could be lost: %v", err)
 			assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a claim that no replica has")
 			assert.Contains(t, err.Error(), "0 of 1 replicas", "what it says")
 			assert.Equal(t, w.runs.Load(), int64(0), "runs")
 			mend()
 			eventually(t, "the key is given back", func() bool {
-				rec, err := e.Lookup(t.Context(), faultKey(adapter))
+				rec, err := e.Lookup(t.Context(), orderKey(adapter))
 				return err == nil && rec.State == retrysafe.StateReleased
 			})
-			res, err := retrysafe.Do(t.Context(), patient, faultKey(adapter), w.run)
+			res, err := retrysafe.Do(t.Context(), patient, orderKey(adapter), w.run)
 			assert.NoError(t, err, "the next call")
 			assert.True(t, res.Stored && !res.Replayed, "it runs: %+v", res)
 			assert.Equal(t, len(doubts(t, s)), 0, "records in doubt")
@@ -76,26 +76,26 @@ func TestRedisShortResolution(t *testing.T) {
 	e := redisEngine(t, s, retrysafe.Policy{})
 	patient := redisEngine(t, patientOn(t, primary), retrysafe.Policy{})
 	var w work
-	_, err := retrysafe.Do(t.Context(), patient, faultKey("k"), func(ctx context.Context) (int64, error) {
+	_, err := retrysafe.Do(t.Context(), patient, orderKey("k"), func(ctx context.Context) (int64, error) {
 		n, _ := w.run(ctx)
 		return n, errFaultWork // it may have happened
 	})
 	assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "work that may have happened")
-	rec, err := e.Lookup(t.Context(), faultKey("k"))
+	rec, err := e.Lookup(t.Context(), orderKey("k"))
 	assert.NoError(t, err, "look")
 	mend := cutOff(t, primary, replica)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	err = e.Resolve(ctx, faultKey("k"), retrysafe.Resolution{Fence: rec.Fence, Outcome: retrysafe.Done})
+	err = e.Resolve(ctx, orderKey("k"), retrysafe.Resolution{Fence: rec.Fence, Outcome: retrysafe.Done})
 	mend()
 	assert.True(t, err != nil, "a resolution that no replica has")
 	eventually(t, "the key is in doubt again", func() bool {
-		rec, err := e.Lookup(t.Context(), faultKey("k"))
+		rec, err := e.Lookup(t.Context(), orderKey("k"))
 		assert.NoError(t, err, "look")
 		assert.True(t, rec.State == retrysafe.StateInProgress, "state is %v", rec.State)
 		return rec.InDoubt()
 	})
-	_, err = retrysafe.Do(t.Context(), patient, faultKey("k"), w.run)
+	_, err = retrysafe.Do(t.Context(), patient, orderKey("k"), w.run)
 	assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "a repeat")
 	assert.Equal(t, w.runs.Load(), int64(1), "runs")
 }

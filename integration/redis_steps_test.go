@@ -30,7 +30,7 @@ func TestRedisLostProgress(t *testing.T) {
 					})
 					did := map[string]int{}
 					call := func(end error) (string, error) {
-						res, err := retrysafe.Do(t.Context(), l.e, faultKey(t.Name()), func(ctx context.Context) (string, error) {
+						res, err := retrysafe.Do(t.Context(), l.e, orderKey(t.Name()), func(ctx context.Context) (string, error) {
 							all := ""
 							for _, step := range []string{"a", "b", "c"} {
 								got, err := retrysafe.Step(ctx, step, func(context.Context) (string, error) {

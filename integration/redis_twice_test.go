@@ -50,7 +50,7 @@ func twoEngines(t *testing.T, keys int) {
 				var both sync.WaitGroup
 				for j, e := range engines {
 					both.Go(func() {
-						res, err := retrysafe.Do(t.Context(), e, faultKey(fmt.Sprint(i)), func(context.Context) (string, error) {
+						res, err := retrysafe.Do(t.Context(), e, orderKey(fmt.Sprint(i)), func(context.Context) (string, error) {
 							ran.Add(1)
 							return fmt.Sprintf("engine %d, run %d of %d", j, runs.Add(1), i), nil
 						})
@@ -116,12 +116,12 @@ func TestRedisScriptsFlushed(t *testing.T) {
 					for i := range 50 {
 						id := fmt.Sprint(g, " ", i)
 						for call := range 2 {
-							res, err := retrysafe.Do(t.Context(), e, faultKey(id), func(ctx context.Context) (int, error) { return i, ctx.Err() })
+							res, err := retrysafe.Do(t.Context(), e, orderKey(id), func(ctx context.Context) (int, error) { return i, ctx.Err() })
 							if err != nil || !res.Stored || res.Value != i || res.Replayed != (call == 1) {
 								errs.Store(id, fmt.Sprint(res, err))
 							}
 						}
-						_, err := retrysafe.Do(t.Context(), e, faultKey("not "+id), func(context.Context) (int, error) {
+						_, err := retrysafe.Do(t.Context(), e, orderKey("not "+id), func(context.Context) (int, error) {
 							return 0, retrysafe.NothingDone(errFaultWork)
 						})
 						if !errors.Is(err, errFaultWork) {

@@ -44,7 +44,7 @@ func TestRedisFullBatch(t *testing.T) {
 	e := redisEngine(t, s, retrysafe.Policy{})
 	var keys []retrysafe.Key
 	for i := range 3 {
-		keys = append(keys, faultKey(fmt.Sprint(i)))
+		keys = append(keys, orderKey(fmt.Sprint(i)))
 		_, err := retrysafe.Do(t.Context(), e, keys[i], func(context.Context) (int64, error) { return 7, nil })
 		assert.NoError(t, err, "first")
 	}

@@ -52,13 +52,13 @@ func TestCallsApart(t *testing.T) {
 				}
 				s, db := open(t, o)
 				e := redisEngine(t, s, retrysafe.Policy{})
-				a, _, err := e.Begin(t.Context(), faultKey("runs"))
+				a, _, err := e.Begin(t.Context(), orderKey("runs"))
 				assert.NoError(t, err, "an attempt")
 				db.SetMaxOpenConns(2)
 				begun, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan error)
 				for i := range 2 {
 					go func() {
-						_, err := retrysafe.DoTx(t.Context(), e, s, faultKey(fmt.Sprint("tx ", i)), func(context.Context, *sql.Tx) (int, error) {
+						_, err := retrysafe.DoTx(t.Context(), e, s, orderKey(fmt.Sprint("tx ", i)), func(context.Context, *sql.Tx) (int, error) {
 							begun <- struct{}{}
 							<-goOn
 							return i, nil
@@ -71,7 +71,7 @@ func TestCallsApart(t *testing.T) {
 				err = a.Extend(t.Context())
 				assert.Equal(t, err == nil, apart, "a heartbeat while the pool of the work is full: %v", err)
 				if apart {
-					_, err = retrysafe.Do(t.Context(), e, faultKey("new"), func(context.Context) (int, error) { return 1, nil })
+					_, err = retrysafe.Do(t.Context(), e, orderKey("new"), func(context.Context) (int, error) { return 1, nil })
 					assert.NoError(t, err, "a call without a transaction of the work")
 				}
 				close(goOn)

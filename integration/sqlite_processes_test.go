@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,15 +28,12 @@ func childShop(path string, f fault) (*shop, error) {
 	if err != nil {
 		return nil, err
 	}
-	hook := new(atomic.Pointer[fault])
-	db := sql.OpenDB(&faultyDriver{inner.Driver(), sqliteDSN(path), hook})
+	db, set := faultyDB(inner.Driver(), sqliteDSN(path))
 	store, err := sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{LockWait: time.Minute})
 	if err != nil {
 		return nil, err
 	}
-	if f != nil {
-		hook.Store(&f)
-	}
+	set(f)
 	engine := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Secret: []byte("0123456789abcdef"), Sweep: -1})
 	return &shop{store: store, engine: engine, db: db}, nil
 }

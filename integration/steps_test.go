@@ -116,17 +116,17 @@ func playSteps(args []string) error {
 	if err != nil {
 		return err
 	}
-	hook := new(atomic.Pointer[fault])
 	dialect := sqlstore.SQLite
 	if args[0] == "pgx" {
 		dialect = sqlstore.PostgreSQL
 	}
-	p, err := newParcels(dialect, sql.OpenDB(&faultyDriver{inner.Driver(), args[1], hook}), args[2])
+	db, set := faultyDB(inner.Driver(), args[1])
+	p, err := newParcels(dialect, db, args[2])
 	if err != nil {
 		return err
 	}
 	var taken atomic.Int64
-	f := fault(func(step string, run func() error) error {
+	set(func(step string, run func() error) error {
 		if taken.Add(1) != n {
 			return run()
 		}
@@ -137,7 +137,6 @@ func playSteps(args []string) error {
 		die()
 		return nil
 	})
-	hook.Store(&f)
 	return p.send(context.Background(), args[3])
 }
 
@@ -188,8 +187,7 @@ func TestPostgresStepsKilledAtEachPoint(t *testing.T) {
 // step was done, while the process continues.
 func failsAtEachPoint(t *testing.T, driver, dsn string, dialect sqlstore.Dialect) {
 	t.Helper()
-	hook := new(atomic.Pointer[fault])
-	db := sql.OpenDB(&faultyDriver{openDB(t, driver, dsn).Driver(), dsn, hook})
+	db, set := faultyDB(openDB(t, driver, dsn).Driver(), dsn)
 	t.Cleanup(func() { _ = db.Close() })
 	p, err := newParcels(dialect, db, filepath.Join(t.TempDir(), "effects"))
 	assert.NoError(t, err, "store")
@@ -200,7 +198,7 @@ func failsAtEachPoint(t *testing.T, driver, dsn string, dialect sqlstore.Dialect
 			customer := fmt.Sprint("customer ", n, " ", applied)
 			var taken atomic.Int64
 			var hit atomic.Value
-			f := fault(func(step string, run func() error) error {
+			set(func(step string, run func() error) error {
 				if taken.Add(1) != n {
 					return run()
 				}
@@ -210,9 +208,8 @@ func failsAtEachPoint(t *testing.T, driver, dsn string, dialect sqlstore.Dialect
 				}
 				return errCut
 			})
-			hook.Store(&f)
 			_ = p.send(t.Context(), customer)
-			hook.Store(nil)
+			set(nil)
 			p.wantWhole(t, customer, fmt.Sprintf("a failure of %q, applied %v", hit.Load(), applied))
 			if hit.Load() == nil {
 				assert.True(t, n > 15, "steps that failed: %d", n)

@@ -41,16 +41,9 @@ func (s txServer) faultyShop() (shop *shop, set func(fault), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	hook := new(atomic.Pointer[fault])
-	db := sql.OpenDB(&faultyDriver{inner.Driver(), s.dsn, hook})
+	db, set := faultyDB(inner.Driver(), s.dsn)
 	db.SetMaxIdleConns(16)
-	return s.faulty(db, func(f fault) {
-		if f == nil {
-			hook.Store(nil)
-			return
-		}
-		hook.Store(&f)
-	})
+	return s.faulty(db, set)
 }
 
 func (s txServer) faulty(db *sql.DB, set func(fault)) (*shop, func(fault), error) {
@@ -239,14 +232,11 @@ func TestServerTxRestarts(t *testing.T) {
 		server  txServer
 		restart func()
 	}{
-		"PostgreSQL": {txServer{sqlstore.PostgreSQL, "pgx", postgres.url(), "CREATE TABLE IF NOT EXISTS orders (id SERIAL PRIMARY KEY, customer TEXT NOT NULL)"}, func() {
+		"PostgreSQL": {onPostgres(postgres.url()), func() {
 			postgres.kill()
 			postgres.start(t)
 		}},
-		"MariaDB": {txServer{
-			sqlstore.MySQL, "mysql", mysql.dsn(),
-			"CREATE TABLE IF NOT EXISTS orders (id INT AUTO_INCREMENT PRIMARY KEY, customer VARCHAR(100) NOT NULL) ENGINE=InnoDB",
-		}, func() {
+		"MariaDB": {onMySQL(mysql.dsn()), func() {
 			mysql.kill()
 			mysql.start(t)
 		}},

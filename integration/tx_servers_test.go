@@ -22,19 +22,32 @@ type txServer struct {
 	orders  string // creates their table
 }
 
+// onPostgres returns the database at url.
+func onPostgres(url string) txServer {
+	return txServer{
+		dialect: sqlstore.PostgreSQL, driver: "pgx", dsn: url,
+		orders: "CREATE TABLE IF NOT EXISTS orders (id SERIAL PRIMARY KEY, customer TEXT NOT NULL)",
+	}
+}
+
+// onMySQL returns the database at dsn.
+func onMySQL(dsn string) txServer {
+	return txServer{
+		dialect: sqlstore.MySQL, driver: "mysql", dsn: dsn,
+		orders: "CREATE TABLE IF NOT EXISTS orders (id INT AUTO_INCREMENT PRIMARY KEY, customer VARCHAR(100) NOT NULL) ENGINE=InnoDB",
+	}
+}
+
 // eachTxServer runs a test on each kind of server.
 func eachTxServer(t *testing.T, f func(*testing.T, txServer)) {
 	t.Helper()
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
-		f(t, txServer{sqlstore.PostgreSQL, "pgx", postgresDatabase(t), "CREATE TABLE IF NOT EXISTS orders (id SERIAL PRIMARY KEY, customer TEXT NOT NULL)"})
+		f(t, onPostgres(postgresDatabase(t)))
 	})
 	t.Run("MariaDB", func(t *testing.T) {
 		t.Parallel()
-		f(t, txServer{
-			sqlstore.MySQL, "mysql", mysqlDatabase(t),
-			"CREATE TABLE IF NOT EXISTS orders (id INT AUTO_INCREMENT PRIMARY KEY, customer VARCHAR(100) NOT NULL) ENGINE=InnoDB",
-		})
+		f(t, onMySQL(mysqlDatabase(t)))
 	})
 }
 
@@ -363,11 +376,8 @@ func TestServerTxServerHangs(t *testing.T) {
 		server txServer
 		stall  func() func()
 	}{
-		"PostgreSQL": {txServer{sqlstore.PostgreSQL, "pgx", postgres.url(), "CREATE TABLE IF NOT EXISTS orders (id SERIAL PRIMARY KEY, customer TEXT NOT NULL)"}, postgres.stall},
-		"MariaDB": {txServer{
-			sqlstore.MySQL, "mysql", mysql.dsn(),
-			"CREATE TABLE IF NOT EXISTS orders (id INT AUTO_INCREMENT PRIMARY KEY, customer VARCHAR(100) NOT NULL) ENGINE=InnoDB",
-		}, mysql.stall},
+		"PostgreSQL": {onPostgres(postgres.url()), postgres.stall},
+		"MariaDB": {onMySQL(mysql.dsn()), mysql.stall},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

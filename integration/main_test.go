@@ -1,0 +1,5 @@
+package integration_test
+
+import "testing"
+
+func TestMain(m *testing.M) { runMain(m) }
