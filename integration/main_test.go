@@ -1,5 +1,0 @@
-package integration_test
-
-import "testing"
-
-func TestMain(m *testing.M) { runMain(m) }
