@@ -2,9 +2,7 @@ package sql_test
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,21 +14,6 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
-
-// mysqlTransactions returns a number from the server's table of transactions. The server refreshes
-// that table only if no query has read it for a tenth of a second.
-func mysqlTransactions(t *testing.T, db *sql.DB, query string) (n int) {
-	t.Helper()
-	sqltest.Exec(t, db, `DO SLEEP(0.11)`)
-	assert.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n), "look at the server")
-	return n
-}
-
-// mysqlWaiting returns how many transactions of the server wait for a lock.
-func mysqlWaiting(t *testing.T, db *sql.DB) int {
-	t.Helper()
-	return mysqlTransactions(t, db, `SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'`)
-}
 
 // TestMySQLTimeAfterAWait: a call that has waited for a row decides by the time at which it got it.
 func TestMySQLTimeAfterAWait(t *testing.T) {
@@ -62,43 +45,6 @@ func TestMySQLTimeAfterAWait(t *testing.T) {
 	assert.True(t, updated >= released, "the record is of the time after the wait: %d µs before", released-updated)
 }
 
-// TestMySQLWaitLeavesNothingBehind: a wait for a row ends with the time of the call, and a moment
-// later on the server too, also if the caller has gone: the lock must not be granted later.
-func TestMySQLWaitLeavesNothingBehind(t *testing.T) {
-	t.Parallel()
-	server := servers.StartMySQL(t)
-	s, _ := teststores.MySQL(t, server.DSN("innodb_lock_wait_timeout=600"), &sqlstore.Options{LockWait: waits.Long})
-	_, others := teststores.MySQL(t, server.DSN(), nil)
-	req := teststores.Request("held")
-	defer holdMySQLRow(t, others, sqlstore.DefaultTable, req.Key)()
-	for _, leaves := range []bool{false, true} {
-		rec, err := s.Lookup(t.Context(), req.Key)
-		assert.NoError(t, err, "Lookup")
-		req.NotAfter = time.Time{}
-		if !leaves {
-			req.NotAfter = rec.Now.Add(300 * time.Millisecond)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { _, err := s.Acquire(ctx, req); done <- err }()
-		waits.Until(t.Context(), func() bool { return mysqlWaiting(t, others) == 1 || len(done) == 1 })
-		if leaves {
-			cancel()
-		}
-		err = <-done
-		cancel()
-		if leaves {
-			assert.ErrorIs(t, err, context.Canceled, "Acquire of a caller who has gone")
-		} else {
-			assert.ErrorIs(t, err, retrysafe.ErrTooLate, "Acquire behind a lock")
-		}
-		// The server's granularity is a second on a busy machine; LockWait is ten times as long.
-		late := time.Now().Add(time.Minute)
-		waits.Until(t.Context(), func() bool { return mysqlWaiting(t, others) == 0 || time.Now().After(late) })
-		assert.Equal(t, mysqlWaiting(t, others), 0, "waits on the server afterwards")
-	}
-}
-
 // TestMySQLWaitsLongerThanASecond: the server ends waits after a second; a call that has more time
 // continues to wait.
 func TestMySQLWaitsLongerThanASecond(t *testing.T) {
@@ -123,35 +69,6 @@ func TestMySQLWaitsLongerThanASecond(t *testing.T) {
 	defer holdMySQLRow(t, others, sqlstore.DefaultTable, teststores.Request("again").Key)()
 	_, err := short.Acquire(t.Context(), teststores.Request("again"))
 	assert.Contains(t, fmt.Sprint(err), "other transactions have held the row of this key", "Acquire behind a lock that is held all the time")
-}
-
-// TestMySQLSweptWhileWaiting: a call that has waited for a row that a sweep removes begins above
-// the removed fence.
-func TestMySQLSweptWhileWaiting(t *testing.T) {
-	t.Parallel()
-	server := servers.StartMySQL(t)
-	s, _ := teststores.MySQL(t, server.DSN(), nil)
-	_, others := teststores.MySQL(t, server.DSN(), nil)
-	_, err := s.Acquire(t.Context(), teststores.Request("a"))
-	assert.NoError(t, err, "Acquire")
-	const future = int64(1) << 52 // no clock shows that
-	sqltest.Exec(t, others, `UPDATE retrysafe_records SET fence = ?, expires = 1`, future)
-	sweep, err := others.BeginTx(t.Context(), nil)
-	assert.NoError(t, err, "begin")
-	sqltest.Exec(t, sweep, `DELETE FROM retrysafe_records`)
-	again := teststores.Request("a")
-	again.Owner = teststores.Owner("again")
-	won := make(chan retrysafe.Acquired, 1)
-	go func() {
-		a, err := s.Acquire(t.Context(), again)
-		assert.NoError(t, err, "Acquire behind a sweep")
-		won <- a
-	}()
-	waits.Until(t.Context(), func() bool { return mysqlWaiting(t, others) == 1 })
-	sqltest.Exec(t, sweep, `UPDATE retrysafe_records_meta SET fence_floor = ?`, future)
-	assert.NoError(t, sweep.Commit(), "commit")
-	a := <-won
-	assert.Equal(t, a.Record.Fence, retrysafe.Fence(future+1), "the fence")
 }
 
 // TestMySQLSweepBlocksNobody: during a sweep new keys can be claimed, and locked rows are skipped.
@@ -190,80 +107,4 @@ func TestMySQLSweepBlocksNobody(t *testing.T) {
 	n, err := sweeper.Sweep(t.Context(), 100)
 	assert.NoError(t, err, "Sweep")
 	assert.Equal(t, n, 1, "swept when it was let go")
-}
-
-// TestMySQLPoolIsTaken: without a free connection a call ends with its context or after LockWait,
-// and says what to do.
-func TestMySQLPoolIsTaken(t *testing.T) {
-	t.Parallel()
-	server := servers.StartMySQL(t)
-	s, db := teststores.MySQL(t, server.DSN(), &sqlstore.Options{LockWait: 200 * time.Millisecond})
-	db.SetMaxOpenConns(1)
-	conn, err := db.Conn(t.Context())
-	assert.NoError(t, err, "the only connection")
-	_, err = s.Acquire(t.Context(), teststores.Request("a"))
-	assert.Contains(t, fmt.Sprint(err), "give the pool more connections", "Acquire")
-	_, err = s.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour})
-	assert.ErrorIs(t, err, retrysafe.ErrTooLate, "Charge")
-	assert.NoError(t, conn.Close(), "give it back")
-	var a retrysafe.Acquired
-	waits.Until(t.Context(), func() bool { // 200 ms are short on a busy machine
-		a, err = s.Acquire(t.Context(), teststores.Request("a"))
-		return err == nil
-	})
-	assert.Equal(t, a.Status, retrysafe.Won, "Acquire")
-}
-
-// TestMySQLHeldRowTakesOneConnection: calls that wait for a held row leave the pool to others.
-func TestMySQLHeldRowTakesOneConnection(t *testing.T) {
-	t.Parallel()
-	server := servers.StartMySQL(t)
-	s, db := teststores.MySQL(t, server.DSN(), &sqlstore.Options{LockWait: waits.Long})
-	_, others := teststores.MySQL(t, server.DSN(), nil)
-	db.SetMaxOpenConns(2)
-	release := holdMySQLRow(t, others, sqlstore.DefaultTable, teststores.Request("held").Key)
-	var waiting sync.WaitGroup
-	ctx, cancel := context.WithCancel(t.Context())
-	for i := range 8 {
-		req := teststores.Request("held")
-		req.Owner = teststores.Owner(fmt.Sprint(i))
-		waiting.Go(func() { _, _ = s.Acquire(ctx, req) })
-	}
-	// The first of them waits on the server.
-	waits.Until(t.Context(), func() bool { return mysqlWaiting(t, others) > 0 })
-	for i := range 20 {
-		short, end := context.WithTimeout(t.Context(), waits.Patience)
-		a, err := s.Acquire(short, teststores.Request(fmt.Sprint("free ", i)))
-		end()
-		assert.NoError(t, err, "another key")
-		assert.Equal(t, a.Status, retrysafe.Won, "another key")
-	}
-	cancel()
-	waiting.Wait()
-	release()
-}
-
-// TestMySQLServerHangs: a server that accepts calls and answers none holds them for LockWait and a
-// second, also without a time limit of their own, and works again when it continues.
-func TestMySQLServerHangs(t *testing.T) {
-	t.Parallel()
-	server := servers.StartMySQL(t)
-	s, _ := teststores.MySQL(t, server.DSN(), &sqlstore.Options{LockWait: 200 * time.Millisecond})
-	patient, _ := teststores.MySQL(t, server.DSN(), nil)
-	req := teststores.Request("a")
-	a, err := patient.Acquire(t.Context(), req)
-	assert.NoError(t, err, "Acquire")
-	resume := server.Stall()
-	defer resume()
-	err = s.Extend(t.Context(), retrysafe.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: time.Hour})
-	assert.Contains(t, fmt.Sprint(err), "the server does not answer", "Extend")
-	_, err = s.Lookup(t.Context(), req.Key)
-	assert.True(t, err != nil, "Lookup fails")
-	resume()
-	waits.Until(t.Context(), func() bool {
-		return s.Extend(t.Context(), retrysafe.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: time.Hour}) == nil
-	})
-	rec, err := patient.Lookup(t.Context(), req.Key)
-	assert.NoError(t, err, "Lookup")
-	assert.True(t, rec.LeaseLeft > time.Minute, "the lease was renewed")
 }

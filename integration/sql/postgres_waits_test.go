@@ -18,80 +18,6 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// waitingForLocks returns how many connections of the server wait for a lock.
-func waitingForLocks(t *testing.T, db *sql.DB) (n int) {
-	t.Helper()
-	err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`).Scan(&n)
-	assert.NoError(t, err, "look at the server")
-	return n
-}
-
-// TestPostgresWaitEndsOnTheServer: a wait for a held row ends with the time of the call, on the
-// server too, also if the caller has gone: the lock must not be granted later.
-func TestPostgresWaitEndsOnTheServer(t *testing.T) {
-	t.Parallel()
-	server := servers.StartPostgres(t)
-	s, _ := teststores.Postgres(t, server.URL(), &sqlstore.Options{LockWait: waits.Long})
-	_, others := teststores.Postgres(t, server.URL(), nil)
-	req := teststores.Request("held")
-	defer holdRow(t, others, sqlstore.DefaultTable, req.Key)()
-	for _, leaves := range []bool{false, true} {
-		rec, err := s.Lookup(t.Context(), req.Key)
-		assert.NoError(t, err, "Lookup")
-		req.NotAfter = time.Time{}
-		if !leaves {
-			req.NotAfter = rec.Now.Add(300 * time.Millisecond)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { _, err := s.Acquire(ctx, req); done <- err }()
-		waits.Until(t.Context(), func() bool { return waitingForLocks(t, others) == 1 || len(done) == 1 })
-		if leaves {
-			cancel()
-		}
-		err = <-done
-		cancel()
-		if leaves {
-			assert.ErrorIs(t, err, context.Canceled, "Acquire of a caller who has gone")
-		} else {
-			assert.ErrorIs(t, err, retrysafe.ErrTooLate, "Acquire behind a lock")
-		}
-		// A busy machine takes its time; LockWait is ten times as long.
-		late := time.Now().Add(time.Minute)
-		waits.Until(t.Context(), func() bool { return waitingForLocks(t, others) == 0 || time.Now().After(late) })
-		assert.Equal(t, waitingForLocks(t, others), 0, "waits on the server afterwards")
-	}
-}
-
-// TestPostgresSweptWhileWaiting: a call that has waited for a row that a sweep removes begins above
-// the removed fence.
-func TestPostgresSweptWhileWaiting(t *testing.T) {
-	t.Parallel()
-	server := servers.StartPostgres(t)
-	s, _ := teststores.Postgres(t, server.URL(), nil)
-	_, others := teststores.Postgres(t, server.URL(), nil)
-	_, err := s.Acquire(t.Context(), teststores.Request("a"))
-	assert.NoError(t, err, "Acquire")
-	const future = int64(1) << 52 // no clock shows that
-	sqltest.Exec(t, others, `UPDATE retrysafe_records SET fence = $1, expires = 1`, future)
-	sweep, err := others.BeginTx(t.Context(), nil)
-	assert.NoError(t, err, "begin")
-	sqltest.Exec(t, sweep, `DELETE FROM retrysafe_records`)
-	again := teststores.Request("a")
-	again.Owner = teststores.Owner("again")
-	won := make(chan retrysafe.Acquired, 1)
-	go func() {
-		a, err := s.Acquire(t.Context(), again)
-		assert.NoError(t, err, "Acquire behind a sweep")
-		won <- a
-	}()
-	waits.Until(t.Context(), func() bool { return waitingForLocks(t, others) == 1 })
-	sqltest.Exec(t, sweep, `UPDATE retrysafe_records_meta SET fence_floor = $1`, future)
-	assert.NoError(t, sweep.Commit(), "commit")
-	a := <-won
-	assert.Equal(t, a.Record.Fence, retrysafe.Fence(future+1), "the fence")
-}
-
 // TestPostgresReplicaIsAway: a claim that no synchronous replica has is not confirmed, and belongs
 // to the owner when it repeats the call.
 func TestPostgresReplicaIsAway(t *testing.T) {
@@ -164,29 +90,4 @@ func TestPostgresReplicaIsAway(t *testing.T) {
 	_, err = patient.Complete(t.Context(), end)
 	assert.NoError(t, err, "Complete with its replica again")
 	(&shops.Shop{Store: patient, Engine: teststores.Engine(t, patient), DB: admin}).WantOnce(t, "ada", "the replica was away")
-}
-
-// TestPostgresServerHangs: a server that accepts calls and answers none holds them for LockWait and
-// a second, also without a time limit of their own, and works again when it continues.
-func TestPostgresServerHangs(t *testing.T) {
-	t.Parallel()
-	server := servers.StartPostgres(t)
-	s, _ := teststores.Postgres(t, server.URL(), &sqlstore.Options{LockWait: 100 * time.Millisecond})
-	patient, _ := teststores.Postgres(t, server.URL(), nil)
-	req := teststores.Request("a")
-	a, err := patient.Acquire(t.Context(), req)
-	assert.NoError(t, err, "Acquire")
-	resume := server.Stall()
-	defer resume()
-	err = s.Extend(t.Context(), retrysafe.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: time.Hour})
-	assert.Contains(t, fmt.Sprint(err), "the server does not answer", "Extend")
-	_, err = s.Lookup(t.Context(), req.Key)
-	assert.True(t, err != nil, "Lookup fails")
-	resume()
-	waits.Until(t.Context(), func() bool {
-		return s.Extend(t.Context(), retrysafe.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: time.Hour}) == nil
-	})
-	rec, err := patient.Lookup(t.Context(), req.Key)
-	assert.NoError(t, err, "Lookup")
-	assert.True(t, rec.LeaseLeft > time.Minute, "the lease was renewed")
 }
