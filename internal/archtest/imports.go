@@ -65,8 +65,12 @@ func withinAny(dir string, bases []string) bool {
 	return slices.ContainsFunc(bases, func(b string) bool { return within(dir, b) })
 }
 
-// suite reports whether dir is a *test package (storetest, httpidemtest, …) or below one.
+// suite reports whether dir is a *test package (storetest, httpidemtest, …) or below one, or what
+// the folders of integration share.
 func suite(dir string) bool {
+	if within(dir, "integration/internal") {
+		return true
+	}
 	for ; dir != "."; dir = path.Dir(dir) {
 		if strings.HasSuffix(path.Base(dir), "test") {
 			return true

@@ -25,7 +25,7 @@ func TestPitfalls(t *testing.T) {
 	t.Parallel()
 	mistakes, tests := map[string]string{}, []string{}
 	for path, text := range files(t, "_test.go") {
-		if !strings.HasPrefix(path, "integration/pitfalls_") {
+		if !strings.HasPrefix(path, "integration/guards/pitfalls_") {
 			continue
 		}
 		for _, m := range mistake.FindAllStringSubmatch(text, -1) {

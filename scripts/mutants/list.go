@@ -25,7 +25,7 @@ var mutants = []mutant{
 	{
 		"a light record has no retention", "redisstore/lua/head.lua",
 		"made, made, 0, left)", "made, made, 0, string.rep('\\0', 8))",
-		"integration", ". TestRedisLightStore",
+		"integration", "./redis TestRedisLightStore",
 	},
 	{
 		"a worker runs what its caller was told", "worker.go",
@@ -80,7 +80,7 @@ var mutants = []mutant{
 	{
 		"a transaction commits where its key was", "sqlstore/gate.go",
 		"	if gate == nil {", "	if gate == nil || c.worked {",
-		"integration", ". TestShardsChangeTx",
+		"integration", "./sql TestShardsChangeTx",
 	},
 	{
 		"a change does not wait for transactions", "shardstore/change.go",
@@ -100,7 +100,7 @@ var mutants = []mutant{
 	{
 		"a lock on what is not there", "sqlstore/joint.go",
 		"		won, err = j.makeFirst(ctx)\n", "		won, err = j.lookAndMake(ctx)\n",
-		"integration", ". TestTxJoinedManyKeys",
+		"integration", "./tx TestTxJoinedManyKeys",
 	},
 	{
 		"a pass goes on past what has failed", "outbox/pass.go",
@@ -155,7 +155,7 @@ var mutants = []mutant{
 	{
 		"a late message is passed by", "outbox/dialect.go",
 		"if after > 0 && t.d != SQLite {", "if after < 0 && t.d != SQLite {",
-		"integration", ". TestOutboxOrderOfALateCommit",
+		"integration", "./tx TestOutboxOrderOfALateCommit",
 	},
 	{
 		"a part that is away holds up the others", "giveback.go",

@@ -1,0 +1,2 @@
+// Package http tests the gateway with nginx, clients, browsers and the command itself.
+package http

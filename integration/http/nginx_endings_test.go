@@ -1,0 +1,221 @@
+package http_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// TestNginxEndings is H9: an answer that says that nothing was done releases the key, and every
+// other answer is stored.
+func TestNginxEndings(t *testing.T) {
+	t.Parallel()
+	f := startNginx(t, nginxSetup{origin: func(w http.ResponseWriter, r *http.Request) {
+		if outcome := r.Header.Get("X-Outcome"); outcome != "" {
+			w.Header().Set("Idempotency-Outcome", outcome)
+		}
+		status, _ := strconv.Atoi(r.Header.Get("X-Status"))
+		w.WriteHeader(status)
+	}, replace: map[string]string{`transfers = guard:with {duplicate = "reject"}`: `transfers = guard:with {on_doubt = "reexecute"}`}})
+	runs := func(path, status, outcome string) int64 {
+		before := f.starts.Load()
+		for range 2 {
+			r := f.send("POST", path, "x", "Idempotency-Key", status+outcome, "Authorization", "Bearer x", "X-Status", status, "X-Outcome", outcome)
+			assert.Equal(t, fmt.Sprint(r.status, r.header["Idempotency-Outcome"]), status+" []", "answer")
+		}
+		return f.starts.Load() - before
+	}
+	for _, status := range []string{"401", "403", "407", "408", "409", "421", "423", "425", "429"} {
+		assert.Equal(t, runs("/orders", status, ""), int64(2), "runs of %s", status)
+		assert.Equal(t, runs("/orders", status, "executed"), int64(1), "runs of %s that acted", status)
+	}
+	for _, status := range []string{"200", "303", "400", "402", "404", "410", "422", "500", "502", "503", "504"} {
+		assert.Equal(t, runs("/orders", status, ""), int64(1), "runs of %s", status)
+		assert.Equal(t, runs("/orders", status, "not-executed"), int64(2), "runs of %s that did nothing", status)
+	}
+	assert.Equal(t, runs("/transfers", "500", ""), int64(2), "runs of 500 under reexecute")
+	assert.Equal(t, runs("/transfers", "404", ""), int64(1), "runs of 404 under reexecute")
+}
+
+// acting is a service that reads a request, acts, and then calls then with the connection. It
+// returns its address.
+func acting(t *testing.T, effects *atomic.Int64, then func(c net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NoError(t, err, "listen")
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for {
+					r, err := http.ReadRequest(bufio.NewReader(c))
+					if err != nil {
+						return
+					}
+					_, _ = io.Copy(io.Discard, r.Body)
+					effects.Add(1)
+					then(c)
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func says(text string) func(net.Conn) {
+	return func(c net.Conn) {
+		_, _ = io.WriteString(c, text)
+		_ = c.Close()
+	}
+}
+
+// TestNginxSendsOnce is H7 and H15: whatever happens to the answer, the service acts once, and
+// duplicates learn that the outcome is unknown.
+func TestNginxSendsOnce(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		then  func(net.Conn)
+		told  int
+		cause string
+	}{
+		"closes":     {func(c net.Conn) { _ = c.Close() }, 504, "reset"},
+		"resets":     {func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0); _ = c.Close() }, 504, "reset"}, //nolint:forcetypeassert // it is TCP
+		"silent":     {func(net.Conn) {}, 504, "timeout"},
+		"half head":  {says("HTTP/1.1 200 OK\r\nContent-"), 502, "garbage"},
+		"half body":  {says("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"), 504, "truncated"},
+		"no body":    {says("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"), 504, "truncated"},
+		"half parts": {says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"), 504, "truncated"},
+		"stalls":     {func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf") }, 504, "truncated"},
+		"garbage":    {says("SSH-2.0-OpenSSH_9.2\r\n\r\n"), 502, "garbage"},
+		"early":      {says("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), 502, "garbage"},
+		"switches":   {says("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), 502, "garbage"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var effects atomic.Int64
+			addr := acting(t, &effects, tt.then)
+			f := startNginx(t, nginxSetup{ // the same address twice: nothing is sent to another
+				service: addr + "; server " + addr,
+				replace: map[string]string{"proxy_read_timeout 20s": "proxy_read_timeout 500ms"},
+			})
+			first := f.post("k", "x", "Connection", "Upgrade", "Upgrade", "x")
+			f.problem(first, tt.told, "outcome-unknown", false)
+			for range 3 {
+				f.problem(f.post("k", "x"), 409, "outcome-unknown", false)
+			}
+			f.problem(f.post("k", "y"), 422, "payload-mismatch", false)
+			assert.Equal(t, effects.Load(), int64(1), "effects")
+			_, engine := f.records()
+			rec := f.only(engine)
+			assert.Equal(t, rec.Cause, tt.cause, "cause")
+		})
+	}
+}
+
+// TestNginxReexecute: the lease of a request that may have acted expires, and then it runs again.
+func TestNginxReexecute(t *testing.T) {
+	t.Parallel()
+	var effects atomic.Int64
+	f := startNginx(t, nginxSetup{
+		service: acting(t, &effects, func(c net.Conn) {
+			if effects.Load() > 1 {
+				says("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")(c)
+			}
+			_ = c.Close()
+		}),
+		replace: map[string]string{"      lease = 30,": "      lease = 3, on_doubt = 'reexecute',", "= 2 + 5 + 20": "= 0.9"},
+	})
+	f.problem(f.post("k", "x"), 504, "outcome-unknown", false)
+	f.problem(f.post("k", "x"), 409, "in-progress", true)
+	f.eventually(func() bool { return f.post("k", "x").status == 200 }, "the next run")
+	assert.Equal(t, effects.Load(), int64(2), "effects")
+}
+
+// TestNginxNotSent: the key of a request for which no connection could be made is released.
+func TestNginxNotSent(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NoError(t, err, "listen")
+	addr := l.Addr().String()
+	assert.NoError(t, l.Close(), "close")
+	f := startNginx(t, nginxSetup{service: addr + " max_fails=0"})
+	for range 3 {
+		f.problem(f.post("k", "x"), 503, "upstream-unreachable", true)
+	}
+	_, e := f.records()
+	kept := f.only(e)
+	left := kept.Expires.Sub(kept.Now)
+	assert.True(t, kept.State == retrysafe.StateReleased && left > time.Minute && left <= 5*time.Minute, "a released record is kept for minutes: %v, %v", kept.State, left)
+	l, err = net.Listen("tcp", addr)
+	assert.NoError(t, err, "listen again")
+	up := &http.Server{Handler: ordered(), ReadHeaderTimeout: time.Minute}
+	go func() { _ = up.Serve(l) }()
+	t.Cleanup(func() { _ = up.Close() })
+	r := f.post("k", "x")
+	assert.Equal(t, r.status, 201, "when the service is there")
+	assert.Contains(t, r.body, `"attempt":["4"]`, "the attempt")
+}
+
+// TestNginxAnswersNotKept is H11.
+func TestNginxAnswersNotKept(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat("large", 1<<20)
+	f := startNginx(t, nginxSetup{origin: func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "/orders/\"1")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, large)
+	}})
+	first := f.post("k", "x")
+	assert.True(t, first.status == 201 && first.body == large, "the first client gets it whole: %d, %d bytes", first.status, len(first.body))
+	again := f.post("k", "x")
+	f.problem(again, 409, "answer-not-kept", false)
+	assert.Contains(t, again.body, fmt.Sprintf(`"answer_status":201,"answer_length":%d,"answer_sha256":"`, len(large)), "what is known")
+	assert.Contains(t, again.body, `"location":"/orders/\"1"`, "what is known")
+	f.started(1, "an answer that is too large")
+}
+
+// TestNginxWorkerKilled: the lease of a worker that dies expires, and then the outcome is unknown.
+// There is one effect.
+func TestNginxWorkerKilled(t *testing.T) {
+	t.Parallel()
+	begun, end := make(chan bool, 100), make(chan bool)
+	f := startNginx(t, nginxSetup{origin: func(http.ResponseWriter, *http.Request) {
+		begun <- true
+		await(end)
+	}, replace: map[string]string{"      lease = 30,": "      lease = 3,", "= 2 + 5 + 20": "= 1", "worker_processes auto": "worker_processes 1"}})
+	t.Cleanup(func() { close(end) })
+	failed := make(chan error)
+	go func() {
+		_, err := f.try(t.Context(), "POST", "/orders?a=1", "x", "Idempotency-Key", "k", "Authorization", "Bearer opaque")
+		failed <- err
+	}()
+	<-begun
+	workers, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", f.cmd.Process.Pid))
+	assert.NoError(t, err, "workers")
+	for text := range strings.FieldsSeq(string(workers)) {
+		pid, err := strconv.Atoi(text)
+		assert.NoError(t, err, "pid")
+		assert.NoError(t, syscall.Kill(pid, syscall.SIGKILL), "kill")
+	}
+	assert.NotEqual(t, <-failed, nil, "the client sees no answer")
+	f.problem(f.post("k", "x"), 409, "in-progress", true)
+	f.eventually(func() bool { return strings.Contains(f.post("k", "x").body, "outcome-unknown") }, "the end of the lease")
+	f.started(1, "a worker that was killed")
+}

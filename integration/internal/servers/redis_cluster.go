@@ -1,0 +1,88 @@
+package servers
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/integration/internal/waits"
+)
+
+// redisCluster is three primaries and a replica of each.
+type redisCluster struct{ Nodes []*Redis }
+
+// Steady keeps the nodes from failing over because a busy machine is slow. A test that wants a
+// failover does not call it.
+func (c *redisCluster) Steady() *redisCluster {
+	for _, n := range c.Nodes {
+		RedisDo(n.Addr, "CONFIG", "SET", "cluster-node-timeout", "180000")
+	}
+	return c
+}
+
+func (c *redisCluster) URL() string {
+	var hosts []string
+	for _, n := range c.Nodes {
+		hosts = append(hosts, n.Addr)
+	}
+	return "redis+cluster://" + strings.Join(hosts, ",")
+}
+
+func StartCluster(t testing.TB, args ...string) *redisCluster {
+	t.Helper()
+	return StartClusterShifted(t, nil, args...)
+}
+
+// StartClusterShifted starts a cluster in which some nodes have clocks that are off; 0 to 2 are the
+// primaries.
+func StartClusterShifted(t testing.TB, shifts map[int]time.Duration, args ...string) *redisCluster {
+	t.Helper()
+	c := new(redisCluster)
+	for i := range 6 {
+		c.Nodes = append(c.Nodes, StartRedisShifted(t, shifts[i], append([]string{
+			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", FreePort(t),
+			"--cluster-node-timeout", "2000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
+		}, args...)...))
+	}
+	for i, slots := range [][2]int{{0, 5460}, {5461, 10922}, {10923, 16383}} {
+		RedisDo(c.Nodes[i].Addr, "CLUSTER", "ADDSLOTSRANGE", slots[0], slots[1])
+		RedisDo(c.Nodes[i].Addr, "CLUSTER", "SET-CONFIG-EPOCH", i+1)
+	}
+	for _, n := range c.Nodes[1:] {
+		host, port, _ := strings.Cut(n.Addr, ":")
+		RedisDo(c.Nodes[0].Addr, "CLUSTER", "MEET", host, port, busPort(n))
+	}
+	for i := range 3 {
+		id := RedisDo(c.Nodes[i].Addr, "CLUSTER", "MYID")
+		waits.Eventually(t, "a replica finds its primary", func() bool { return RedisDo(c.Nodes[3+i].Addr, "CLUSTER", "REPLICATE", id) == "OK" })
+	}
+	waits.Eventually(t, "the cluster stands", func() bool {
+		for i, n := range c.Nodes {
+			if !strings.Contains(RedisDo(n.Addr, "CLUSTER", "INFO"), "cluster_state:ok") ||
+				strings.Count(RedisDo(n.Addr, "CLUSTER", "NODES"), "slave ") != 3 ||
+				i >= 3 && !strings.Contains(RedisDo(n.Addr, "INFO", "replication"), "master_link_status:up") {
+				return false
+			}
+		}
+		return true
+	})
+	return c
+}
+
+func busPort(s *Redis) string {
+	for i, a := range s.Cmd.Args {
+		if a == "--cluster-port" {
+			return s.Cmd.Args[i+1]
+		}
+	}
+	return ""
+}
+
+func (p *redisPair) URL() string { return "redis+sentinel://" + p.sentinel + "/retrysafe" }
+
+// Steady keeps Sentinel from a failover because a busy machine is slow. A test that wants one does
+// not call it.
+func (p *redisPair) Steady() *redisPair {
+	RedisDo(p.sentinel, "SENTINEL", "SET", "retrysafe", "down-after-milliseconds", "180000")
+	return p
+}

@@ -1,0 +1,80 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/retrysafe/retrysafe/integration/internal/waits"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// redisPair is a primary, a replica and a Sentinel that monitors them under the name retrysafe.
+type redisPair struct {
+	Primary, replica *Redis
+	sentinel         string
+}
+
+func StartPair(t *testing.T, args ...string) *redisPair {
+	t.Helper()
+	return StartPairShifted(t, 0, args...)
+}
+
+// StartPairShifted starts a pair whose replica has a clock that is off.
+func StartPairShifted(t *testing.T, shift time.Duration, args ...string) *redisPair {
+	t.Helper()
+	args = append([]string{"--repl-diskless-sync-delay", "0"}, args...)
+	p := &redisPair{Primary: StartRedis(t, args...)}
+	host, port, _ := strings.Cut(p.Primary.Addr, ":")
+	p.replica = StartRedisShifted(t, shift, append([]string{"--replicaof", host + " " + port}, args...)...)
+	waits.Eventually(t, "the replica follows", func() bool {
+		return strings.Contains(RedisDo(p.replica.Addr, "INFO", "replication"), "master_link_status:up")
+	})
+	dir := t.TempDir()
+	p.sentinel = "127.0.0.1:" + FreePort(t)
+	conf := filepath.Join(dir, "sentinel.conf")
+	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor retrysafe %s %s 1\nsentinel down-after-milliseconds retrysafe 1000\nsentinel failover-timeout retrysafe 3000\n",
+		strings.TrimPrefix(p.sentinel, "127.0.0.1:"), dir, host, port)
+	assert.NoError(t, os.WriteFile(conf, []byte(text), 0o600), "file")
+	path, err := exec.LookPath("redis-sentinel")
+	assert.NoError(t, err, "redis-sentinel is not installed: apt-get install -y redis-sentinel")
+	cmd := exec.Command(path, conf)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	assert.NoError(t, cmd.Start(), "start redis-sentinel")
+	t.Cleanup(sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }))
+	waits.Eventually(t, "Sentinel sees the replica", func() bool {
+		said := RedisDo(p.sentinel, "SENTINEL", "MASTER", "retrysafe")
+		return strings.Contains(said, "num-slaves 1") || strings.Contains(said, "num-slaves:1")
+	})
+	return p
+}
+
+// StartCouple starts a primary and its replica, without a Sentinel.
+func StartCouple(t *testing.T, args ...string) (primary, replica *Redis) {
+	t.Helper()
+	args = append([]string{"--repl-diskless-sync-delay", "0"}, args...)
+	primary = StartRedis(t, args...)
+	host, port, _ := strings.Cut(primary.Addr, ":")
+	replica = StartRedis(t, append([]string{"--replicaof", host + " " + port}, args...)...)
+	waits.Eventually(t, "the replica follows", func() bool { return Linked(primary) })
+	return primary, replica
+}
+
+// Linked reports whether the server has a replica that confirms writes.
+func Linked(primary *Redis) bool {
+	c := redis.NewClient(&redis.Options{Addr: primary.Addr, MaxRetries: -1, PoolSize: 1})
+	defer c.Close()
+	conn := c.Conn()
+	defer conn.Close()
+	ctx := context.Background()
+	return conn.Set(ctx, "linked", "", 0).Err() == nil && conn.Wait(ctx, 1, 50*time.Millisecond).Val() == 1
+}

@@ -1,0 +1,10 @@
+package sqltest
+
+import (
+	"github.com/go-sql-driver/mysql"
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
+)
+
+// Many tests break connections on purpose, so the driver's log is noise.
+func init() { _ = mysql.SetLogger(&mysql.NopLogger{}) }

@@ -1,0 +1,43 @@
+package teststores
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// OrderStoreKey returns the store key under which Engine and ShortEngine keep OrderKey.
+func OrderStoreKey(id string) retrysafe.StoreKey {
+	return retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: OrderKey(id)}
+}
+
+func Nothing(context.Context) error { return nil }
+
+// Request returns a claim of a key with its own owner.
+func Request(id string) retrysafe.AcquireRequest {
+	return retrysafe.AcquireRequest{
+		Key:   retrysafe.StoreKey{Namespace: "integration", Layer: "fn", Key: retrysafe.Key{Operation: "charge", ID: id}},
+		Owner: Owner(id), Lease: time.Minute, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
+	}
+}
+
+func Owner(name string) (o retrysafe.Owner) {
+	copy(o[:], fmt.Sprintf("%16s", name))
+	return o
+}
+
+func OrderKey(id string) retrysafe.Key { return retrysafe.Key{Operation: "order", ID: id} }
+
+func TxRequest(id string) retrysafe.TxRequest {
+	return retrysafe.TxRequest{
+		Key:   retrysafe.StoreKey{Namespace: "integration", Layer: "tx", Key: retrysafe.Key{Operation: "order", ID: id}},
+		Owner: Owner(id), Retention: time.Hour, Wait: -1,
+	}
+}
+
+func NoEffect(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error) {
+	return retrysafe.StateCompleted, retrysafe.Answer{Codec: "raw", Body: []byte("done"), Kept: true}, nil
+}

@@ -1,0 +1,2 @@
+// Package locks tests locks, fences, ids and rates on Redis, SQL databases and ZooKeeper.
+package locks

@@ -1,0 +1,314 @@
+package locks_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
+	"github.com/retrysafe/retrysafe/integration/internal/servers"
+	"github.com/retrysafe/retrysafe/integration/internal/waits"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/lock"
+	"github.com/retrysafe/retrysafe/lock/locktest"
+	"github.com/retrysafe/retrysafe/lock/redislock"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// TestRedisLock runs the contract of locks on each kind of server, with both clients, and with one
+// that cannot subscribe.
+func TestRedisLock(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(*testing.T) string{
+		"single":   func(t *testing.T) string { t.Helper(); return "redis://" + servers.SharedRedis.Get(t).Addr },
+		"sentinel": func(t *testing.T) string { t.Helper(); return servers.StartPair(t).Steady().URL() },
+		"cluster":  func(t *testing.T) string { t.Helper(); return servers.SharedCluster.Get(t).URL() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := start(t)
+			o := &redislock.Options{Replicas: redislock.All}
+			if name == "single" {
+				o.Replicas = 0
+			}
+			for client, connect := range servers.RedisClients {
+				if client == "go-redis" && name == "cluster" && !waits.LongSoak() || client == "rueidis" && name == "sentinel" && !waits.LongSoak() {
+					continue // one client is enough here
+				}
+				t.Run(client, func(t *testing.T) {
+					t.Parallel()
+					runLocks(t, o, func() redisclient.Client { return connect(t, url) })
+				})
+			}
+			if name == "single" {
+				t.Run("no messages", func(t *testing.T) {
+					t.Parallel()
+					runLocks(t, o, func() redisclient.Client { return onlyEval{servers.RedisClients["rueidis"](t, url)} })
+				})
+			}
+		})
+	}
+}
+
+// onlyEval hides all of a client but running scripts.
+type onlyEval struct{ redisclient.Client }
+
+func runLocks(t *testing.T, o *redislock.Options, connect func() redisclient.Client) {
+	t.Helper()
+	locktest.Run(t, locktest.Config{Open: func(tb testing.TB) lock.Backend {
+		tb.Helper()
+		b, err := redislock.New(tb.Context(), connect(), o)
+		assert.NoError(tb, err, "New")
+		return b
+	}})
+}
+
+// persistent are the settings that a server of a quorum needs.
+var persistent = []string{"--appendonly", "yes", "--appendfsync", "always"}
+
+func quorumOn(t *testing.T, nodes []*servers.Redis) *redislock.Quorum {
+	t.Helper()
+	var clients []redisclient.Client
+	for _, s := range nodes {
+		clients = append(clients, servers.RedisClients["rueidis"](t, "redis://"+s.Addr))
+	}
+	q, err := redislock.NewQuorum(t.Context(), clients, nil)
+	assert.NoError(t, err, "NewQuorum")
+	return q
+}
+
+// TestRedisQuorumLock runs the contract on three independent servers, and on three of which one has
+// died.
+func TestRedisQuorumLock(t *testing.T) {
+	t.Parallel()
+	for _, dead := range []int{0, 1} {
+		t.Run(fmt.Sprint(dead, " of them dead"), func(t *testing.T) {
+			t.Parallel()
+			nodes := make([]*servers.Redis, 3)
+			for i := range nodes {
+				nodes[i] = servers.StartRedis(t, persistent...)
+			}
+			var next atomic.Int32
+			both := [2]*redislock.Quorum{quorumOn(t, nodes), quorumOn(t, nodes)}
+			for _, s := range nodes[:dead] {
+				s.Murder()
+			}
+			locktest.Run(t, locktest.Config{Open: func(testing.TB) lock.Backend { return both[next.Add(1)%2] }})
+		})
+	}
+}
+
+// TestRedisQuorumFences: a majority that shares one server with the one before, and has slower
+// clocks, still gives a greater fence.
+func TestRedisQuorumFences(t *testing.T) {
+	t.Parallel()
+	nodes := []*servers.Redis{servers.StartRedisShifted(t, time.Hour, persistent...), servers.StartRedis(t, persistent...), servers.StartRedisShifted(t, -time.Hour, persistent...)}
+	locks := lock.New(quorumOn(t, nodes), &lock.Options{Lease: time.Minute})
+	var last retrysafe.Fence
+	for _, away := range []int{2, 0} {
+		resume := nodes[away].Stall()
+		held, err := locks.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock without server %d", away)
+		assert.True(t, held.Fence() > last, "fence %d behind %d", held.Fence(), last)
+		last = held.Fence()
+		assert.NoError(t, held.Release(t.Context()), "Release")
+		resume()
+	}
+	nodes[0].Murder()
+	nodes[1].Murder()
+	_, err := locks.TryLock(t.Context(), "x")
+	assert.True(t, err != nil && !errors.Is(err, lock.ErrHeld), "one server alone: %v", err)
+}
+
+// TestRedisQuorumRefuses: the servers that a quorum refuses.
+func TestRedisQuorumRefuses(t *testing.T) {
+	t.Parallel()
+	forgetful, safe, other, slack := servers.StartRedis(t), servers.StartRedis(t, persistent...), servers.StartRedis(t, persistent...), servers.StartRedis(t, append(persistent, "--no-appendfsync-on-rewrite", "yes")...)
+	client := func(s *servers.Redis) redisclient.Client {
+		return servers.RedisClients["rueidis"](t, "redis://"+s.Addr)
+	}
+	for want, clients := range map[string][]redisclient.Client{
+		"three or five":      {client(safe), client(safe)},
+		"appendfsync always": {client(safe), client(other), client(forgetful)},
+		"server 3":           {client(safe), client(other), client(slack)},
+		"fail apart":         {client(safe), client(safe), client(other)},
+		"this one cannot":    {client(safe), client(other), onlyEval{client(safe)}},
+	} {
+		_, err := redislock.NewQuorum(t.Context(), clients, nil)
+		assert.True(t, err != nil, "a quorum is refused where %q", want)
+		assert.Contains(t, err.Error(), want, "why")
+	}
+}
+
+// TestRedisLockFormat: a lock is stored as docs/formats.md says, and a key that is not a lock is
+// not mistaken for one.
+func TestRedisLockFormat(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	client := servers.RueidisTo(t, server.Addr)
+	b, err := redislock.New(t.Context(), client, nil)
+	assert.NoError(t, err, "New")
+	get := redisclient.NewScript("get", "return redis.call('GET', KEYS[1])")
+	stored := func() string {
+		text, _ := client.Eval(t.Context(), redisclient.Call{Script: get, Keys: []string{"rs:lock:a b"}}).Value.(string)
+		return text
+	}
+	r := lock.Request{Name: "a b", Lease: time.Minute, Owner: retrysafe.Owner([]byte("0123456789abcdef"))}
+	g, err := b.TryLock(t.Context(), r)
+	assert.NoError(t, err, "TryLock")
+	var head []byte
+	head = append(append(head, 1), r.Owner[:]...)
+	head = binary.BigEndian.AppendUint64(head, uint64(g.Fence))
+	text := stored()
+	assert.Equal(t, len(text), 33, "bytes of a lock")
+	assert.Equal(t, text[:25], string(head), "format, owner and fence")
+	assert.Equal(t, binary.BigEndian.Uint64([]byte(text[25:])), uint64(g.Fence)+60_000_000, "the end of its lease, one minute behind the fence")
+	assert.NoError(t, b.Unlock(t.Context(), r), "Unlock")
+	assert.Equal(t, stored(), string(head)+strings.Repeat("\x00", 8), "released")
+	servers.RedisDo(server.Addr, "SET", "rs:lock:a b", "what is this")
+	_, err = b.TryLock(t.Context(), r)
+	assert.True(t, err != nil && !errors.Is(err, lock.ErrHeld), "something else under the name: %v", err)
+	assert.Contains(t, err.Error(), "Prefix", "what to do")
+	assert.Equal(t, servers.RedisDo(server.Addr, "GET", "rs:lock:a b"), "what is this", "it is left alone")
+}
+
+// lateClient delays calls of some scripts. They reach the server when the test releases them,
+// whether or not their callers still wait.
+type lateClient struct {
+	*rueidisclient.Client
+	all   *sync.WaitGroup
+	letGo <-chan struct{}
+	late  func(script string) bool
+}
+
+func (c lateClient) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
+	if !c.late(call.Script.Name) {
+		return c.Client.Eval(ctx, call)
+	}
+	c.all.Go(func() {
+		<-c.letGo
+		c.Client.Eval(context.WithoutCancel(ctx), call)
+	})
+	<-ctx.Done()
+	return redisclient.Reply{Err: ctx.Err()}
+}
+
+// TestRedisQuorumLateCalls: a try that finds no majority is released, and the next one gets the
+// lock. Delayed calls of the first try, locks and releases, change nothing when they arrive.
+func TestRedisQuorumLateCalls(t *testing.T) {
+	t.Parallel()
+	var late sync.WaitGroup
+	letGo := make(chan struct{})
+	var clients, others []redisclient.Client
+	for i := range 3 {
+		url := "redis://" + servers.StartRedis(t, persistent...).Addr
+		var seen sync.Map
+		clients = append(clients, lateClient{servers.RueidisTo(t, url), &late, letGo, func(script string) bool {
+			_, again := seen.LoadOrStore(script, true)
+			return !again && i > 0
+		}})
+		others = append(others, servers.RueidisTo(t, url))
+	}
+	q, err := redislock.NewQuorum(t.Context(), clients, nil)
+	assert.NoError(t, err, "NewQuorum")
+	beside, err := redislock.NewQuorum(t.Context(), others, nil)
+	assert.NoError(t, err, "NewQuorum")
+	held, err := lock.New(q, nil).TryLock(t.Context(), "x")
+	assert.NoError(t, err, "the second try")
+	close(letGo)
+	late.Wait()
+	_, err = lock.New(beside, nil).TryLock(t.Context(), "x")
+	assert.ErrorIs(t, err, lock.ErrHeld, "another one, when all has come")
+	assert.NoError(t, held.Release(t.Context()), "Release")
+}
+
+// lookCounter counts how often a waiter polls.
+type lookCounter struct {
+	redisclient.Client
+	n *atomic.Int32
+}
+
+func (c lookCounter) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
+	if call.Script.Name == "left" {
+		c.n.Add(1)
+	}
+	return c.Client.Eval(ctx, call)
+}
+
+func (c lookCounter) Subscribe(ctx context.Context, channel string, on func(string)) error {
+	return c.Client.(redisclient.Subscriber).Subscribe(ctx, channel, on) //nolint:errcheck,forcetypeassert // both clients can
+}
+
+// TestRedisLockWakesByMessage: a waiter has polled once, when its subscription became active, and
+// then the message of the release wakes it. If a release takes over a second on a busy machine, the
+// waiter polls again; then the test runs another round.
+func TestRedisLockWakesByMessage(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	for name, connect := range servers.RedisClients {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			open := func(c redisclient.Client) *lock.Locker {
+				b, err := redislock.New(t.Context(), c, nil)
+				assert.NoError(t, err, "New")
+				return lock.New(b, nil)
+			}
+			looks := lookCounter{Client: connect(t, "redis://"+server.Addr), n: new(atomic.Int32)}
+			holder, waiter := open(connect(t, "redis://"+server.Addr)), open(looks)
+			for round := range 20 {
+				name := fmt.Sprint(name, round)
+				held, err := holder.Lock(t.Context(), name)
+				assert.NoError(t, err, "Lock")
+				looks.n.Store(0)
+				had := make(chan *lock.Lock)
+				go func() {
+					next, _ := waiter.Lock(t.Context(), name)
+					had <- next
+				}()
+				waits.Eventually(t, "the waiter has looked", func() bool { return looks.n.Load() > 0 })
+				assert.NoError(t, held.Release(t.Context()), "Release")
+				assert.NoError(t, (<-had).Release(t.Context()), "Release of the waiter")
+				if looks.n.Load() == 1 {
+					return
+				}
+			}
+			t.Error("nobody is woken by a message")
+		})
+	}
+}
+
+// TestRedisLockLeavesNoChannel: after the last waiter of a name the server has no channel for it.
+func TestRedisLockLeavesNoChannel(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	for name, connect := range servers.RedisClients {
+		b, err := redislock.New(t.Context(), connect(t, "redis://"+server.Addr), nil)
+		assert.NoError(t, err, "New")
+		locks := lock.New(b, nil)
+		other, err := redislock.New(t.Context(), connect(t, "redis://"+server.Addr), nil)
+		assert.NoError(t, err, "New")
+		others := lock.New(other, nil)
+		for n := range 10 {
+			held, err := others.Lock(t.Context(), fmt.Sprint(name, n))
+			assert.NoError(t, err, "Lock")
+			var all sync.WaitGroup
+			for _, l := range []*lock.Locker{locks, lock.New(b, nil)} {
+				// Two waiters of one client on one channel.
+				all.Go(func() {
+					assert.NoError(t, l.With(t.Context(), fmt.Sprint(name, n), func(context.Context, *lock.Lock) error { return nil }), "With")
+				})
+			}
+			waits.Eventually(t, "they wait", func() bool { return servers.RedisDo(server.Addr, "PUBSUB", "CHANNELS") != "[]" })
+			assert.NoError(t, held.Release(t.Context()), "Release")
+			all.Wait()
+		}
+		waits.Eventually(t, "no channel is left", func() bool { return servers.RedisDo(server.Addr, "PUBSUB", "CHANNELS") == "[]" })
+	}
+}

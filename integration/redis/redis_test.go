@@ -1,0 +1,103 @@
+package redis_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/integration/internal/servers"
+	"github.com/retrysafe/retrysafe/integration/internal/teststores"
+	"github.com/retrysafe/retrysafe/integration/internal/waits"
+	"github.com/retrysafe/retrysafe/nearstore"
+	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+var redisFeatures = storetest.Features{Issuer: true, Limiter: true, Lister: true, Notifier: true, Durable: true}
+
+// batching are the features of a store whose claims need no replica.
+var batching = func() storetest.Features { f := redisFeatures; f.Batcher = true; return f }()
+
+// TestRedisStore runs the contract with a separate server for each clause that stalls it.
+func TestRedisStore(t *testing.T) {
+	t.Parallel()
+	for name, connect := range servers.RedisClients {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Run(t, func(t *testing.T) storetest.Backend {
+				t.Helper()
+				server, stall := redisToStall(t)
+				o := &redisstore.Options{Prefix: servers.RedisPrefix()}
+				client := &counted{Client: connect(t, "redis://"+server.Addr)}
+				return storetest.Backend{
+					Store:  teststores.Redis(t, client, o),
+					Reopen: func() retrysafe.Store { return teststores.Redis(t, connect(t, "redis://"+server.Addr), o) },
+					Stall:  stall,
+					Trips:  func() int { return int(client.trips.Load()) },
+				}
+			}, batching)
+		})
+	}
+}
+
+// redisToStall returns the server that all clauses share, except for those that stall it.
+func redisToStall(t *testing.T) (server *servers.Redis, stall func() (resume func())) {
+	t.Helper()
+	if strings.Contains(t.Name(), "/S11") || strings.Contains(t.Name(), "/S15") {
+		server = servers.StartRedis(t)
+		return server, server.Stall
+	}
+	return servers.SharedRedis.Get(t), nil
+}
+
+// TestRedisNearStore runs the contract with copies of finished work in between.
+func TestRedisNearStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) storetest.Backend {
+		t.Helper()
+		server, stall := redisToStall(t)
+		o := &redisstore.Options{Prefix: servers.RedisPrefix()}
+		open := func() retrysafe.Store {
+			return nearstore.New(teststores.Redis(t, servers.RedisClients["rueidis"](t, "redis://"+server.Addr), o), nil)
+		}
+		return storetest.Backend{Store: open(), Reopen: open, Stall: stall}
+	}, batching)
+}
+
+// TestRedisSentinelStore and TestRedisClusterStore run the contract on servers that all clauses
+// share, each with its own prefix; replicas confirm claims. The short form uses one client for
+// each.
+func TestRedisSentinelStore(t *testing.T) {
+	t.Parallel()
+	runShared(t, "go-redis", servers.StartPair(t).Steady().URL(), &redisstore.Options{Replicas: redisstore.All})
+}
+
+func TestRedisClusterStore(t *testing.T) {
+	t.Parallel()
+	runShared(t, "rueidis", servers.SharedCluster.Get(t).URL(), &redisstore.Options{Replicas: 1})
+}
+
+func runShared(t *testing.T, adapter, url string, o *redisstore.Options) {
+	t.Helper()
+	for name, connect := range servers.RedisClients {
+		if name != adapter && !waits.LongSoak() {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := connect(t, url)
+			var n atomic.Int64
+			storetest.Run(t, func(t *testing.T) storetest.Backend {
+				t.Helper()
+				own := *o
+				own.Prefix = fmt.Sprintf("%s-%d:", name, n.Add(1))
+				return storetest.Backend{
+					Store:  teststores.Redis(t, client, &own),
+					Reopen: func() retrysafe.Store { return teststores.Redis(t, client, &own) },
+				}
+			}, redisFeatures)
+		})
+	}
+}

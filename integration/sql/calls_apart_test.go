@@ -1,0 +1,86 @@
+package sql_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/integration/internal/servers"
+	"github.com/retrysafe/retrysafe/integration/internal/teststores"
+	"github.com/retrysafe/retrysafe/integration/internal/waits"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// TestCallsApart: slow transactions of the work fill their pool. Heartbeats, claims and completions
+// use a separate pool.
+func TestCallsApart(t *testing.T) {
+	t.Parallel()
+	open := map[string]func(*testing.T, *sqlstore.Options) (*sqlstore.Store, *sql.DB){
+		"postgres": func(t *testing.T, o *sqlstore.Options) (*sqlstore.Store, *sql.DB) {
+			t.Helper()
+			server := servers.StartPostgres(t)
+			other, err := sql.Open("pgx", server.URL())
+			assert.NoError(t, err, "the second pool")
+			t.Cleanup(func() { _ = other.Close() })
+			if o.Calls != nil {
+				o.Calls = other
+			}
+			s, db := teststores.Postgres(t, server.URL(), o)
+			return s, db
+		},
+		"mysql": func(t *testing.T, o *sqlstore.Options) (*sqlstore.Store, *sql.DB) {
+			t.Helper()
+			server := servers.StartMySQL(t)
+			other := teststores.OpenMySQL(t, server.DSN())
+			if o.Calls != nil {
+				o.Calls = other
+			}
+			s, db := teststores.MySQL(t, server.DSN(), o)
+			return s, db
+		},
+	}
+	for name, open := range open {
+		for _, apart := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/%v", name, apart), func(t *testing.T) {
+				t.Parallel()
+				o := &sqlstore.Options{LockWait: waits.Patience}
+				if apart {
+					o.Calls = new(sql.DB) // any but nil
+				} else {
+					o.LockWait = 500 * time.Millisecond
+				}
+				s, db := open(t, o)
+				e := teststores.ShortEngine(t, s, retrysafe.Policy{})
+				a, _, err := e.Begin(t.Context(), teststores.OrderKey("runs"))
+				assert.NoError(t, err, "an attempt")
+				db.SetMaxOpenConns(2)
+				begun, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan error)
+				for i := range 2 {
+					go func() {
+						_, err := retrysafe.DoTx(t.Context(), e, s, teststores.OrderKey(fmt.Sprint("tx ", i)), func(context.Context, *sql.Tx) (int, error) {
+							begun <- struct{}{}
+							<-goOn
+							return i, nil
+						})
+						ended <- err
+					}()
+				}
+				<-begun
+				<-begun
+				err = a.Extend(t.Context())
+				assert.Equal(t, err == nil, apart, "a heartbeat while the pool of the work is full: %v", err)
+				if apart {
+					_, err = retrysafe.Do(t.Context(), e, teststores.OrderKey("new"), func(context.Context) (int, error) { return 1, nil })
+					assert.NoError(t, err, "a call without a transaction of the work")
+				}
+				close(goOn)
+				assert.NoError(t, <-ended, "a transaction")
+				assert.NoError(t, <-ended, "a transaction")
+			})
+		}
+	}
+}

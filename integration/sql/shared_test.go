@@ -1,0 +1,32 @@
+package sql_test
+
+import (
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/integration/internal/servers"
+	"github.com/retrysafe/retrysafe/integration/internal/sqltest"
+	"github.com/retrysafe/retrysafe/integration/internal/teststores"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// TestSharedStores: other services may share a server's store, but not a file's. On a server New
+// requires a namespace.
+func TestSharedStores(t *testing.T) {
+	t.Parallel()
+	postgres, _ := teststores.Postgres(t, servers.PostgresDatabase(t), nil)
+	mysql, _ := teststores.MySQL(t, servers.MySQLDatabase(t), nil)
+	sqlite, _ := teststores.OpenSQLite(t, sqltest.NewFile(t), nil)
+	redis := teststores.Redis(t, servers.RedisClients["rueidis"](t, "redis://"+servers.StartRedis(t).Addr), nil)
+	for name, s := range map[string]retrysafe.Sharer{"PostgreSQL": postgres, "MariaDB": mysql, "Redis": redis} {
+		assert.True(t, s.Shared(), "%s is shared", name)
+		assert.True(t, panics(func() { retrysafe.New(s.(retrysafe.Store), nil) }), "%s without a namespace is refused", name) //nolint:errcheck,forcetypeassert // all are
+	}
+	assert.True(t, !sqlite.Shared(), "a file is not shared")
+}
+
+func panics(f func()) (did bool) {
+	defer func() { did = recover() != nil }()
+	f()
+	return false
+}

@@ -1,0 +1,88 @@
+package sql_test
+
+import (
+	"database/sql"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/integration/internal/shops"
+	"github.com/retrysafe/retrysafe/integration/internal/teststores"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// TestSQLListing: the pages of a tenant have each of its records once, with the index of keys and
+// without. With the index they are in the order of the keys.
+func TestSQLListing(t *testing.T) {
+	t.Parallel()
+	shops.Each(t, func(t *testing.T, a, _ *shops.Shop) {
+		t.Helper()
+		table := teststores.NewTable()
+		for _, indexed := range []bool{false, true} {
+			s, err := sqlstore.New(a.DB, a.Store.Dialect(), &sqlstore.Options{Table: table, Listing: indexed})
+			assert.NoError(t, err, "New")
+			for range 2 { // the second time there is an index
+				assert.NoError(t, s.Migrate(t.Context()), "Migrate")
+			}
+			if !indexed {
+				makeListed(t, s)
+			}
+			checkListing(t, s, indexed, retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant 1"}, 40)
+			checkListing(t, s, indexed, retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant 1", Operation: "pay"}, 20)
+			checkListing(t, s, false, retrysafe.ListRequest{Tenant: "tenant 1", Operation: "pay"}, 20)
+			// the name of another part
+			checkListing(t, s, false, retrysafe.ListRequest{Operation: "tenant 1"}, 0)
+			checkListing(t, s, false, retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant"}, 0)
+			_, err = s.List(t.Context(), retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant 2", After: "00"})
+			assert.Contains(t, fmt.Sprint(err), "After is not what this store has returned", "the page after one of another request")
+		}
+		wantListingIndex(t, a.DB, a.Store.Dialect(), table)
+	})
+}
+
+func makeListed(t *testing.T, s *sqlstore.Store) {
+	t.Helper()
+	for i := range 120 {
+		req := teststores.Request(fmt.Sprintf("%03d", i/6))
+		req.Key.Namespace, req.Key.Tenant = "app", fmt.Sprint("tenant ", i%3)
+		req.Key.Operation = []string{"pay", "refund"}[i/3%2]
+		_, err := s.Acquire(t.Context(), req)
+		assert.NoError(t, err, "Acquire")
+	}
+}
+
+func checkListing(t *testing.T, s *sqlstore.Store, inOrder bool, req retrysafe.ListRequest, want int) {
+	t.Helper()
+	var got []string
+	for req.Limit = 7; ; {
+		page, err := s.List(t.Context(), req)
+		assert.NoError(t, err, "List")
+		assert.True(t, len(page.Records) <= req.Limit, "a page has at most %d records, got %d", req.Limit, len(page.Records))
+		for _, r := range page.Records {
+			assert.True(t, (req.Tenant == "" || r.Key.Tenant == req.Tenant) && (req.Operation == "" || r.Key.Operation == req.Operation), "it is selected: %+v", r.Key)
+			got = append(got, r.Key.Operation+" "+r.Key.ID)
+		}
+		if req.After = page.Next; page.Next == "" {
+			break
+		}
+	}
+	assert.True(t, !inOrder || slices.IsSorted(got), "in the order of the keys: %v", got)
+	slices.Sort(got)
+	assert.Equal(t, len(slices.Compact(got)), want, "records of %+v", req)
+}
+
+// wantListingIndex checks that the server can use the index that Migrate has created.
+func wantListingIndex(t *testing.T, db *sql.DB, d sqlstore.Dialect, table string) {
+	t.Helper()
+	query := map[sqlstore.Dialect]string{
+		sqlstore.SQLite:     `SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name = '` + table + `_listing'`,
+		sqlstore.PostgreSQL: `SELECT count(*) FROM pg_indexes WHERE indexname = '` + table + `_listing' AND indexdef LIKE '%(parts)'`,
+		sqlstore.MySQL: `SELECT count(*) FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = '` + table + `'
+			AND index_name = 'listing' AND column_name = 'parts' AND sub_part IS NULL`,
+	}[d]
+	var n int
+	assert.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n), "look for the index")
+	assert.Equal(t, n, 1, "indexes of keys")
+}

@@ -1,0 +1,30 @@
+package sql_test
+
+import (
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/integration/internal/sqltest"
+	"github.com/retrysafe/retrysafe/integration/internal/teststores"
+	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+func TestSQLiteStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) storetest.Backend {
+		t.Helper()
+		path, clock := sqltest.NewFile(t), storetest.NewClock()
+		o := &sqlstore.Options{Clock: clock.Now}
+		store, _ := teststores.OpenSQLite(t, path, o)
+		return storetest.Backend{
+			Store: store, Advance: clock.Advance,
+			Reopen: func() retrysafe.Store { again, _ := teststores.OpenSQLite(t, path, o); return again },
+			Hold: func(retrysafe.StoreKey) func() { // whatever the key: there is one lock
+				release := sqltest.HoldFile(t, path)
+				t.Cleanup(release)
+				return release
+			},
+		}
+	}, storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Durable: true, Transactions: true, SingleWriter: true})
+}

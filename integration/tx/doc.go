@@ -1,0 +1,2 @@
+// Package tx tests what shares a transaction with the work: DoTx, steps, the outbox and messages.
+package tx

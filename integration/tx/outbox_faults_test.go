@@ -1,0 +1,429 @@
+package tx_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/integration/internal/shops"
+	"github.com/retrysafe/retrysafe/integration/internal/waits"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// TestOutboxRefusals: a message that the broker refuses blocks only its key, is retried, and
+// becomes a dead letter in the end. A dead letter blocks its key until it is redriven, in its
+// place, or discarded.
+func TestOutboxRefusals(t *testing.T) {
+	t.Parallel()
+	shops.Each(t, func(t *testing.T, a, _ *shops.Shop) {
+		t.Helper()
+		box := newBox(t, a, nil)
+		for _, ordered := range []bool{false, true} {
+			got := new(broker)
+			got.refuse(func(m outbox.Outgoing) error {
+				switch {
+				case m.ID == "poison-1":
+					return errors.New("no such stream")
+				case m.ID == "large-1":
+					return outbox.Permanent(errors.New("too large"))
+				case m.ID == "flaky-1" && m.Attempt < 3:
+					return errors.New("not now")
+				}
+				return nil
+			})
+			var publisher outbox.Publisher = got
+			if ordered {
+				publisher = oneByOne(got)
+			}
+			for n := range 3 {
+				for _, key := range []string{"poison", "large", "flaky", "fine"} {
+					send(t, a, box, outbox.Message{ID: fmt.Sprintf("%s-%d", key, n), Topic: "orders", Key: key})
+				}
+			}
+			o := hastyRelay()
+			o.MaxAttempts = 4
+			o.Lease = time.Minute
+			_, stop := runRelay(t, box, publisher, o)
+			stats := func() outbox.Stats {
+				s, err := box.Stats(t.Context())
+				assert.NoError(t, err, "Stats")
+				return s
+			}
+			published(t, func() bool { s := stats(); return s.Dead == 2 && s.Pending == 2 }, "two are dead, and two held up behind them: %+v", stats())
+			assert.True(t, stats().Oldest > 0, "the age of the oldest")
+			for key, want := range map[string]string{"poison": "poison-0", "large": "large-0", "flaky": "flaky-0 flaky-1 flaky-2", "fine": "fine-0 fine-1 fine-2"} {
+				assert.Equal(t, strings.Join(got.ids(key), " "), want, "what was published of %s", key)
+			}
+			dead, err := box.Dead(t.Context(), 0, 10)
+			assert.NoError(t, err, "Dead")
+			assert.Equal(t, len(dead), 2, "dead messages")
+			assert.Equal(t, fmt.Sprintf("%s %d %s %s %d %s", dead[0].ID, dead[0].Attempts, dead[0].Error, dead[1].ID, dead[1].Attempts, dead[1].Error),
+				"poison-1 4 no such stream large-1 1 permanent: too large", "what is told of them")
+			last, err := box.Dead(t.Context(), dead[0].Place, 10)
+			assert.True(t, err == nil && len(last) == 1 && last[0].ID == "large-1", "Dead behind a place: %v, %v", last, err)
+
+			got.refuse(nil)
+			n, err := box.Redrive(t.Context(), "poison-1", "fine-0", "unknown")
+			assert.True(t, n == 1 && err == nil, "Redrive: %d, %v", n, err)
+			published(t, func() bool { return len(got.ids("poison")) == 3 }, "the redriven one")
+			assert.Equal(t, strings.Join(got.ids("poison"), " "), "poison-0 poison-1 poison-2", "its order")
+			n, err = box.Discard(t.Context(), "large-1")
+			assert.True(t, n == 1 && err == nil, "Discard: %d, %v", n, err)
+			published(t, func() bool { return stats() == outbox.Stats{} }, "nothing is left")
+			assert.Equal(t, strings.Join(got.ids("large"), " "), "large-0 large-2", "behind the discarded one")
+			assert.NoError(t, stop(), "Run")
+		}
+	})
+}
+
+// TestOutboxSkipDead: if the option is set, a key continues after a dead letter.
+func TestOutboxSkipDead(t *testing.T) {
+	t.Parallel()
+	shops.Each(t, func(t *testing.T, a, _ *shops.Shop) {
+		t.Helper()
+		box, got, o := newBox(t, a, nil), new(broker), hastyRelay()
+		got.refuse(func(m outbox.Outgoing) error {
+			if m.ID == "0" {
+				return outbox.Permanent(errors.New("no"))
+			}
+			return nil
+		})
+		for i := range 3 {
+			send(t, a, box, outbox.Message{ID: fmt.Sprint(i), Topic: "orders", Key: "ada"})
+		}
+		o.SkipDead = true
+		runRelay(t, box, got, o)
+		published(t, func() bool { return len(got.ids("ada")) == 2 }, "those behind it")
+	})
+}
+
+// TestOutboxBadPublishers: a publisher that panics, ends its goroutine, returns nonsense, hangs
+// until its context ends, or reports that the broker is unreachable. Nothing is lost, the order is
+// kept, and an outage of any length makes no dead letters.
+func TestOutboxBadPublishers(t *testing.T) {
+	t.Parallel()
+	for name, bad := range map[string]func(context.Context, []outbox.Outgoing) []error{
+		"panics":   func(context.Context, []outbox.Outgoing) []error { panic("no paper") },
+		"nonsense": func(context.Context, []outbox.Outgoing) []error { return nil },
+		"hangs": func(ctx context.Context, batch []outbox.Outgoing) []error {
+			<-ctx.Done()
+			return each(batch, ctx.Err())
+		},
+		"away": func(_ context.Context, batch []outbox.Outgoing) []error {
+			return each(batch, outbox.Unavailable(errors.New("down")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := shops.NewFile(t)
+			box := newBox(t, s, nil)
+			got := new(broker)
+			var calls atomic.Int64
+			publisher := publisherFunc(func(ctx context.Context, batch []outbox.Outgoing) []error {
+				if calls.Add(1) <= 6 {
+					return bad(ctx, batch)
+				}
+				return got.Publish(ctx, batch)
+			})
+			o := hastyRelay()
+			o.PublishTimeout = 20 * time.Millisecond
+			o.Lease = time.Minute
+			if name == "nonsense" || name == "away" {
+				o.MaxAttempts = 1
+			}
+			for i := range 3 {
+				send(t, s, box, outbox.Message{ID: fmt.Sprint(i), Topic: "orders", Key: "ada"})
+			}
+			runRelay(t, box, publisher, o)
+			published(t, func() bool { return pending(t, box) == 0 }, "all are published")
+			assert.Equal(t, strings.Join(got.ids("ada"), " "), "0 1 2", "their order")
+		})
+	}
+}
+
+type publisherFunc func(context.Context, []outbox.Outgoing) []error
+
+func (f publisherFunc) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
+	return f(ctx, batch)
+}
+
+func each(batch []outbox.Outgoing, err error) []error {
+	errs := make([]error, len(batch))
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}
+
+// TestOutboxPoisonPanics: if a message makes the publisher panic, the others of its batch are still
+// published.
+func TestOutboxPoisonPanics(t *testing.T) {
+	t.Parallel()
+	s := shops.NewFile(t)
+	box, got, o := newBox(t, s, nil), new(broker), hastyRelay()
+	got.refuse(func(m outbox.Outgoing) error {
+		if m.ID == "poison" {
+			panic(m.ID)
+		}
+		assert.Equal(t, m.Attempt, 1, "attempts of the others")
+		return nil
+	})
+	send(t, s, box, outbox.Message{ID: "poison", Topic: "orders"})
+	for range 100 {
+		send(t, s, box, outbox.Message{Topic: "orders"})
+	}
+	o.MaxAttempts, o.Lease = 3, time.Minute
+	runRelay(t, box, got, o)
+	published(t, func() bool { st, err := box.Stats(t.Context()); return err == nil && st.Pending == 0 && st.Dead == 1 }, "one is dead, and all others are published")
+	once, _ := firsts(got.ids(""))
+	assert.Equal(t, len(once), 100, "messages")
+}
+
+// traffic adds messages to keys, one at a time for each key, until it is stopped.
+type traffic struct {
+	mu   sync.Mutex
+	want map[string][]string
+}
+
+// run adds n messages with several goroutines, each with its own keys.
+func (f *traffic) run(t *testing.T, s *shops.Shop, box *outbox.Outbox, prefix string, workers, n int) {
+	t.Helper()
+	f.mu.Lock()
+	if f.want == nil {
+		f.want = map[string][]string{}
+	}
+	f.mu.Unlock()
+	var all sync.WaitGroup
+	for w := range workers {
+		all.Go(func() {
+			for i := range n {
+				key, id := fmt.Sprintf("%s%d/%d", prefix, w, i%5), fmt.Sprintf("%s%d-%d", prefix, w, i)
+				err := trySend(t.Context(), s.DB, box, outbox.Message{ID: id, Topic: "orders", Key: key})
+				for ; err != nil && s.Store.Dialect() == outbox.SQLite && t.Context().Err() == nil; err = trySend(t.Context(), s.DB, box, outbox.Message{ID: id, Topic: "orders", Key: key}) {
+					continue // it has one writer
+				}
+				if err != nil {
+					t.Errorf("add: %v", err)
+					return
+				}
+				f.mu.Lock()
+				f.want[key] = append(f.want[key], id)
+				f.mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// check reports what is lost or out of order, and counts duplicates.
+func (f *traffic) check(ids func(key string) []string) (repeats int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, want := range f.want {
+		got := ids(key)
+		once, again := firsts(got)
+		repeats += again
+		if strings.Join(once, " ") != strings.Join(want, " ") {
+			return repeats, fmt.Errorf("key %s: got %q, want %q", key, got, want)
+		}
+	}
+	return repeats, nil
+}
+
+// TestOutboxSeveralRelays: relays come and go while messages are added. Nothing is lost, each key
+// is in order, and nothing is published twice while no relay dies.
+func TestOutboxSeveralRelays(t *testing.T) {
+	t.Parallel()
+	shops.Each(t, func(t *testing.T, a, b *shops.Shop) {
+		t.Helper()
+		box, other, got := newBox(t, a, nil), newBox(t, b, nil), new(broker)
+		o := func() *outbox.RelayOptions {
+			o := hastyRelay()
+			o.Lease, o.Batch = 30*time.Second, 7 // partitions change hands every third of it
+			return o
+		}
+		var busy [4]atomic.Int64
+		as := func(i int) outbox.Publisher {
+			return publisherFunc(func(ctx context.Context, batch []outbox.Outgoing) []error {
+				busy[i].Add(int64(len(batch)))
+				return got.Publish(ctx, batch)
+			})
+		}
+		_, stop := runRelay(t, box, as(0), o())
+		runRelay(t, other, as(1), o())
+		all := new(traffic)
+		all.run(t, a, box, "a", 4, 40)
+		_, late := runRelay(t, other, as(2), o())
+		all.run(t, b, other, "b", 4, 40)
+		assert.NoError(t, stop(), "the first relay ends")
+		published(t, func() bool { // the last relay has got its share
+			all.run(t, b, other, fmt.Sprintf("c%d-", busy[2].Load()+time.Now().UnixNano()), 4, 10)
+			// Others need the processor too.
+			published(t, func() bool { return pending(t, box) == 0 }, "one share")
+			return busy[2].Load() > 0
+		}, "the third relay takes part")
+		assert.NoError(t, late(), "the third relay ends")
+		published(t, func() bool { return pending(t, box) == 0 }, "all are published")
+		repeats, err := all.check(got.ids)
+		assert.NoError(t, err, "what came")
+		assert.Equal(t, repeats, 0, "repeats")
+	})
+}
+
+// TestOutboxLostLease: a relay whose database hangs while it publishes loses its lease. Another one
+// takes over, and the first publishes nothing more and can mark nothing. Duplicates have the same
+// id, and consumers that drop them see the order.
+func TestOutboxLostLease(t *testing.T) {
+	t.Parallel()
+	shops.EachServer(t, func(t *testing.T, server shops.Database) {
+		t.Helper()
+		s := server.Shop(t)
+		box := newBox(t, s, nil)
+		slow, set, err := server.FaultyShop()
+		assert.NoError(t, err, "a shop")
+		defer slow.DB.Close()
+		got := new(broker)
+		stuck, goOn := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		var after atomic.Bool
+		first := publisherFunc(func(ctx context.Context, batch []outbox.Outgoing) []error {
+			if after.Load() {
+				t.Error("a relay without a lease publishes")
+			}
+			once.Do(func() { close(stuck) })
+			<-goOn // it ignores its context, like a packet in flight
+			return got.Publish(ctx, batch)
+		})
+		for i := range 5 {
+			send(t, s, box, outbox.Message{ID: fmt.Sprint(i), Topic: "orders", Key: "ada"})
+		}
+		_, stop := runRelay(t, newBox(t, slow, nil), first, nil)
+		waits.Soon(t, stuck, "the first relay publishes")
+		hung := make(chan struct{})
+		set(func(_ string, run func() error) error {
+			<-hung
+			return run()
+		})
+		runRelay(t, box, got, nil)
+		published(t, func() bool { return pending(t, box) == 0 }, "the second relay publishes all")
+		send(t, s, box, outbox.Message{ID: "5", Topic: "orders", Key: "ada"})
+		published(t, func() bool { return len(got.ids("ada")) == 6 }, "and goes on")
+		after.Store(true)
+		close(goOn)
+		published(t, func() bool { return len(got.ids("ada")) > 6 }, "the late one arrives")
+		close(hung)
+		set(nil)
+		assert.NoError(t, stop(), "Run")
+		seen, repeats := firsts(got.ids("ada"))
+		assert.Equal(t, strings.Join(seen, " "), "0 1 2 3 4 5", "in order for those who drop repeats")
+		assert.True(t, repeats > 0, "the late one is a repeat")
+	})
+}
+
+// TestOutboxLateMark: what a relay has published but not marked before it lost its lease, it cannot
+// mark afterwards: the other relay owns it.
+func TestOutboxLateMark(t *testing.T) {
+	t.Parallel()
+	shops.EachServer(t, func(t *testing.T, server shops.Database) {
+		t.Helper()
+		s := server.Shop(t)
+		box := newBox(t, s, nil)
+		slow, set, err := server.FaultyShop()
+		assert.NoError(t, err, "a shop")
+		defer slow.DB.Close()
+		got := new(broker)
+		at := func(reached chan struct{}, goOn chan struct{}) outbox.Publisher {
+			var once sync.Once
+			return publisherFunc(func(ctx context.Context, batch []outbox.Outgoing) []error {
+				once.Do(func() { close(reached) })
+				<-goOn
+				return got.Publish(ctx, batch)
+			})
+		}
+		send(t, s, box, outbox.Message{ID: "0", Topic: "orders", Key: "ada"})
+		first, second, late, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+		runRelay(t, newBox(t, slow, nil), at(first, late), nil)
+		waits.Soon(t, first, "the first relay publishes")
+		hung, tried := make(chan struct{}), make(chan struct{}, 1)
+		set(func(step string, run func() error) error {
+			<-hung
+			err := run()
+			if strings.Contains(step, "SELECT count(*) FROM") && strings.Contains(step, "_parts") {
+				select {
+				case tried <- struct{}{}:
+				default:
+				}
+			}
+			return err
+		})
+		runRelay(t, box, at(second, goOn), nil)
+		waits.Soon(t, second, "the second relay has it")
+		close(hung)
+		close(late)
+		waits.Soon(t, tried, "the first relay tries to mark")
+		waits.Until(t.Context(), func() bool { return len(got.ids("ada")) == 1 })
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		waits.Until(ctx, func() bool {
+			assert.Equal(t, pending(t, box), 1, "pending messages")
+			return false
+		})
+		close(goOn)
+		published(t, func() bool { return pending(t, box) == 0 }, "the second relay marks it")
+		assert.Equal(t, len(got.ids("ada")), 2, "times that it came")
+	})
+}
+
+// TestOutboxStoppedInside: a relay whose process is stopped in a transaction keeps its locks only
+// for seconds. Another one takes over, and the first does no harm when it continues.
+func TestOutboxStoppedInside(t *testing.T) {
+	t.Parallel()
+	shops.EachServer(t, func(t *testing.T, server shops.Database) {
+		t.Helper()
+		s := server.Shop(t)
+		box := newBox(t, s, nil)
+		stopped, set, err := server.FaultyShop()
+		assert.NoError(t, err, "a shop")
+		defer stopped.DB.Close()
+		got := new(broker)
+		_, stop := runRelay(t, newBox(t, stopped, nil), got, nil)
+		send(t, s, box, outbox.Message{ID: "0", Topic: "orders", Key: "ada"})
+		published(t, func() bool { return pending(t, box) == 0 }, "the first relay publishes")
+		inside, hung := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		set(func(step string, run func() error) error {
+			err := run()
+			if strings.Contains(step, "SET version = version") {
+				once.Do(func() { close(inside) })
+			}
+			select {
+			case <-inside: // from here on that process does nothing
+				<-hung
+			default:
+			}
+			return err
+		})
+		waits.Soon(t, inside, "the first relay takes its turn to deal")
+		send(t, s, box, outbox.Message{ID: "1", Topic: "orders", Key: "ada"})
+		runRelay(t, box, got, nil)
+		published(t, func() bool { return pending(t, box) == 0 }, "the second relay publishes")
+		set(nil)
+		close(hung)
+		send(t, s, box, outbox.Message{ID: "2", Topic: "orders", Key: "ada"})
+		published(t, func() bool { return pending(t, box) == 0 }, "one of them publishes what comes after")
+		assert.NoError(t, stop(), "Run")
+		seen, _ := firsts(got.ids("ada"))
+		assert.Equal(t, strings.Join(seen, " "), "0 1 2", "in order for those who drop repeats")
+		if server.Dialect == outbox.MySQL {
+			var idle int
+			assert.NoError(t, s.DB.QueryRowContext(t.Context(), "SELECT @@wait_timeout").Scan(&idle), "the limit of a connection that a relay has used")
+			assert.True(t, idle > 3600, "it is put back: %d s", idle)
+		}
+	})
+}
