@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway/internal/h1client"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/httpsig"
 	"github.com/retrysafe/retrysafe/token"
@@ -23,7 +24,7 @@ import (
 type Gateway struct {
 	upstreams upstreams
 	logger    *slog.Logger
-	wire      *wire
+	transport *h1client.Transport
 	routes    []*routed
 	rest      *routed // for requests that no route matches
 	plain     *httputil.ReverseProxy
@@ -70,7 +71,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if err := o.Validate(e.Policy()); err != nil {
 		return nil, err
 	}
-	g := &Gateway{logger: o.Logger, wire: newWire(o.Trust), monitor: o.Monitor, access: o.AccessLog, trusted: o.Trusted, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.room()), clientTime: o.ClientTime, quietTime: o.QuietTime, upgrades: o.Upgrades, counts: map[string]bool{}}
+	g := &Gateway{logger: o.Logger, transport: h1client.NewTransport(o.Trust), monitor: o.Monitor, access: o.AccessLog, trusted: o.Trusted, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.room()), clientTime: o.ClientTime, quietTime: o.QuietTime, upgrades: o.Upgrades, counts: map[string]bool{}}
 	inherit(&g.clientTime, time.Minute)
 	inherit(&g.quietTime, 5*time.Minute)
 	for _, name := range o.FromFronts {
@@ -143,7 +144,7 @@ func (g *Gateway) watch(h Health) {
 		h.Timeout = 2 * time.Second
 	}
 	for _, u := range g.upstreams.all {
-		g.running.Go(func() { u.watch(ctx, h, g.wire, g.logger) })
+		g.running.Go(func() { u.watch(ctx, h, g.transport, g.logger) })
 	}
 }
 
@@ -293,13 +294,13 @@ func (g *Gateway) Close() {
 	g.mu.Unlock()
 	g.end()
 	g.running.Wait()
-	g.wire.CloseIdleConnections()
+	g.transport.CloseIdleConnections()
 }
 
 // retire lets running requests finish; no new ones begin.
 func (g *Gateway) retire() {
 	g.watching()
-	g.wire.CloseIdleConnections() // other connections close once they are idle
+	g.transport.CloseIdleConnections() // other connections close once they are idle
 }
 
 // plainFailed answers an unguarded request that got no answer from the upstream.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway/internal/h1client"
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
@@ -41,7 +42,7 @@ func (g *sender) failed(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 		why.cause = "lease-lost"
 	case errors.Is(x.err, context.DeadlineExceeded), errors.Is(x.err, context.Canceled):
 		why.cause = "timeout"
-	case x.trip.answered() && !broken(x.err):
+	case x.delivery.Answered() && !broken(x.err):
 		why.cause, status = "garbage", http.StatusBadGateway
 	}
 	g.unknown(r, a, why)
@@ -59,7 +60,7 @@ func outcomeUnknown(a *retrysafe.Attempt, cause error, status int) *httpidem.Pro
 
 // notSent releases the key.
 func (g *sender) notSent(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
-	why := errors.Join(x.trip.stopped, x.err)
+	why := errors.Join(x.delivery.Stopped(), x.err)
 	if errors.Is(why, retrysafe.ErrLeaseLost) {
 		// Another caller owns the key, or this process could not renew its lease.
 		_ = a.Release(r.Context(), retrysafe.NothingDone(why))
@@ -67,7 +68,7 @@ func (g *sender) notSent(w http.ResponseWriter, r *http.Request, a *retrysafe.At
 		return
 	}
 	code := "store-unavailable"
-	if x.trip.stopped == nil {
+	if x.delivery.Stopped() == nil {
 		code = "upstream-unreachable"
 		g.logger.Warn("upstream cannot be reached; nothing was sent", "method", r.Method, "path", r.URL.EscapedPath(), "cause", class(x.err))
 	}
@@ -107,7 +108,7 @@ func class(err error) string {
 		return op.Error() // addresses and system calls
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "connection closed"
-	case refused(err), goneAway(err):
+	case h1client.Refused(err), h1client.GoneAway(err):
 		return "refused by the service"
 	}
 	switch inner := err.(type) { //nolint:errorlint // one layer after the other

@@ -91,8 +91,8 @@ func (w *answerWriter) share() {
 }
 
 func (w *answerWriter) deadline(t time.Time) {
-	if front, ok := w.ResponseWriter.(*frontWriter); ok {
-		_ = front.SetWriteDeadline(t)
+	if direct, ok := w.ResponseWriter.(interface{ SetWriteDeadline(time.Time) error }); ok {
+		_ = direct.SetWriteDeadline(t)
 		return
 	}
 	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(t)
