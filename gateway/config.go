@@ -75,7 +75,7 @@ type LimitsConfig struct {
 // TokensConfig configures one-time tokens; see token.Options.
 type TokensConfig struct {
 	Life        duration `yaml:"life" default:"5m" doc:"how long after its issue a token may be used first, 1s to 720h; one that was used is answered for the retention"`
-	Rate        count    `yaml:"rate" default:"60" doc:"tokens that a tenant gets in any minute from one gateway; callers without a credential are one tenant"`
+	Rate        count    `yaml:"rate" default:"60" doc:"tokens that a tenant gets in any minute from one gateway; callers without a credential are counted by address"`
 	Outstanding count    `yaml:"outstanding" default:"1000" doc:"tokens of one tenant from one gateway that may be within their life, used or not"`
 }
 
