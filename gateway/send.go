@@ -123,15 +123,33 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 	g.conclude(w, r, a, x)
 }
 
-// inMemory reads a body that the guard has already read into memory.
+// inMemory returns a body that the guard has already read into memory, without a copy if the guard
+// hands out its bytes in one piece: they are those of this handler alone.
 func inMemory(body io.Reader) ([]byte, error) {
-	known, ok := body.(interface{ Len() int })
+	known, ok := body.(interface {
+		io.WriterTo
+		Len() int
+	})
 	if !ok {
 		return io.ReadAll(body)
 	}
-	b := make([]byte, known.Len())
-	_, err := io.ReadFull(body, b)
-	return b, err
+	b, size := new(onePiece), known.Len()
+	if _, err := known.WriteTo(b); err != nil || len(*b) != size {
+		return nil, errors.Join(err, io.ErrUnexpectedEOF)
+	}
+	return *b, nil
+}
+
+// onePiece keeps what is written to it, and copies only a second piece.
+type onePiece []byte
+
+func (b *onePiece) Write(p []byte) (int, error) {
+	if *b == nil {
+		*b = slices.Clip(p)
+	} else {
+		*b = append(*b, p...)
+	}
+	return len(p), nil
 }
 
 // mostLate is how many answers without clients are awaited at once: a service that hangs must not

@@ -82,12 +82,20 @@ func (c *Conn) LimitTime(d time.Duration) {
 	_ = c.SetDeadline(c.until) // an error shows at the next use
 }
 
-// Send sends the request in one piece.
+// Send sends the request: in one write if the body is small, and else without copying the body.
 func (c *Conn) Send(m *Request, body []byte) error {
 	b := sendBuffers.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool has nothing else
 	defer sendBuffers.Put(b)
-	*b = m.append((*b)[:0], body)
+	if len(body) <= copiedBody {
+		*b = append(m.append((*b)[:0], len(body)), body...)
+		_, err := c.Write(*b)
+		return err
+	}
+	*b = m.append((*b)[:0], len(body))
 	_, err := c.Write(*b)
+	if err == nil {
+		_, err = c.Write(body)
+	}
 	return err
 }
 

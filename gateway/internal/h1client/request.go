@@ -7,6 +7,9 @@ import (
 	"sync"
 )
 
+// copiedBody is the largest body that is copied to save a write, in bytes.
+const copiedBody = 16 << 10
+
 var sendBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
 // Request is the head of a request as it is sent.
@@ -27,8 +30,8 @@ func HeadOf(out *http.Request) *Request {
 	}}
 }
 
-// append appends the request. It omits fields with line breaks; a client's fields have none.
-func (m *Request) append(b, body []byte) []byte {
+// append appends the head of a request whose body has a length. It omits fields with line breaks; a client's fields have none.
+func (m *Request) append(b []byte, length int) []byte {
 	b = append(append(b, m.Method...), ' ')
 	b = append(append(b, m.Target...), " HTTP/1.1\r\nHost: "...)
 	b = append(append(b, m.Host...), "\r\n"...)
@@ -40,6 +43,5 @@ func (m *Request) append(b, body []byte) []byte {
 			b = append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
 		}
 	})
-	b = append(strconv.AppendInt(append(b, "Content-Length: "...), int64(len(body)), 10), "\r\n\r\n"...)
-	return append(b, body...)
+	return append(strconv.AppendInt(append(b, "Content-Length: "...), int64(length), 10), "\r\n\r\n"...)
 }

@@ -36,6 +36,8 @@ type conn struct {
 	in []byte
 	n  int // bytes of in that were read and not used yet
 
+	large int64 // taken from the front's memory for large requests
+
 	head, body []byte // buffers for answers, reused
 }
 
@@ -43,6 +45,8 @@ const (
 	bufferSize = 4 << 10
 	// bodyRest is how long the front waits for the rest of a body; net/http then waits longer.
 	bodyRest = 100 * time.Millisecond
+	// mostLarge is how much memory all requests that are larger than the buffer may take, in bytes.
+	mostLarge = 8 << 20
 )
 
 func (c *conn) serve() {
@@ -50,6 +54,7 @@ func (c *conn) serve() {
 	defer func() {
 		c.front.forget(c)
 		c.gone()
+		c.freeLarge()
 		if !handed {
 			_ = c.net.Close()
 			c.front.limit.leave()
@@ -67,9 +72,11 @@ func (c *conn) serve() {
 		if r == nil || !c.answer(r) {
 			return
 		}
-		c.n = copy(c.in, c.in[length:c.n])
-		if len(c.in) > bufferSize && c.n <= bufferSize {
-			c.in = append(make([]byte, 0, bufferSize), c.in[:c.n]...)[:bufferSize]
+		if len(c.in) > bufferSize { // the body of the request owns it
+			c.in, c.n = make([]byte, bufferSize), 0
+			c.freeLarge()
+		} else {
+			c.n = copy(c.in, c.in[length:c.n])
 		}
 		c.served.Store(true)
 		if !c.rest() {
@@ -110,6 +117,9 @@ func (c *conn) next() (r *http.Request, length int, ok bool) {
 // arrived.
 func (c *conn) more(length int) (*http.Request, bool) {
 	if length > len(c.in) {
+		if !c.takeLarge(int64(length)) {
+			return nil, false
+		}
 		c.in = append(make([]byte, 0, length), c.in[:c.n]...)[:length]
 	}
 	_ = c.net.SetReadDeadline(time.Now().Add(bodyRest))
@@ -122,6 +132,22 @@ func (c *conn) more(length int) (*http.Request, bool) {
 	}
 	r, _, ok := wholeRequest(c.bare, c.in[:c.n])
 	return r, ok && r != nil
+}
+
+// takeLarge takes memory for a request that is larger than the buffer. It returns false if there is
+// none: net/http then reads the body in parts, and its handler bounds the memory for that.
+func (c *conn) takeLarge(n int64) bool {
+	if c.front.large.Add(n) > mostLarge {
+		c.front.large.Add(-n)
+		return false
+	}
+	c.large = n
+	return true
+}
+
+func (c *conn) freeLarge() {
+	c.front.large.Add(-c.large)
+	c.large = 0
 }
 
 // rest makes the connection idle. It returns false once the front is closing.

@@ -32,6 +32,7 @@ type front struct {
 	conns     map[*conn]bool
 	closing   atomic.Bool
 	watched   bool
+	large     atomic.Int64 // bytes of requests that are larger than a connection's buffer
 }
 
 // times are limits of connections without a request.

@@ -16,7 +16,8 @@ import (
 //
 // length is the length of the request, once its head is complete. If that exceeds b, r is nil and
 // more must be read. ok is false if the front does not serve the request, or if the head is
-// incomplete. bare is a request with everything that does not come over the wire.
+// incomplete. b must not be used again after a request that is longer than bufferSize: its body is
+// b. bare is a request with everything that does not come over the wire.
 func wholeRequest(bare *http.Request, b []byte) (r *http.Request, length int, ok bool) {
 	end := bytes.Index(b, []byte("\r\n\r\n"))
 	if end < 0 {
@@ -31,7 +32,12 @@ func wholeRequest(bare *http.Request, b []byte) (r *http.Request, length int, ok
 		return nil, length, true
 	}
 	r.Body = http.NoBody
-	if size > 0 {
+	switch {
+	case length > bufferSize:
+		large := new(largeBody)
+		large.in.Reset(b[end+4 : length])
+		r.Body = large
+	case size > 0:
 		body := new(body)
 		// a reader of the body may outlive the front's use of b
 		body.Reset(bytes.Clone(b[end+4 : length]))
@@ -43,6 +49,14 @@ func wholeRequest(bare *http.Request, b []byte) (r *http.Request, length int, ok
 type body struct{ bytes.Reader }
 
 func (*body) Close() error { return nil }
+
+// largeBody owns the bytes that it reads. It does not say that they are in memory, so that a handler
+// with a bound on the memory for bodies counts what it reads of it.
+type largeBody struct{ in bytes.Reader }
+
+func (b *largeBody) Read(p []byte) (int, error) { return b.in.Read(p) }
+
+func (*largeBody) Close() error { return nil }
 
 // mostBody is the largest body that the front reads, in bytes.
 const mostBody = 64 << 10

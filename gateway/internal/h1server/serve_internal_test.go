@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -250,6 +251,44 @@ func TestFrontReads(t *testing.T) {
 			defer mu.Unlock()
 			assert.True(t, tt.front == nil || slices.Equal(fronts, tt.front), "who served: %v", fronts)
 		})
+	}
+}
+
+// TestLargeRequestsHaveABound tests that the front leaves large requests to net/http once those that
+// it has take all the memory that they may, and takes them again afterwards.
+func TestLargeRequestsHaveABound(t *testing.T) {
+	t.Parallel()
+	const most = mostLarge / mostBody // a bit more than fit, with their heads
+	var fronts atomic.Int64
+	in, out := make(chan bool, most+1), make(chan struct{})
+	_, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, front := w.(*response)
+		if front {
+			fronts.Add(1)
+		}
+		n, err := io.Copy(io.Discard, r.Body)
+		in <- front
+		<-out
+		fmt.Fprint(w, n, err)
+	}), times{}, false)
+	request := ask("/", strings.Repeat("x", mostBody))
+	var readers []*bufio.Reader
+	for range most + 1 {
+		c := dial(t, addr)
+		_, err := io.WriteString(c, request)
+		assert.NoError(t, err, "write")
+		readers = append(readers, bufio.NewReader(c))
+		<-in
+	}
+	assert.True(t, fronts.Load() < most+1, "the front has all requests")
+	close(out)
+	for _, in := range readers {
+		assert.Equal(t, short(in), "65536 <nil>", "an answer")
+	}
+	again := dial(t, addr)
+	for range 3 {
+		_, _ = io.WriteString(again, ask("/", strings.Repeat("x", mostBody-1)))
+		assert.Equal(t, short(bufio.NewReader(again)), "65535 <nil>", "an answer when there is room")
 	}
 }
 
