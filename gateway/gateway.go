@@ -120,6 +120,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		r.Guard = *guardOf(r.Guard, m)
 		x := g.guard(e, &r)
 		x.matcher, x.name, x.guards, x.exactCase = m, r.Match, r.guards(), r.ExactCase
+		x.exactExtension = r.ExactExtension
 		x.every = m.method == "*" && (r.Signature != nil || r.Guard.Rate.PerSecond > 0)
 		if m.method != "*" {
 			x.methods = []string{m.method} // also if the route guards nothing

@@ -22,14 +22,17 @@ type Route struct {
 	// a route with a Signature or a Rate. Paths are compared decoded and cleaned, so that
 	// percent-encoding, doubled slashes and dot segments cannot bypass a route. A path that can be
 	// read in two ways (%2F, \) is refused if that makes a difference. A path that only a lenient
-	// service reads as that of a guarded route is refused too (/Votes, /votes;a=1, /votes. and
-	// similar), unless a route without * names it.
+	// service reads as that of a guarded route is refused too (/Votes, /votes;a=1, /votes.json,
+	// /votes. and similar), unless a route without * names it.
 	Match string
 	// Guard is as in [Options]. If Match names a method, that method is guarded.
 	Guard httpidem.Options
 	// ExactCase says that the service distinguishes /Votes from /votes, so that a path in other
 	// case is not refused.
 	ExactCase bool
+	// ExactExtension says that /votes.json is not /votes to the service, so that a path that differs
+	// from Match by an extension is not refused.
+	ExactExtension bool
 	// TimeoutAnswer is as in [Options]; zero inherits.
 	TimeoutAnswer time.Duration
 	// CORS is as in [Options]; nil: the service sets its own CORS headers.
@@ -119,6 +122,7 @@ type routed struct {
 	every           bool // methods do not matter
 	guards          bool // it requires something of its requests
 	exactCase       bool
+	exactExtension  bool
 	handler, status http.Handler
 	cors            *cors
 	signed          *httpsig.Verifier // nil: requests need no signature
