@@ -365,13 +365,6 @@ func (s Settings) or(base *Settings) Settings {
 	return s
 }
 
-func inherit[T comparable](field *T, base T) {
-	var unset T
-	if *field == unset {
-		*field = base
-	}
-}
-
 // Certificate reads the certificate of tls. It returns nil if there is none.
 func (c *Config) Certificate() (*tls.Certificate, error) { return c.TLS.certificate() }
 

@@ -8,7 +8,6 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -194,7 +193,7 @@ func (g *Gateway) guard(e *retrysafe.Engine, r *Route) *routed {
 			g.keys = append(g.keys, name)
 		}
 	}
-	x := &routed{methods: m.Options().Methods, cors: r.CORS.compile(s.keys), signed: g.verifier(e, r, s.keys)}
+	x := &routed{methods: m.Options().Methods, cors: r.CORS.compile(s.keys), signed: newVerifier(e, r.Signature, r.Guard.Docs, s.keys, g.logger)}
 	x.handler, x.status = x.verified(m.Handler(s)), x.verified(m.Status())
 	return x
 }
@@ -202,46 +201,6 @@ func (g *Gateway) guard(e *retrysafe.Engine, r *Route) *routed {
 // guards reports whether a field of h may have a key.
 func (g *Gateway) guards(h http.Header) bool {
 	return slices.ContainsFunc(g.keys, func(name string) bool { return h[name] != nil })
-}
-
-// ServeHTTP implements [http.Handler].
-func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-		// If there was a Content-Length too, net/http has dropped it. A server before the gateway
-		// may have used that length, and would take what follows for a part of this request. So
-		// close the connection (RFC 9112, section 6.1).
-		w.Header().Set("Connection", "close")
-	}
-	if refused, status := g.incoming(r); refused != "" {
-		g.observed(w, r, "none", nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, refused, status) }))
-		return
-	}
-	if c := g.preflighted(r); c != nil {
-		g.observed(w, r, "preflight", nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			visitOf(r.Context()).comes("preflight")
-			c.preflight(w, r)
-		}))
-		return
-	}
-	if r.URL.Path == StatusPath && r.Method == http.MethodGet {
-		g.observed(w, r, "status", g.rest.cors, http.HandlerFunc(g.status))
-		return
-	}
-	if g.tokens != nil && r.URL.Path == TokensPath && r.Method == http.MethodPost {
-		g.observed(w, r, "tokens", g.rest.cors, g.rest.verified(http.HandlerFunc(g.issue)))
-		return
-	}
-	x := g.find(r)
-	if x == nil || r.Method != strings.ToUpper(r.Method) || r.URL.Opaque != "" {
-		g.observed(w, r, "none", nil, http.HandlerFunc(twoWays))
-		return
-	}
-	g.observed(w, r, x.name, x.cors, x.handler)
-}
-
-// twoWays refuses a request that the service might read as one that another route guards.
-func twoWays(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "The method or the path of this request can be read in two ways: send the path as the service documents it.", http.StatusBadRequest)
 }
 
 // fromFront reports whether the request comes from one of the trusted servers before the gateway.
@@ -254,17 +213,8 @@ func (g *Gateway) fromFront(r *http.Request) bool {
 	return slices.ContainsFunc(g.trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// status answers a status request with the route of the request that it asks about.
-func (g *Gateway) status(w http.ResponseWriter, r *http.Request) {
-	visitOf(r.Context()).comes("status")
-	x := g.rest
-	if asked, err := httpidem.AskedFor(r); err == nil {
-		if found := g.find(asked); found != nil {
-			x = found
-		}
-	}
-	x.status.ServeHTTP(w, r)
-}
+// clientAddress returns the address of the client, for limits.
+func (g *Gateway) clientAddress(r *http.Request) string { return clientAddress(r, g.trusted) }
 
 // begin counts a guarded request that is about to be sent. It returns false once the gateway is
 // closed.

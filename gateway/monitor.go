@@ -95,7 +95,7 @@ var storeCalls = []string{"acquire", "extend", "complete", "release", "lookup", 
 func (m *Monitor) Trace() *retrysafe.Trace {
 	return &retrysafe.Trace{
 		Call: func(ctx context.Context, info retrysafe.CallInfo) (context.Context, func(retrysafe.CallDone)) {
-			v := visitOf(ctx)
+			v := metricsOf(ctx)
 			return ctx, func(d retrysafe.CallDone) {
 				if v == nil {
 					return
@@ -124,7 +124,7 @@ func (m *Monitor) Trace() *retrysafe.Trace {
 		},
 		Lapse: func(context.Context, retrysafe.Key) { m.lapsed.Inc() },
 		Doubt: func(ctx context.Context, _ retrysafe.Key, _ int, cause string) {
-			if v := visitOf(ctx); v != nil {
+			if v := metricsOf(ctx); v != nil {
 				m.doubts.WithLabelValues(v.route, cause).Inc()
 			}
 		},

@@ -32,7 +32,7 @@ func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.sendOnce(w, r, a)
 		return
 	}
-	visitOf(r.Context()).comes(unguarded)
+	metricsOf(r.Context()).record(unguarded)
 	r, p := paced(w, r, g.quietTime, g.bodyTime)
 	defer p.finish() // the contexts of the front end only with their connections
 	if r.ProtoMajor == 1 && p.body != nil {
@@ -112,7 +112,7 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 			})
 			g.logger.Warn("no answer in time; the client was told so, and the gateway reads on", "method", r.Method,
 				"path", r.URL.EscapedPath(), "attempt", a.N())
-			visitOf(r.Context()).comes("late")
+			metricsOf(r.Context()).record("late")
 			g.middleware.Problem(w, r, outcomeUnknown(a, context.DeadlineExceeded, http.StatusGatewayTimeout))
 			return
 		}

@@ -5,15 +5,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/retrysafe/retrysafe/httpidem"
 )
 
 // other reports whether some services read the path of a request as that of a guarded route other
 // than found. found is the route that the path matches literally, and comes after the guarded one.
-// The lenientSegments differ in case, in what follows a semicolon, in dots and spaces at the end of a
-// segment, in control characters, in encoded slashes, or in an extension (/votes.json). A client could bypass the guard with such
-// a path. A route that names the path literally takes precedence.
+// The lenientSegments differ in case, in what follows a semicolon, in dots and spaces at the end of
+// a segment, in control characters, in encoded slashes, or in an extension (/votes.json). A client
+// could bypass the guard with such a path. A route that names the path literally takes precedence.
 func (g *Gateway) other(method, p string, segments []string, found *routed) bool {
 	if found.matcher != nil && found.literal() {
 		return false
@@ -64,8 +62,6 @@ func (x *routed) sameLetters(a, b string) bool {
 	return strings.EqualFold(a, b)
 }
 
-func (m *matcher) literal() bool { return !m.rest && !slices.Contains(m.segments, "*") }
-
 // lenientSegments returns the segments of a path as a lenient service may read them.
 func lenientSegments(p string) []string {
 	p = encoded.ReplaceAllStringFunc(p, func(s string) string { // decode what was encoded twice
@@ -91,8 +87,3 @@ func lenientSegments(p string) []string {
 var encoded = regexp.MustCompile("%[0-9A-Fa-f]{2}")
 
 func control(r rune) bool { return r < ' ' || r == 0x7f }
-
-// guards reports whether a route requires anything of the requests that it matches.
-func (r *Route) guards() bool {
-	return r.Guard.Key != httpidem.Off || r.Signature != nil || r.Guard.Rate.PerSecond > 0 || r.Guard.Age != nil
-}

@@ -83,8 +83,9 @@ func (x *target) served(t *testing.T, request, what string) {
 	assert.Equal(t, got, "201", "%s", what)
 }
 
-// TestBodiesAreNotCopied tests that a body that is with the service takes no memory besides what the
-// guard keeps of it: its own buffer, which there is room for, and what its handler may read later.
+// TestBodiesAreNotCopied tests that a body that is with the service takes no memory besides what
+// the guard keeps of it: its own buffer, which there is room for, and what its handler may read
+// later.
 func TestBodiesAreNotCopied(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	const n, size = 12, 1 << 20
 	body := strings.Repeat("x", size)

@@ -30,7 +30,8 @@ func HeadOf(out *http.Request) *Request {
 	}}
 }
 
-// append appends the head of a request whose body has a length. It omits fields with line breaks; a client's fields have none.
+// append appends the head of a request whose body has a length. It omits fields with line breaks; a
+// client's fields have none.
 func (m *Request) append(b []byte, length int) []byte {
 	b = append(append(b, m.Method...), ' ')
 	b = append(append(b, m.Target...), " HTTP/1.1\r\nHost: "...)

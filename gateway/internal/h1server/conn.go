@@ -42,7 +42,6 @@ type conn struct {
 }
 
 const (
-	bufferSize = 4 << 10
 	// bodyRest is how long the front waits for the rest of a body; net/http then waits longer.
 	bodyRest = 100 * time.Millisecond
 	// mostLarge is how much memory all requests that are larger than the buffer may take, in bytes.

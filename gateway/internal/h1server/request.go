@@ -50,13 +50,16 @@ type body struct{ bytes.Reader }
 
 func (*body) Close() error { return nil }
 
-// largeBody owns the bytes that it reads. It does not say that they are in memory, so that a handler
-// with a bound on the memory for bodies counts what it reads of it.
+// largeBody owns the bytes that it reads. It does not say that they are in memory, so that a
+// handler with a bound on the memory for bodies counts what it reads of it.
 type largeBody struct{ in bytes.Reader }
 
 func (b *largeBody) Read(p []byte) (int, error) { return b.in.Read(p) }
 
 func (*largeBody) Close() error { return nil }
+
+// bufferSize is the size of the buffer of a connection, in bytes.
+const bufferSize = 4 << 10
 
 // mostBody is the largest body that the front reads, in bytes.
 const mostBody = 64 << 10

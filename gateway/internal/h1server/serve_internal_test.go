@@ -254,8 +254,8 @@ func TestFrontReads(t *testing.T) {
 	}
 }
 
-// TestLargeRequestsHaveABound tests that the front leaves large requests to net/http once those that
-// it has take all the memory that they may, and takes them again afterwards.
+// TestLargeRequestsHaveABound tests that the front leaves large requests to net/http once those
+// that it has take all the memory that they may, and takes them again afterwards.
 func TestLargeRequestsHaveABound(t *testing.T) {
 	t.Parallel()
 	const most = mostLarge / mostBody // a bit more than fit, with their heads
