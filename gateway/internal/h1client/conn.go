@@ -147,7 +147,7 @@ var headEnd = []byte("\r\n\r\n")
 func (c *Conn) Whole(limit int64) (resp *http.Response, body []byte) {
 	seen, _ := c.in.Peek(c.in.Buffered())
 	end := bytes.Index(seen, headEnd)
-	resp = usualAnswer(string(seen[:end+2])) //nolint:bodyclose // there is none
+	resp = usualAnswer(string(seen[:end+2]))
 	if resp == nil || resp.ContentLength > limit || EventStream(resp) {
 		return nil, nil
 	}
