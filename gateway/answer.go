@@ -4,15 +4,11 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway/internal/h1client"
 )
-
-func events(resp *http.Response) bool {
-	return strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "text/event-stream")
-}
 
 // status reports whether the answer has a status that can be passed on. 101 cannot: the request did
 // not ask for it.
@@ -58,8 +54,8 @@ func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 	}
 	w.WriteHeader(resp.StatusCode)
 	_, _ = w.Write(x.start)
-	if events(resp) || int64(len(x.start)) > g.limit {
-		if err := copyOn(w, resp.Body, events(resp), g.clientTime); err != nil {
+	if h1client.EventStream(resp) || int64(len(x.start)) > g.limit {
+		if err := copyOn(w, resp.Body, h1client.EventStream(resp), g.clientTime); err != nil {
 			g.unknown(r, a, &doubt{cause: "truncated", err: err})
 			// the head has been sent: the client must not take this answer for complete
 			panic(http.ErrAbortHandler)

@@ -75,7 +75,7 @@ type LimitsConfig struct {
 // TokensConfig configures one-time tokens; see token.Options.
 type TokensConfig struct {
 	Life        duration `yaml:"life" default:"5m" doc:"how long after its issue a token may be used first, 1s to 720h; one that was used is answered for the retention"`
-	Rate        count    `yaml:"rate" default:"60" doc:"tokens that a tenant gets in any minute from one gateway; callers without a credential are one tenant"`
+	Rate        count    `yaml:"rate" default:"60" doc:"tokens that a tenant gets in any minute from one gateway; callers without a credential are counted by address"`
 	Outstanding count    `yaml:"outstanding" default:"1000" doc:"tokens of one tenant from one gateway that may be within their life, used or not"`
 }
 
@@ -83,6 +83,7 @@ type TokensConfig struct {
 type RouteConfig struct {
 	Match    pattern `yaml:"match" default:"required" doc:"method and path: POST /orders/**; * is one segment, a final ** any rest; * as the method is every guarded one, and every one at all where the route has a signature or a rate"`
 	Case     letters `yaml:"case" default:"any" doc:"exact where the service tells /Votes from /votes; any refuses a path that is that of a guarded route but for its case"`
+	Ext      letters `yaml:"extension" default:"any" doc:"exact where /votes.json is not /votes to the service; any refuses a path that is that of a guarded route but for an extension, unless a route names it"`
 	Settings `yaml:",inline"`
 }
 
@@ -107,7 +108,7 @@ func (v *perAddress) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// letters is how the service compares paths.
+// letters is whether the service tells similar paths apart.
 type letters struct{ exact bool }
 
 func (v *letters) UnmarshalYAML(n ast.Node) (err error) {
@@ -221,7 +222,7 @@ func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 		}
 		s := r.Settings.or(&c.Defaults)
 		// An inherited time is cut down to a short MaxRun; one that the route itself sets must fit.
-		route := Route{Match: r.Match.text, ExactCase: r.Case.exact, TimeoutAnswer: r.TimeoutAnswer.d, Guard: c.guard(&s), CORS: s.CORS.is, Signature: s.Signature.options(&s, c.Limits.BodyTime.d)}
+		route := Route{Match: r.Match.text, ExactCase: r.Case.exact, ExactExtension: r.Ext.exact, TimeoutAnswer: r.TimeoutAnswer.d, Guard: c.guard(&s), CORS: s.CORS.is, Signature: s.Signature.options(&s, c.Limits.BodyTime.d)}
 		s.Rate.configure(&route.Guard, r.Match.text, c.Trusted)
 		tenants = append(tenants, s.Tenant.header)
 		if err := route.validate(policy); err != nil {
@@ -362,13 +363,6 @@ func (s Settings) or(base *Settings) Settings {
 		s.OnDuplicate = base.OnDuplicate
 	}
 	return s
-}
-
-func inherit[T comparable](field *T, base T) {
-	var unset T
-	if *field == unset {
-		*field = base
-	}
 }
 
 // Certificate reads the certificate of tls. It returns nil if there is none.

@@ -254,7 +254,7 @@ func TestConfigErrors(t *testing.T) {
 		"defaults: {form_key: maybe}":                                                                          `:1:22: a text stands where true or false belongs`,
 		"upstream: http://127.0.0.1:9\nroutes:\n  - {match: POST /Key/Lease, lease: 1ms}":                      `route "POST /Key/Lease": lease is 1ms`,
 		"key_header: X-Key Lease":                                                                              `key_header has "X-Key Lease"`,
-		"defaults: {key: requried}":                                                                            `"requried" is unknown; write required, optional, token, params, off, {params:...} or {fields:...}; did you mean "required"?`,
+		"defaults: {key: requirde}":                                                                            `"requirde" is unknown; write required, optional, token, params, off, {params:...} or {fields:...}; did you mean "required"?`,
 		"defaults: {retentoin: 1h}":                                                                            `configuration:1:12: unknown field "retentoin"; did you mean "retention"?`,
 		"retention: 1h":                                                                                        `unknown field "retention"; it belongs into another part of the file`,
 		"xyzzy: 1":                                                                                             `unknown field "xyzzy"`,

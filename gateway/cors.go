@@ -136,21 +136,3 @@ func (c *cors) preflight(w http.ResponseWriter, r *http.Request) {
 	h["Vary"] = append(h["Vary"], "Access-Control-Request-Method", "Access-Control-Request-Headers")
 	w.WriteHeader(http.StatusNoContent)
 }
-
-// preflighted returns the CORS of the request that a preflight asks about. nil: the service answers
-// the preflight.
-func (g *Gateway) preflighted(r *http.Request) *cors {
-	method := r.Header.Get("Access-Control-Request-Method")
-	if r.Method != http.MethodOptions || method == "" || r.Header.Get("Origin") == "" {
-		return nil
-	}
-	if r.URL.Path == StatusPath || g.tokens != nil && r.URL.Path == TokensPath {
-		return g.rest.cors
-	}
-	asked := *r
-	asked.Method = method
-	if x := g.find(&asked); x != nil {
-		return x.cors
-	}
-	return nil
-}

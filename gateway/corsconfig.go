@@ -14,12 +14,6 @@ type CORSConfig struct {
 	MaxAge      duration `yaml:"max_age" default:"10m" doc:"how long a browser keeps the answer to a preflight"`
 }
 
-// orNone is a value that a route can set to none, so that it does not inherit one.
-type orNone[T any] struct {
-	is   *T
-	said bool // set, possibly to none
-}
-
 type corsOrNone orNone[CORS]
 
 func (v *corsOrNone) UnmarshalYAML(n ast.Node) error {

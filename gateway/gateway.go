@@ -8,12 +8,12 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway/internal/h1client"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/httpsig"
 	"github.com/retrysafe/retrysafe/token"
@@ -23,7 +23,7 @@ import (
 type Gateway struct {
 	upstreams upstreams
 	logger    *slog.Logger
-	wire      *wire
+	transport *h1client.Transport
 	routes    []*routed
 	rest      *routed // for requests that no route matches
 	plain     *httputil.ReverseProxy
@@ -70,7 +70,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if err := o.Validate(e.Policy()); err != nil {
 		return nil, err
 	}
-	g := &Gateway{logger: o.Logger, wire: newWire(o.Trust), monitor: o.Monitor, access: o.AccessLog, trusted: o.Trusted, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.room()), clientTime: o.ClientTime, quietTime: o.QuietTime, upgrades: o.Upgrades, counts: map[string]bool{}}
+	g := &Gateway{logger: o.Logger, transport: h1client.NewTransport(o.Trust), monitor: o.Monitor, access: o.AccessLog, trusted: o.Trusted, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.room()), clientTime: o.ClientTime, quietTime: o.QuietTime, upgrades: o.Upgrades, counts: map[string]bool{}}
 	inherit(&g.clientTime, time.Minute)
 	inherit(&g.quietTime, 5*time.Minute)
 	for _, name := range o.FromFronts {
@@ -119,6 +119,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		r.Guard = *guardOf(r.Guard, m)
 		x := g.guard(e, &r)
 		x.matcher, x.name, x.guards, x.exactCase = m, r.Match, r.guards(), r.ExactCase
+		x.exactExtension = r.ExactExtension
 		x.every = m.method == "*" && (r.Signature != nil || r.Guard.Rate.PerSecond > 0)
 		if m.method != "*" {
 			x.methods = []string{m.method} // also if the route guards nothing
@@ -143,7 +144,7 @@ func (g *Gateway) watch(h Health) {
 		h.Timeout = 2 * time.Second
 	}
 	for _, u := range g.upstreams.all {
-		g.running.Go(func() { u.watch(ctx, h, g.wire, g.logger) })
+		g.running.Go(func() { u.watch(ctx, h, g.transport, g.logger) })
 	}
 }
 
@@ -192,7 +193,7 @@ func (g *Gateway) guard(e *retrysafe.Engine, r *Route) *routed {
 			g.keys = append(g.keys, name)
 		}
 	}
-	x := &routed{methods: m.Options().Methods, cors: r.CORS.compile(s.keys), signed: g.verifier(e, r, s.keys)}
+	x := &routed{methods: m.Options().Methods, cors: r.CORS.compile(s.keys), signed: newVerifier(e, r.Signature, r.Guard.Docs, s.keys, g.logger)}
 	x.handler, x.status = x.verified(m.Handler(s)), x.verified(m.Status())
 	return x
 }
@@ -200,46 +201,6 @@ func (g *Gateway) guard(e *retrysafe.Engine, r *Route) *routed {
 // guards reports whether a field of h may have a key.
 func (g *Gateway) guards(h http.Header) bool {
 	return slices.ContainsFunc(g.keys, func(name string) bool { return h[name] != nil })
-}
-
-// ServeHTTP implements [http.Handler].
-func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-		// If there was a Content-Length too, net/http has dropped it. A server before the gateway
-		// may have used that length, and would take what follows for a part of this request. So
-		// close the connection (RFC 9112, section 6.1).
-		w.Header().Set("Connection", "close")
-	}
-	if refused, status := g.incoming(r); refused != "" {
-		g.observed(w, r, "none", nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, refused, status) }))
-		return
-	}
-	if c := g.preflighted(r); c != nil {
-		g.observed(w, r, "preflight", nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			visitOf(r.Context()).comes("preflight")
-			c.preflight(w, r)
-		}))
-		return
-	}
-	if r.URL.Path == StatusPath && r.Method == http.MethodGet {
-		g.observed(w, r, "status", g.rest.cors, http.HandlerFunc(g.status))
-		return
-	}
-	if g.tokens != nil && r.URL.Path == TokensPath && r.Method == http.MethodPost {
-		g.observed(w, r, "tokens", g.rest.cors, g.rest.verified(http.HandlerFunc(g.issue)))
-		return
-	}
-	x := g.find(r)
-	if x == nil || r.Method != strings.ToUpper(r.Method) || r.URL.Opaque != "" {
-		g.observed(w, r, "none", nil, http.HandlerFunc(twoWays))
-		return
-	}
-	g.observed(w, r, x.name, x.cors, x.handler)
-}
-
-// twoWays refuses a request that the service might read as one that another route guards.
-func twoWays(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "The method or the path of this request can be read in two ways: send the path as the service documents it.", http.StatusBadRequest)
 }
 
 // fromFront reports whether the request comes from one of the trusted servers before the gateway.
@@ -252,17 +213,8 @@ func (g *Gateway) fromFront(r *http.Request) bool {
 	return slices.ContainsFunc(g.trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// status answers a status request with the route of the request that it asks about.
-func (g *Gateway) status(w http.ResponseWriter, r *http.Request) {
-	visitOf(r.Context()).comes("status")
-	x := g.rest
-	if asked, err := httpidem.AskedFor(r); err == nil {
-		if found := g.find(asked); found != nil {
-			x = found
-		}
-	}
-	x.status.ServeHTTP(w, r)
-}
+// clientAddress returns the address of the client, for limits.
+func (g *Gateway) clientAddress(r *http.Request) string { return clientAddress(r, g.trusted) }
 
 // begin counts a guarded request that is about to be sent. It returns false once the gateway is
 // closed.
@@ -293,13 +245,13 @@ func (g *Gateway) Close() {
 	g.mu.Unlock()
 	g.end()
 	g.running.Wait()
-	g.wire.CloseIdleConnections()
+	g.transport.CloseIdleConnections()
 }
 
 // retire lets running requests finish; no new ones begin.
 func (g *Gateway) retire() {
 	g.watching()
-	g.wire.CloseIdleConnections() // other connections close once they are idle
+	g.transport.CloseIdleConnections() // other connections close once they are idle
 }
 
 // plainFailed answers an unguarded request that got no answer from the upstream.

@@ -95,7 +95,7 @@ var storeCalls = []string{"acquire", "extend", "complete", "release", "lookup", 
 func (m *Monitor) Trace() *retrysafe.Trace {
 	return &retrysafe.Trace{
 		Call: func(ctx context.Context, info retrysafe.CallInfo) (context.Context, func(retrysafe.CallDone)) {
-			v := visitOf(ctx)
+			v := metricsOf(ctx)
 			return ctx, func(d retrysafe.CallDone) {
 				if v == nil {
 					return
@@ -124,7 +124,7 @@ func (m *Monitor) Trace() *retrysafe.Trace {
 		},
 		Lapse: func(context.Context, retrysafe.Key) { m.lapsed.Inc() },
 		Doubt: func(ctx context.Context, _ retrysafe.Key, _ int, cause string) {
-			if v := visitOf(ctx); v != nil {
+			if v := metricsOf(ctx); v != nil {
 				m.doubts.WithLabelValues(v.route, cause).Inc()
 			}
 		},
@@ -191,9 +191,9 @@ func (m *Monitor) WatchServer(s *Server) {
 	refused := prometheus.CounterOpts{Name: "retrysafe_connections_refused_total", Help: "Connections that were closed at once, since all that there may be had a request."}
 	ended := prometheus.CounterOpts{Name: "retrysafe_connections_ended_total", Help: "Idle connections that were closed to make room for new ones."}
 	m.registry.MustRegister(
-		prometheus.NewGaugeFunc(gauge, func() float64 { return float64(s.all.open.Load()) }),
-		prometheus.NewCounterFunc(refused, func() float64 { return float64(s.all.refused.Load()) }),
-		prometheus.NewCounterFunc(ended, func() float64 { return float64(s.all.ended.Load()) }),
+		prometheus.NewGaugeFunc(gauge, func() float64 { return float64(s.inner.Open()) }),
+		prometheus.NewCounterFunc(refused, func() float64 { return float64(s.inner.Refused()) }),
+		prometheus.NewCounterFunc(ended, func() float64 { return float64(s.inner.Ended()) }),
 	)
 }
 

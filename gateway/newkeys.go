@@ -2,12 +2,10 @@ package gateway
 
 import (
 	"maps"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/httpidem"
 )
 
 // mostAddresses is how many addresses are counted separately; each takes about 100 bytes.
@@ -70,18 +68,4 @@ func (k *newKeys) giveBack(counted string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.until[counted] = k.until[counted].Add(-k.every)
-}
-
-// admit is the Admit hook of the middleware. A key that is known is not counted.
-func (g *Gateway) admit(r *http.Request) (begun func(bool), refused *httpidem.Problem) {
-	counted, wait := g.newKeys.take(g.clientAddress(r))
-	if wait > 0 {
-		p := httpidem.NewProblem("too-many-keys", retrysafe.ErrTooManyKeys).RetryAfter(wait)
-		return nil, p
-	}
-	return func(began bool) {
-		if !began {
-			g.newKeys.giveBack(counted)
-		}
-	}, nil
 }

@@ -3,11 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"syscall"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -41,7 +37,7 @@ func (g *sender) failed(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 		why.cause = "lease-lost"
 	case errors.Is(x.err, context.DeadlineExceeded), errors.Is(x.err, context.Canceled):
 		why.cause = "timeout"
-	case x.trip.answered() && !broken(x.err):
+	case x.delivery.Answered() && !broken(x.err):
 		why.cause, status = "garbage", http.StatusBadGateway
 	}
 	g.unknown(r, a, why)
@@ -59,7 +55,7 @@ func outcomeUnknown(a *retrysafe.Attempt, cause error, status int) *httpidem.Pro
 
 // notSent releases the key.
 func (g *sender) notSent(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
-	why := errors.Join(x.trip.stopped, x.err)
+	why := errors.Join(x.delivery.Stopped(), x.err)
 	if errors.Is(why, retrysafe.ErrLeaseLost) {
 		// Another caller owns the key, or this process could not renew its lease.
 		_ = a.Release(r.Context(), retrysafe.NothingDone(why))
@@ -67,7 +63,7 @@ func (g *sender) notSent(w http.ResponseWriter, r *http.Request, a *retrysafe.At
 		return
 	}
 	code := "store-unavailable"
-	if x.trip.stopped == nil {
+	if x.delivery.Stopped() == nil {
 		code = "upstream-unreachable"
 		g.logger.Warn("upstream cannot be reached; nothing was sent", "method", r.Method, "path", r.URL.EscapedPath(), "cause", class(x.err))
 	}
@@ -83,49 +79,4 @@ func (g *Gateway) unknown(r *http.Request, a *retrysafe.Attempt, why *doubt) {
 		return
 	}
 	_ = a.Doubt(r.Context(), why)
-}
-
-// class describes an error for the log: the text of some errors contains parts of the upstream's
-// answer.
-func class(err error) string {
-	var op *net.OpError
-	var status unwell
-	switch {
-	case errors.As(err, &status):
-		return fmt.Sprintf("it answers %d", int(status))
-	case errors.Is(err, retrysafe.ErrClosed):
-		return "the gateway ends"
-	case errors.Is(err, retrysafe.ErrBound):
-		return "max_run has passed"
-	case errors.Is(err, retrysafe.ErrLeaseLost):
-		return "the lease could not be extended"
-	case errors.Is(err, context.DeadlineExceeded):
-		return "time-out"
-	case errors.Is(err, context.Canceled):
-		return "cancelled"
-	case errors.As(err, &op):
-		return op.Error() // addresses and system calls
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return "connection closed"
-	case refused(err), goneAway(err):
-		return "refused by the service"
-	}
-	switch inner := err.(type) { //nolint:errorlint // one layer after the other
-	case interface{ Unwrap() []error }:
-		if all := inner.Unwrap(); len(all) > 0 {
-			return class(all[0])
-		}
-	case interface{ Unwrap() error }:
-		if one := inner.Unwrap(); one != nil {
-			return class(one)
-		}
-	}
-	return fmt.Sprintf("%T", err)
-}
-
-// broken reports whether a connection broke, in contrast to an invalid answer.
-func broken(err error) bool {
-	var netErr net.Error
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
-		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.As(err, &netErr)
 }

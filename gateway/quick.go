@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway/internal/h1client"
 )
 
 // quickTime is how long the goroutine of the request itself waits for the answer. An answer that
@@ -26,56 +27,59 @@ func (g *sender) quick(x *exchange, r *http.Request, a *retrysafe.Attempt, body 
 	if !u.bare || len(body) > quickBody || g.timeout < 2*quickTime {
 		return false
 	}
-	l := g.wire.lines.kept(u.url.Host)
-	if l == nil {
+	c := g.transport.Pool.Kept(u.url.Host)
+	if c == nil {
 		return false
 	}
 	ctx := a.Context()
-	x.trip = &x.first
-	x.trip.take(l)
+	x.delivery = &x.first
+	x.delivery.Take(c)
 	x.connected.Store(true)
 	if err := sure(ctx, a); err != nil {
-		x.trip.stop(err)
-		_ = l.Close()
+		x.delivery.Stop(err)
+		_ = c.Close()
 		x.fail(ctx, err)
 		return true
 	}
-	l.limitTime(quickTime)
-	head := &message{r.Method, r.URL.RequestURI(), u.url.Host, func(give func(name, value string)) { g.fields(r, a, give) }}
-	if err := x.put(l, head, body); err != nil {
+	c.LimitTime(quickTime)
+	head := &h1client.Request{Method: r.Method, Target: r.URL.RequestURI(), Host: u.url.Host, Fields: func(give func(name, value string)) { g.fields(r, a, give) }}
+	if err := x.put(c, head, body); err != nil {
 		x.connected.Store(false)
 		return false // the service had closed it; another connection may work
 	}
-	switch ready, err := l.ready(); {
-	case err != nil:
+	ready, err := c.Ready()
+	if err != nil {
 		x.fail(ctx, x.receive(r))
 		return true
-	case !ready || !l.whole(x, g.limit):
+	}
+	if ready {
+		x.resp, x.start = c.Whole(g.limit) //nolint:bodyclose // conclude does
+	}
+	if x.resp == nil {
 		// the answer has not arrived, or is of another kind, which may take longer
 		return false
 	}
-	x.line = nil
-	l.lines.keep(l)
+	x.conn = nil
+	c.Keep()
 	return true
 }
 
-// overLine sends on a kept connection, or a new one, and waits for the head of the answer.
-func (x *exchange) overLine(ctx context.Context, lines *lines, try *http.Request, body []byte) (err error) {
-	l := lines.kept(try.URL.Host)
-	if l == nil {
-		if l, err = lines.dial(try.Context(), try.URL.Host); err != nil {
+// overConn sends on a kept connection, or a new one, and waits for the head of the answer.
+func (x *exchange) overConn(ctx context.Context, pool *h1client.Pool, try *http.Request, body []byte) (err error) {
+	c := pool.Kept(try.URL.Host)
+	if c == nil {
+		if c, err = pool.Dial(try.Context(), try.URL.Host); err != nil {
 			return err
 		}
 	}
-	l.limitTime(0)
-	l.got(try.Context())
-	x.stop = context.AfterFunc(ctx, func() { _ = l.Close() })
-	if err := x.put(l, headOf(try), body); err != nil {
-		x.stop()
+	c.LimitTime(0)
+	c.Got(try.Context())
+	c.CloseWith(ctx)
+	if err := x.put(c, h1client.HeadOf(try), body); err != nil {
 		return err
 	}
 	if err = x.receive(try); err != nil {
-		x.line = nil
+		x.conn = nil
 	}
 	return err
 }
@@ -83,50 +87,37 @@ func (x *exchange) overLine(ctx context.Context, lines *lines, try *http.Request
 // watch prepares an exchange that quick has not completed: the connection is closed with ctx, and
 // has no other deadline.
 func (x *exchange) watch(ctx context.Context) {
-	l := x.line
-	if l == nil {
-		return
-	}
-	l.limitTime(0)
-	x.stop = context.AfterFunc(ctx, func() { _ = l.Close() })
-	if x.resp != nil {
-		if b, ok := x.resp.Body.(*lineBody); ok {
-			b.stop = x.stop
-		}
+	if x.conn != nil {
+		x.conn.LimitTime(0)
+		x.conn.CloseWith(ctx)
 	}
 }
 
 // put writes the request. An error means that nothing of it was sent. If the write broke off in the
 // middle, the service may have answered before it had read all, and may have closed its side since:
 // that answer is read.
-func (x *exchange) put(l *line, head *message, body []byte) error {
-	if err := l.write(head, body); err != nil {
-		if x.trip.notSent(err) {
-			_ = l.Close()
+func (x *exchange) put(c *h1client.Conn, head *h1client.Request, body []byte) error {
+	if err := c.Send(head, body); err != nil {
+		if x.delivery.NotSent(err) {
+			c.Abandon()
 			return err
 		}
-		l.broken = true
+		c.Broken = true
 	}
-	x.line = l
+	x.conn = c
 	return nil
 }
 
-// receive reads the head of the answer on x.line.
+// receive reads the head of the answer on x.conn.
 func (x *exchange) receive(out *http.Request) error {
-	if x.line.broken {
-		_ = x.line.SetReadDeadline(time.Now().Add(time.Second))
+	if x.conn.Broken {
+		_ = x.conn.SetReadDeadline(time.Now().Add(time.Second))
 	}
-	resp, err := x.line.head(out) //nolint:bodyclose // conclude does
+	resp, err := x.conn.Head(out) //nolint:bodyclose // conclude does
 	if err != nil {
-		if x.stop != nil {
-			x.stop()
-		}
-		_ = x.line.Close()
+		x.conn.Abandon()
 		x.sent = true
 		return err
-	}
-	if b, ok := resp.Body.(*lineBody); ok {
-		b.stop = x.stop
 	}
 	x.resp = resp
 	return nil

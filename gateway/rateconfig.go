@@ -3,8 +3,6 @@ package gateway
 import (
 	"net/http"
 	"net/netip"
-	"slices"
-	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -58,39 +56,4 @@ func (v rateOrNone) configure(o *httpidem.Options, route string, trusted []netip
 		o.RateName = "by address: " + route
 		o.RateBy = func(r *http.Request) (string, error) { return clientAddress(r, trusted), nil }
 	}
-}
-
-// clientAddress returns the address of the client, for limits.
-func (g *Gateway) clientAddress(r *http.Request) string { return clientAddress(r, g.trusted) }
-
-// clientAddress returns the address that a request came from. If that is a trusted server, it is
-// the last address in X-Forwarded-For that is not trusted: anyone may have written what stands
-// before it.
-func clientAddress(r *http.Request, trusted []netip.Prefix) string {
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	addr := from.Addr().Unmap().WithZone("")
-	ours := func(a netip.Addr) bool {
-		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
-	}
-	hops := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
-	for i := len(hops) - 1; i >= 0 && ours(addr); i-- {
-		hop := strings.TrimSpace(hops[i])
-		next, err := netip.ParseAddr(hop)
-		if withPort, wrong := netip.ParseAddrPort(hop); err != nil && wrong == nil {
-			next, err = withPort.Addr(), nil // as some balancers write it
-		}
-		if err != nil {
-			break
-		}
-		addr = next.Unmap().WithZone("")
-	}
-	if addr.Is6() { // a caller with one address has the whole network
-		if p, err := addr.Prefix(64); err == nil {
-			return p.String()
-		}
-	}
-	return addr.String()
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
@@ -15,7 +16,7 @@ func (g *Gateway) refused(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if p.Code == "cookies-changed" {
 		route := ""
-		if v := visitOf(r.Context()); v != nil {
+		if v := metricsOf(r.Context()); v != nil {
 			route = v.route
 		}
 		g.monitor.cookiesChanged(route)
@@ -25,4 +26,18 @@ func (g *Gateway) refused(w http.ResponseWriter, r *http.Request, err error) {
 		})
 	}
 	p.ServeHTTP(w, r)
+}
+
+// admit is the Admit hook of the middleware. A key that is known is not counted.
+func (g *Gateway) admit(r *http.Request) (begun func(bool), refused *httpidem.Problem) {
+	counted, wait := g.newKeys.take(g.clientAddress(r))
+	if wait > 0 {
+		p := httpidem.NewProblem("too-many-keys", retrysafe.ErrTooManyKeys).RetryAfter(wait)
+		return nil, p
+	}
+	return func(began bool) {
+		if !began {
+			g.newKeys.giveBack(counted)
+		}
+	}, nil
 }

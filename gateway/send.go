@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway/internal/h1client"
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
@@ -31,7 +32,7 @@ func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.sendOnce(w, r, a)
 		return
 	}
-	visitOf(r.Context()).comes(unguarded)
+	metricsOf(r.Context()).record(unguarded)
 	r, p := paced(w, r, g.quietTime, g.bodyTime)
 	defer p.finish() // the contexts of the front end only with their connections
 	if r.ProtoMajor == 1 && p.body != nil {
@@ -46,10 +47,10 @@ func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // exchange is one guarded request to the service.
 type exchange struct {
-	turn  *upstream // the upstream to use next
-	trip  *trip
-	first trip // used by quick
-	resp  *http.Response
+	turn     *upstream // the upstream to use next
+	delivery *h1client.Delivery
+	first    h1client.Delivery // used by quick
+	resp     *http.Response
 	// the answer's body as far as it is stored, and one byte more of a longer one; empty for an
 	// event stream
 	start []byte
@@ -57,9 +58,8 @@ type exchange struct {
 	sent  bool  // if there is no answer: the service may have received some of the request
 	cut   error // why the answer broke off
 
-	connected atomic.Bool // from here on the request may be sent
-	line      *line       // the request was sent on it, and the answer has not arrived
-	stop      func() bool // stops closing the connection with the context
+	connected atomic.Bool    // from here on the request may be sent
+	conn      *h1client.Conn // the request was sent on it, and the answer has not arrived
 }
 
 // sendOnce sends a guarded request upstream at most once, and finishes its attempt if there is no
@@ -112,7 +112,7 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 			})
 			g.logger.Warn("no answer in time; the client was told so, and the gateway reads on", "method", r.Method,
 				"path", r.URL.EscapedPath(), "attempt", a.N())
-			visitOf(r.Context()).comes("late")
+			metricsOf(r.Context()).record("late")
 			g.middleware.Problem(w, r, outcomeUnknown(a, context.DeadlineExceeded, http.StatusGatewayTimeout))
 			return
 		}
@@ -123,15 +123,33 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 	g.conclude(w, r, a, x)
 }
 
-// inMemory reads a body that the guard has already read into memory.
+// inMemory returns a body that the guard has already read into memory, without a copy if the guard
+// hands out its bytes in one piece: they are those of this handler alone.
 func inMemory(body io.Reader) ([]byte, error) {
-	known, ok := body.(interface{ Len() int })
+	known, ok := body.(interface {
+		io.WriterTo
+		Len() int
+	})
 	if !ok {
 		return io.ReadAll(body)
 	}
-	b := make([]byte, known.Len())
-	_, err := io.ReadFull(body, b)
-	return b, err
+	b, size := new(onePiece), known.Len()
+	if _, err := known.WriteTo(b); err != nil || len(*b) != size {
+		return nil, errors.Join(err, io.ErrUnexpectedEOF)
+	}
+	return *b, nil
+}
+
+// onePiece keeps what is written to it, and copies only a second piece.
+type onePiece []byte
+
+func (b *onePiece) Write(p []byte) (int, error) {
+	if *b == nil {
+		*b = slices.Clip(p)
+	} else {
+		*b = append(*b, p...)
+	}
+	return len(p), nil
 }
 
 // mostLate is how many answers without clients are awaited at once: a service that hangs must not
@@ -174,7 +192,7 @@ func (g *sender) exchange(ctx context.Context, x *exchange, out *http.Request, a
 	var err error
 	switch {
 	case x.resp != nil: // read the rest of its body
-	case x.line != nil:
+	case x.conn != nil:
 		err = x.receive(out)
 	default:
 		err = g.send(ctx, x, out, a, body)
@@ -183,7 +201,7 @@ func (g *sender) exchange(ctx context.Context, x *exchange, out *http.Request, a
 		x.fail(ctx, err)
 		return
 	}
-	if !events(x.resp) && status(x.resp) {
+	if !h1client.EventStream(x.resp) && status(x.resp) {
 		var more []byte
 		more, x.cut = io.ReadAll(io.LimitReader(x.resp.Body, g.limit+1-int64(len(x.start))))
 		x.start = append(x.start, more...)
@@ -199,29 +217,29 @@ func (g *sender) send(ctx context.Context, x *exchange, out *http.Request, a *re
 	u, fresh := x.turn, 0
 	for {
 		x.connected.Store(false)
-		x.trip = &trip{check: func() error {
+		x.delivery = &h1client.Delivery{Check: func() error {
 			x.connected.Store(true)
 			return sure(ctx, a)
 		}}
-		if try := to(u, x.trip.follow(ctx), out, body); u.url.Scheme == "http" {
-			err = x.overLine(ctx, g.wire.lines, try, body)
+		if try := to(u, x.delivery.Follow(ctx), out, body); u.url.Scheme == "http" {
+			err = x.overConn(ctx, g.transport.Pool, try, body)
 		} else {
-			x.resp, err = g.wire.RoundTrip(try) //nolint:bodyclose // conclude does
+			x.resp, err = g.transport.RoundTrip(try) //nolint:bodyclose // conclude does
 		}
 		if err == nil {
 			return nil
 		}
-		if x.sent = !x.trip.notSent(err); x.sent || x.trip.stopped != nil || ctx.Err() != nil {
+		if x.sent = !x.delivery.NotSent(err); x.sent || x.delivery.Stopped() != nil || ctx.Err() != nil {
 			return err
 		}
-		reused, gone := x.trip.lost(err)
+		reused, gone := x.delivery.Lost(err)
 		if gone && !reused {
 			fresh++
 		}
 		if reused || gone && fresh <= 2 {
 			continue // the address was well a moment ago, and only this connection is gone
 		}
-		if x.trip.noConnection(err) {
+		if x.delivery.NoConnection(err) {
 			u.rest()
 		} else if !gone {
 			return err // refused, or an error that another address would not change
@@ -251,22 +269,22 @@ func (b balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 	var tried []*upstream
 	u := b.upstreams.pick(nil)
 	for {
-		t := new(trip)
-		try := r.WithContext(t.follow(r.Context()))
+		t := new(h1client.Delivery)
+		try := r.WithContext(t.Follow(r.Context()))
 		address := *r.URL
 		try.URL = &address
 		u.address(try)
 		if body != nil && body != http.NoBody {
 			try.Body = &sentBody{body: body, left: r.ContentLength, ctx: r.Context(), answered: answered}
 		}
-		resp, err := b.wire.RoundTrip(try)
+		resp, err := b.transport.RoundTrip(try)
 		if err == nil {
 			if resp.StatusCode != http.StatusSwitchingProtocols { // its body is the connection
 				resp.Body = &answerBody{ReadCloser: resp.Body, closed: answered}
 			}
 			return resp, nil
 		}
-		if !t.noConnection(err) || r.Context().Err() != nil {
+		if !t.NoConnection(err) || r.Context().Err() != nil {
 			close(answered)
 			return nil, err
 		}

@@ -3,11 +3,12 @@ package gateway
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/retrysafe/retrysafe/gateway/internal/h1server"
 )
 
 // Limits are the limits of the server before a gateway. A zero field means its default.
@@ -37,10 +38,12 @@ type Limits struct {
 // of any other kind, and before a byte of that request is used, net/http takes the connection over
 // for good (with Limits.NoFront: from the start). Such requests are: large and chunked bodies,
 // streams, upgrades, HTTP/2, TLS, malformed requests, and requests without a key header.
-type Server struct {
-	http  *http.Server
-	all   *connections
-	front *front // nil if the handler does not say what it guards, or with Limits.NoFront
+type Server struct{ inner *h1server.Server }
+
+// guarding is a handler that knows by the header which requests it guards.
+type guarding interface {
+	http.Handler
+	guards(http.Header) bool
 }
 
 // NewServer returns a server for h, usually a [Gateway] or a [Live]. It speaks HTTP/1.1 and HTTP/2,
@@ -51,59 +54,25 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 	inherit(&l.IdleTime, 2*time.Minute)
 	inherit(&l.Streams, 250)
 	inherit(&l.Connections, 20_000)
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(true)
-	protocols.SetUnencryptedHTTP2(true)
-	s := &Server{http: &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: l.HeaderTime,
-		IdleTimeout:       l.IdleTime,
-		MaxHeaderBytes:    int(l.Header),
-		Protocols:         protocols,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: l.Streams, SendPingTimeout: l.IdleTime, PingTimeout: 15 * time.Second},
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-	}}
-	s.all = newConnections(l.Connections, log)
-	s.http.ConnState = s.all.changed
-	if g, ok := h.(guarding); ok && !l.NoFront {
-		s.front = newFront(g, l, log, s.http, s.all)
-		s.all.waiting = s.front.idle
+	c := &h1server.Config{
+		Handler: h, Header: int(l.Header), HeaderTime: l.HeaderTime, IdleTime: l.IdleTime, Connections: l.Connections, Streams: l.Streams, Log: log,
 	}
-	return s
+	if g, ok := h.(guarding); ok && !l.NoFront {
+		c.Guards = g.guards
+	}
+	return &Server{h1server.New(c)}
 }
 
 // Serve accepts connections without TLS until Shutdown or Close; then it returns
 // [http.ErrServerClosed].
-func (s *Server) Serve(l net.Listener) error {
-	if s.front == nil {
-		return s.http.Serve(countedListener{l, s.all})
-	}
-	return s.front.serve(l)
-}
+func (s *Server) Serve(l net.Listener) error { return s.inner.Serve(l) }
 
 // ServeTLS is like Serve, over TLS. c must have the certificate.
-func (s *Server) ServeTLS(l net.Listener, c *tls.Config) error {
-	s.http.TLSConfig = c
-	return s.http.ServeTLS(countedListener{l, s.all}, "", "")
-}
+func (s *Server) ServeTLS(l net.Listener, c *tls.Config) error { return s.inner.ServeTLS(l, c) }
 
 // Shutdown accepts no new connections, closes the idle ones, and waits for running requests until
 // ctx ends.
-func (s *Server) Shutdown(ctx context.Context) error {
-	if s.front == nil {
-		return s.http.Shutdown(ctx)
-	}
-	s.front.stop()
-	// its connections end with their requests, while the front may still hand some over
-	s.http.SetKeepAlivesEnabled(false)
-	return errors.Join(s.front.wait(ctx), s.http.Shutdown(ctx))
-}
+func (s *Server) Shutdown(ctx context.Context) error { return s.inner.Shutdown(ctx) }
 
 // Close closes all connections at once.
-func (s *Server) Close() error {
-	if s.front != nil {
-		s.front.close()
-	}
-	return s.http.Close()
-}
+func (s *Server) Close() error { return s.inner.Close() }

@@ -25,13 +25,13 @@ func validateSignature(o *httpsig.Options) error {
 // engineNonces is a placeholder for the nonces of the engine, which are set later.
 type engineNonces struct{ httpsig.Nonces }
 
-// verifier returns the verifier for the requests of a route, or nil if they need no signature.
-// Headers that may have the key must be signed.
-func (g *Gateway) verifier(e *retrysafe.Engine, r *Route, keys []string) *httpsig.Verifier {
-	if r.Signature == nil {
+// newVerifier returns the verifier for signed, or nil if requests need no signature. Headers of
+// keys must be signed. docs is the address of the problem pages.
+func newVerifier(e *retrysafe.Engine, signed *httpsig.Options, docs string, keys []string, log *slog.Logger) *httpsig.Verifier {
+	if signed == nil {
 		return nil
 	}
-	o := *r.Signature
+	o := *signed
 	o.IfPresent = slices.Clone(o.IfPresent)
 	for _, name := range keys {
 		o.IfPresent = append(o.IfPresent, strings.ToLower(name))
@@ -40,25 +40,12 @@ func (g *Gateway) verifier(e *retrysafe.Engine, r *Route, keys []string) *httpsi
 		o.Nonces = httpsig.NoncesOn(e)
 	}
 	if o.Docs == "" {
-		o.Docs = r.Guard.Docs
+		o.Docs = docs
 	}
 	if o.Refused == nil {
 		o.Refused = func(r *http.Request, why *httpsig.Refusal) {
-			g.logger.Info("signature refused", slog.String("method", r.Method), slog.String("path", r.URL.EscapedPath()), slog.String("why", why.Error()))
+			log.Info("signature refused", slog.String("method", r.Method), slog.String("path", r.URL.EscapedPath()), slog.String("why", why.Error()))
 		}
 	}
 	return httpsig.New(&o)
-}
-
-// verified passes requests to next that are signed as the route requires.
-func (x *routed) verified(next http.Handler) http.Handler {
-	if x.signed == nil {
-		return next
-	}
-	return x.signed.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The fields that it names would be removed on the way to the service, though they were
-		// signed.
-		delete(r.Header, "Connection")
-		next.ServeHTTP(w, r)
-	}))
 }

@@ -24,14 +24,6 @@ type SignatureConfig struct {
 	Skew        duration   `yaml:"skew" default:"30s" doc:"how far clocks may be off, 1s to 1h"`
 }
 
-// nameList is one text or several.
-type nameList []string
-
-func (v *nameList) UnmarshalYAML(n ast.Node) (err error) {
-	*v, err = list(n, "a name")
-	return err
-}
-
 type schemeName string
 
 func (v *schemeName) UnmarshalYAML(n ast.Node) (err error) {

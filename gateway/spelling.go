@@ -5,37 +5,54 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/retrysafe/retrysafe/httpidem"
 )
 
 // other reports whether some services read the path of a request as that of a guarded route other
 // than found. found is the route that the path matches literally, and comes after the guarded one.
-// The readings differ in case, in what follows a semicolon, in dots and spaces at the end of a
-// segment, in control characters, or in encoded slashes. A client could bypass the guard with such
-// a path. A route that names the path literally takes precedence.
+// The lenientSegments differ in case, in what follows a semicolon, in dots and spaces at the end of
+// a segment, in control characters, in encoded slashes, or in an extension (/votes.json). A client
+// could bypass the guard with such a path. A route that names the path literally takes precedence.
 func (g *Gateway) other(method, p string, segments []string, found *routed) bool {
 	if found.matcher != nil && found.literal() {
 		return false
 	}
-	if strings.ContainsAny(p, "; .%\\") || strings.ContainsFunc(p, control) {
-		if read := readings(p); !slices.Equal(read, segments) {
+	if strings.ContainsAny(p, ";? .%\\") || strings.ContainsFunc(p, control) {
+		if read := lenientSegments(p); !slices.Equal(read, segments) {
 			if there := g.first(method, func(r *routed) bool { return r.matchesBy(read, r.sameLetters) }); there != found && there.guards {
 				return true
 			}
 			segments = read
 		}
 	}
+	bare := withoutExtension(segments)
 	for _, r := range g.routes {
 		if r == found {
 			return false
 		}
-		if r.guards && (r.every || slices.Contains(r.methods, method)) && r.matchesBy(segments, r.sameLetters) {
+		if r.guards && (r.every || slices.Contains(r.methods, method)) &&
+			(r.matchesBy(segments, r.sameLetters) || bare != nil && !r.exactExtension && r.matchesBy(bare, r.sameLetters)) {
 			return true
 		}
 	}
 	return false
 }
+
+// withoutExtension returns segments without the extension of the last one, which many services
+// (Rails, Django REST and others) take for the format of the answer. It returns nil if there is
+// none.
+func withoutExtension(segments []string) []string {
+	if len(segments) == 0 {
+		return nil
+	}
+	last := segments[len(segments)-1]
+	name := extension.ReplaceAllString(last, "")
+	if name == last || name == "" {
+		return nil
+	}
+	return append(slices.Clone(segments[:len(segments)-1]), name)
+}
+
+var extension = regexp.MustCompile(`\.[0-9A-Za-z]{1,8}$`)
 
 // sameLetters compares segments as a lenient service may.
 func (x *routed) sameLetters(a, b string) bool {
@@ -45,17 +62,17 @@ func (x *routed) sameLetters(a, b string) bool {
 	return strings.EqualFold(a, b)
 }
 
-func (m *matcher) literal() bool { return !m.rest && !slices.Contains(m.segments, "*") }
-
-// readings returns the segments of a path as a lenient service may read them.
-func readings(p string) []string {
+// lenientSegments returns the segments of a path as a lenient service may read them.
+func lenientSegments(p string) []string {
 	p = encoded.ReplaceAllStringFunc(p, func(s string) string { // decode what was encoded twice
 		plain, _ := url.PathUnescape(s) // these always decode
 		return plain
 	})
 	parts := strings.Split(strings.ReplaceAll(p, `\`, "/"), "/")
 	for i, s := range parts {
-		s, _, _ = strings.Cut(s, ";")
+		if at := strings.IndexAny(s, ";?"); at >= 0 { // a question mark that was encoded
+			s = s[:at]
+		}
 		if at := strings.IndexFunc(s, control); at >= 0 {
 			s = s[:at]
 		}
@@ -70,8 +87,3 @@ func readings(p string) []string {
 var encoded = regexp.MustCompile("%[0-9A-Fa-f]{2}")
 
 func control(r rune) bool { return r < ' ' || r == 0x7f }
-
-// guards reports whether a route requires anything of the requests that it matches.
-func (r *Route) guards() bool {
-	return r.Guard.Key != httpidem.Off || r.Signature != nil || r.Guard.Rate.PerSecond > 0 || r.Guard.Age != nil
-}

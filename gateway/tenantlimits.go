@@ -49,11 +49,6 @@ func (l *TenantLimitsConfig) limits() retrysafe.Limits {
 // unlimited stands for none.
 const unlimited = -1
 
-func isNone(n ast.Node) bool {
-	text, _ := scalar(n, "")
-	return text == "none"
-}
-
 type liveLimit struct{ n int64 }
 
 func (v *liveLimit) UnmarshalYAML(n ast.Node) (err error) {

@@ -10,10 +10,9 @@ import (
 
 // TLSConfig names the files of a certificate and its key, in PEM.
 type TLSConfig struct {
-	Cert string `yaml:"cert" default:"required" doc:"file with the certificate and those between it and a root"`
-	Key  string `yaml:"key" default:"required" doc:"file with its private key"`
-	// ClientCA is read when the process starts.
-	ClientCA string `yaml:"client_ca" default:"none" doc:"file with the authorities of clients' certificates; then every client has to show one"`
+	Cert     string `yaml:"cert" default:"required" doc:"file with the certificate and those between it and a root"`
+	Key      string `yaml:"key" default:"required" doc:"file with its private key"`
+	ClientCA string `yaml:"client_ca" default:"none" doc:"file with the authorities of clients' certificates; then every client has to show one; read again on SIGHUP"`
 }
 
 // certificate reads the certificate. It returns nil if there is none.

@@ -46,6 +46,6 @@ func (g *Gateway) issue(w http.ResponseWriter, r *http.Request) {
 	}
 	g.tokens.ServeHTTP(w, r)
 	if aw, ok := w.(*answerWriter); ok && aw.status == http.StatusCreated {
-		visitOf(r.Context()).comes("issued")
+		metricsOf(r.Context()).record("issued")
 	}
 }

@@ -109,11 +109,6 @@ func (u *upstream) watch(ctx context.Context, h Health, rt http.RoundTripper, lo
 	}
 }
 
-// unwell is the status of a bad answer to a check.
-type unwell int
-
-func (e unwell) Error() string { return http.StatusText(int(e)) }
-
 func (u *upstream) ask(ctx context.Context, h Health, rt http.RoundTripper) error {
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()

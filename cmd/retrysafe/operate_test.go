@@ -258,6 +258,10 @@ func TestClientCertificates(t *testing.T) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key)
 	assert.NoError(t, err, "authority")
+	next := &x509.Certificate{
+		SerialNumber: big.NewInt(8), Subject: pkix.Name{CommonName: "the next authority"}, NotBefore: ca.NotBefore, NotAfter: ca.NotAfter, IsCA: true,
+		BasicConstraintsValid: true, SubjectKeyId: []byte("next"),
+	}
 	authority := filepath.Join(dir, "clients.pem")
 	assert.NoError(t, os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600), "file")
 	serial := int64(100)
@@ -278,7 +282,7 @@ func TestClientCertificates(t *testing.T) {
 	file := filepath.Join(dir, "gateway.yaml")
 	text := "upstream: " + up.URL + "\nstore: memory\n" + strings.Replace(config, "}", ", client_ca: "+authority+"}", 1) + "defaults: {tenant: {certificate: true}}\n"
 	assert.NoError(t, os.WriteFile(file, []byte(text), 0o600), "file")
-	_, base, _ := startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
+	process, base, log := startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
 	ask := func(c *http.Client) string {
 		r, err := http.NewRequestWithContext(t.Context(), "POST", strings.Replace(base, "http://", "https://", 1)+"/orders", strings.NewReader("{}"))
 		assert.NoError(t, err, "request")
@@ -300,6 +304,20 @@ func TestClientCertificates(t *testing.T) {
 	assert.NoError(t, err, "Client-Cert")
 	is, err := x509.ParseCertificate(told)
 	assert.True(t, err == nil && is.Subject.CommonName == "bob", "the service is told who it was: %v", err)
+
+	// The authorities are read again: another one is in the file, and the first is not any more.
+	resumes := client("ann")
+	resumes.Transport.(*http.Transport).TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0) //nolint:errcheck,forcetypeassert // client made it
+	assert.Equal(t, ask(resumes), "201true", "before the reload")
+	resumes.CloseIdleConnections()
+	der, err = x509.CreateCertificate(rand.Reader, next, next, key.Public(), key)
+	assert.NoError(t, err, "another authority")
+	assert.NoError(t, os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600), "file")
+	hangUp(t, process, log, "configuration reloaded")
+	assert.Equal(t, ask(client("ann")), "no answer", "a certificate of an authority that was taken out")
+	assert.Equal(t, ask(resumes), "no answer", "the same in a session that began before")
+	ca = next
+	assert.True(t, ask(client("ann")) != "no answer", "a certificate of the new authority is refused")
 }
 
 // TestDrain: at shutdown the gateway refuses new requests, says so, and waits for requests in

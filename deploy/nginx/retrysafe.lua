@@ -61,7 +61,11 @@ local function check(o)
   if type(o.namespace) ~= "string" or o.namespace == "" then
     wrong("namespace is not set, and other services may keep their records in the same Redis: name this service, for example namespace = \"shop\"")
   end
-  if #o.secret > 0 and #o.secret < 16 then wrong("RETRYSAFE_SECRET has %d bytes; use at least 16 random ones", #o.secret) end
+  if o.secret == "" then
+    wrong("RETRYSAFE_SECRET is not set, and others may read Redis: they could guess credentials and keys from their digests; " ..
+      "set the same random secret on all servers of this Redis, such as the output of: openssl rand -hex 32, and name it in nginx.conf: env RETRYSAFE_SECRET;")
+  end
+  if #o.secret < 16 then wrong("RETRYSAFE_SECRET has %d bytes; use at least 16 random ones", #o.secret) end
   for _, name in ipairs {"lease", "max_body", "max_answer", "proxy_timeouts"} do
     if type(o[name]) ~= "number" or o[name] <= 0 then wrong("%s must be a positive number", name) end
   end

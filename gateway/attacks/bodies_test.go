@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -80,6 +81,48 @@ func (x *target) served(t *testing.T, request, what string) {
 		assert.True(t, got == "201" || got == "503 no-room", "%s: %s", what, got)
 	}
 	assert.Equal(t, got, "201", "%s", what)
+}
+
+// TestBodiesAreNotCopied tests that a body that is with the service takes no memory besides what
+// the guard keeps of it: its own buffer, which there is room for, and what its handler may read
+// later.
+func TestBodiesAreNotCopied(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
+	const n, size = 12, 1 << 20
+	body := strings.Repeat("x", size)
+	read, answer := make(chan struct{}, n), make(chan struct{})
+	x := newTarget(t, "", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		read <- struct{}{}
+		<-answer
+		w.WriteHeader(http.StatusCreated)
+	})
+	requests := make([]string, n)
+	for i := range requests {
+		requests[i] = post("/orders", body, key(i))
+	}
+	before := liveHeap()
+	var all sync.WaitGroup
+	for _, request := range requests {
+		all.Go(func() { assert.Equal(t, x.send(t, request), "201", "a large body") })
+	}
+	for range n {
+		<-read
+	}
+	grown := liveHeap() - before
+	close(answer)
+	all.Wait()
+	runtime.KeepAlive(requests)
+	assert.True(t, grown < n*size*5/2, "%d bytes in memory for each body of %d", grown/n, size)
+}
+
+// liveHeap returns how many bytes are in use, without what pools keep.
+func liveHeap() int64 {
+	var m runtime.MemStats
+	for range 3 {
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 // TestSlowBodiesGiveWay tests that slow bodies are evicted, and answered so, when others need their

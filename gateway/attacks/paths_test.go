@@ -13,6 +13,7 @@ func created(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.Status
 // otherSpellings of /votes, which some servers read as /votes: servers that ignore case, Tomcat,
 // IIS and Windows, servers in C, and servers that decode twice.
 var otherSpellings = []string{
+	"/votes.json", "/votes.JSON", "/votes.php", "/Votes.json", "/votes;a.json", "/votes%3Fx", "/votes%3Fx=1.json",
 	"/Votes", "/VOTES", "/votes;a=1", "/votes;", "/;/votes", "/x/..;/votes", "/x/..;a/votes", "/votes%20", "/votes.", "/votes..", "/votes%2e", "/votes%00",
 	"/votes%00.html", "/votes%0a", "/votes%3b1", "/votes%2520", "/vote%73.", "/votes%2F", "/%2Fvotes", "/x%2F..%2Fvotes", "/votes%5C", "/Votes;a=1/", "//Votes",
 	"/vote%C5%BF", "/x/..%3B/votes",
@@ -31,7 +32,7 @@ func TestOtherSpellings(t *testing.T) {
 			assert.Equal(t, x.send(t, post(path, "yes")), "400 key-missing", "%s is the route", path)
 		}
 		assert.Equal(t, x.reached.Load(), int64(0), "requests that reached the service")
-		for _, path := range []string{"/vote", "/votes2", "/votes/1", "/v.otes", "/a;b/c", "/files/a%20b.txt"} {
+		for _, path := range []string{"/vote", "/votes2", "/votes/1", "/v.otes", "/votes.longer-than-one", "/.votes", "/other.json", "/a;b/c", "/files/a%20b.txt"} {
 			assert.Equal(t, x.send(t, post(path, "yes")), "201", "%s is another path", path)
 		}
 	}
@@ -47,9 +48,13 @@ routes:
   - {match: POST /Votes, key: off}
   - {match: POST /polls, key: required, case: exact}
   - {match: POST /free/**, key: off}
+  - {match: POST /feed, key: required, extension: exact}
+  - {match: POST /lists, key: required}
+  - {match: POST /lists.csv, key: off}
 `, created)
 	for path, want := range map[string]string{
 		"/Votes": "201", "/VOTES": "400 The method", "/Polls": "201", "/polls;a": "400 The method", "/polls": "400 key-missing", "/Free/votes": "201", "/free/a;b": "201",
+		"/feed.json": "201", "/feed": "400 key-missing", "/lists.csv": "201", "/lists.json": "400 The method", "/free/lists.json": "201",
 	} {
 		got := x.send(t, post(path, "yes"))
 		assert.True(t, strings.HasPrefix(got, want), "%s: got %s, want %s", path, got, want)

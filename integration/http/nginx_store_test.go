@@ -148,6 +148,7 @@ func TestNginxRefusesToStart(t *testing.T) {
 		"there is no option leese":           `leese = 60,`,
 		`on_doubt is "retry"`:                `on_doubt = "retry",`,
 		"at least 16 random":                 `secret = "short",`,
+		"RETRYSAFE_SECRET is not set":        `secret = "",`,
 		"max_answer is at most":              `max_answer = 2000000,`,
 		"retention must be":                  `retention = 0,`,
 	} {

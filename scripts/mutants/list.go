@@ -69,7 +69,7 @@ var mutants = []mutant{
 	},
 	{
 		"another spelling goes around a guard", "gateway/spelling.go",
-		"r.matchesBy(segments, r.sameLetters) {", "r.matchesBy(segments, r.sameLetters) && false {",
+		"if r.guards && (r.every", "if false && r.guards && (r.every",
 		"gateway", "./attacks TestOtherSpellings",
 	},
 	{

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +12,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -23,15 +20,14 @@ import (
 
 // running is a gateway that runs.
 type running struct {
-	flags   *gatewayFlags
-	log     *slog.Logger
-	out     io.Writer
-	engine  *retrysafe.Engine // with the default policy; each configuration has its own view
-	mon     *gateway.Monitor
-	live    *gateway.Live
-	access  *accessLog
-	cert    atomic.Pointer[tls.Certificate]
-	clients *x509.CertPool // CAs of client certificates; nil: no client certificates
+	flags  *gatewayFlags
+	log    *slog.Logger
+	out    io.Writer
+	engine *retrysafe.Engine // with the default policy; each configuration has its own view
+	mon    *gateway.Monitor
+	live   *gateway.Live
+	access *accessLog
+	tls    gateway.Certificates
 
 	listener, admin net.Listener   // admin is nil if there is none
 	opened          []func() error // closed at the end, the last one first
@@ -96,11 +92,8 @@ func (x *running) open(ctx context.Context, s *setup) error {
 	}
 	x.live = gateway.NewLive(g)
 	x.mon.WatchUpstreams(x.live)
-	cert, err := s.certificate()
-	x.cert.Store(cert)
-	if err == nil {
-		x.clients, err = s.clientCAs()
-	}
+	cert, clients, err := s.certificates()
+	x.tls.Set(cert, clients)
 	return err
 }
 
@@ -125,7 +118,7 @@ func (x *running) run(ctx context.Context, hup <-chan os.Signal, s *setup) error
 		fmt.Fprintf(x.out, "retrysafe gateway: admin on http://%s\n", x.admin.Addr())
 	}
 	scheme := "http"
-	if x.cert.Load() != nil {
+	if x.tls.Config() != nil {
 		scheme = "https"
 	}
 	go func() { failed <- x.serve(front) }()
@@ -174,12 +167,12 @@ func (x *running) reload() error {
 	if err != nil {
 		return err
 	}
-	cert, err := s.certificate()
+	cert, clients, err := s.certificates()
 	if err := errors.Join(err, x.access.reopen()); err != nil {
 		g.Close()
 		return err
 	}
-	x.cert.Store(cert)
+	x.tls.Set(cert, clients)
 	x.live.Replace(g)
 	x.flags.current = s
 	x.log.Info("configuration reloaded", "routes", len(s.gateway.Routes), "upstreams", len(s.Upstream))
@@ -194,17 +187,10 @@ func (x *running) gateway(s *setup) (*gateway.Gateway, error) {
 }
 
 func (x *running) serve(front *gateway.Server) error {
-	if x.cert.Load() == nil {
-		return front.Serve(x.listener)
+	if c := x.tls.Config(); c != nil {
+		return front.ServeTLS(x.listener, c)
 	}
-	c := &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return x.cert.Load(), nil },
-	}
-	if x.clients != nil {
-		c.ClientCAs, c.ClientAuth = x.clients, tls.RequireAndVerifyClientCert
-	}
-	return front.ServeTLS(x.listener, c)
+	return front.Serve(x.listener)
 }
 
 // listen opens an address; flag is the flag that gave it, for errors.

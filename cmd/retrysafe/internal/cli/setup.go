@@ -75,26 +75,18 @@ func (f *gatewayFlags) read(s *setup) error {
 	return err
 }
 
-func (s *setup) certificate() (*tls.Certificate, error) {
+// certificates returns the certificate of the listener and the CAs of client certificates. Each is
+// nil if there is none.
+func (s *setup) certificates() (*tls.Certificate, *x509.CertPool, error) {
 	if s.file == nil {
-		return nil, nil //nolint:nilnil // flags alone have no file
+		return nil, nil, nil // flags alone have no files
 	}
-	return s.file.Certificate()
-}
-
-// clientCAs returns the CAs of client certificates, or nil if clients need none.
-func (s *setup) clientCAs() (*x509.CertPool, error) {
-	if s.file == nil {
-		return nil, nil //nolint:nilnil // flags alone have none
+	cert, err := s.file.Certificate()
+	if err != nil {
+		return nil, nil, err
 	}
-	return s.file.ClientCAs()
-}
-
-func (s *setup) clientCA() string {
-	if s.file == nil {
-		return ""
-	}
-	return s.file.TLS.ClientCA
+	clients, err := s.file.ClientCAs()
+	return cert, clients, err
 }
 
 // addresses checks what can be checked before anything is opened.
@@ -116,8 +108,7 @@ func (s *setup) same(next *setup) error {
 	for name, changed := range map[string]bool{
 		"listen": s.Listen != next.Listen, "admin": s.Admin != next.Admin, "store": s.Store != next.Store || s.settings != next.settings,
 		"access_log": s.AccessLog != next.AccessLog, "namespace": s.Namespace != next.Namespace, "limits": s.limits != next.limits,
-		"tls.client_ca": s.clientCA() != next.clientCA(),
-		"tls":           (s.file != nil && s.file.TLS.Cert != "") != (next.file != nil && next.file.TLS.Cert != ""),
+		"tls": (s.file != nil && s.file.TLS.Cert != "") != (next.file != nil && next.file.TLS.Cert != ""),
 	} {
 		if changed {
 			errs = append(errs, fmt.Errorf("%s has changed, which takes a restart", name))

@@ -3,7 +3,6 @@ package gateway
 import (
 	"fmt"
 	"math"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +35,12 @@ func scalar(n ast.Node, want string) (string, error) {
 		return scalar(n.Value, want)
 	}
 	return "", wrong(n, "write %s", want)
+}
+
+// isNone reports whether a node is the word none.
+func isNone(n ast.Node) bool {
+	text, _ := scalar(n, "")
+	return text == "none"
 }
 
 // choose parses one of several words.
@@ -166,60 +171,6 @@ func (v *acks) UnmarshalYAML(n ast.Node) error {
 		v.n = number
 	default:
 		return wrong(n, "%q is no number of replicas; write none, all, or a number above zero", text)
-	}
-	return nil
-}
-
-type headerList []string
-
-func (v *headerList) UnmarshalYAML(n ast.Node) (err error) {
-	*v, err = list(n, "the name of a header")
-	return err
-}
-
-type addressList []string
-
-func (v *addressList) UnmarshalYAML(n ast.Node) (err error) {
-	*v, err = list(n, "an address such as http://127.0.0.1:9000")
-	return err
-}
-
-// list parses one value, or several.
-func list(n ast.Node, want string) ([]string, error) {
-	several, ok := n.(*ast.SequenceNode)
-	if !ok {
-		one, err := scalar(n, want+", or a list of them")
-		return []string{one}, err
-	}
-	var all []string
-	for _, one := range several.Values {
-		text, err := scalar(one, want)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, text)
-	}
-	return all, nil
-}
-
-type prefixList []netip.Prefix
-
-func (v *prefixList) UnmarshalYAML(n ast.Node) error {
-	const want = "an address such as 127.0.0.1 or 10.0.0.0/8"
-	all, err := list(n, want)
-	if err != nil {
-		return err
-	}
-	for _, text := range all {
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			addr, wrongAddr := netip.ParseAddr(text)
-			if wrongAddr != nil {
-				return wrong(n, "%q is no address; write %s", text, want)
-			}
-			p = netip.PrefixFrom(addr, addr.BitLen())
-		}
-		*v = append(*v, p.Masked())
 	}
 	return nil
 }

@@ -1,7 +1,8 @@
-package gateway
+package h1server
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,25 +13,25 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// everything guards all requests.
-type everything struct{ http.Handler }
-
-func (everything) guards(http.Header) bool { return true }
-
-// serveFront serves h with the front, or with net/http if direct is set.
-func serveFront(t *testing.T, h http.Handler, l Limits, direct bool) (s *Server, addr string) {
+// serveFront serves h with the front, or with net/http if direct is set. Times that are zero are
+// long.
+func serveFront(t *testing.T, h http.Handler, limits times, direct bool) (s *Server, addr string) {
 	t.Helper()
-	if !direct {
-		h = everything{h}
+	c := &Config{
+		Handler: h, Guards: func(http.Header) bool { return true }, Header: 64 << 10, HeaderTime: cmp.Or(limits.head, 10*time.Second),
+		IdleTime: cmp.Or(limits.idle, 2*time.Minute), Connections: 20_000, Streams: 250, Log: slog.New(slog.DiscardHandler),
 	}
-	s = NewServer(h, l, slog.New(slog.DiscardHandler))
-	assert.Equal(t, s.front == nil, direct, "the front")
+	if direct {
+		c.Guards = nil
+	}
+	s = New(c)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	assert.NoError(t, err, "listen")
 	ended := make(chan error, 1)
@@ -185,7 +186,7 @@ func TestFrontAnswersLikeNetHTTP(t *testing.T) {
 			t.Parallel()
 			var said [2]string
 			for i := range said {
-				_, addr := serveFront(t, h, Limits{}, i == 1)
+				_, addr := serveFront(t, h, times{}, i == 1)
 				c := dial(t, addr)
 				in := bufio.NewReader(c)
 				for range 2 {
@@ -217,7 +218,7 @@ func TestFrontReads(t *testing.T) {
 		"a drop at a time":     {strings.Split(one, ""), "POST/a4", nil},
 		"chunks in between":    {[]string{one + chunked + one}, "POST/a4 POST/c2 POST/a4", []bool{true, false, false}},
 		"another method":       {[]string{"GET /g HTTP/1.1\r\nHost: x\r\n\r\n", one}, "GET/g0 POST/a4", []bool{false, false}},
-		"too large":            {[]string{ask("/l", strings.Repeat("x", frontBodyMost+1))}, "POST/l65537", []bool{false}},
+		"too large":            {[]string{ask("/l", strings.Repeat("x", mostBody+1))}, "POST/l65537", []bool{false}},
 		"a bad one behind":     {[]string{one, "nonsense of some length, for net/http looks at 24 bytes\r\n\r\n"}, "POST/a4 400", []bool{true}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -227,11 +228,11 @@ func TestFrontReads(t *testing.T) {
 			_, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				n, _ := io.Copy(io.Discard, r.Body)
 				mu.Lock()
-				_, front := w.(*frontWriter)
+				_, front := w.(*response)
 				fronts = append(fronts, front)
 				mu.Unlock()
 				fmt.Fprint(w, r.Method, r.URL.Path, n)
-			}), Limits{}, false)
+			}), times{}, false)
 			c := dial(t, addr)
 			in := bufio.NewReader(c)
 			got, sent := []string{}, 0
@@ -253,6 +254,44 @@ func TestFrontReads(t *testing.T) {
 	}
 }
 
+// TestLargeRequestsHaveABound tests that the front leaves large requests to net/http once those
+// that it has take all the memory that they may, and takes them again afterwards.
+func TestLargeRequestsHaveABound(t *testing.T) {
+	t.Parallel()
+	const most = mostLarge / mostBody // a bit more than fit, with their heads
+	var fronts atomic.Int64
+	in, out := make(chan bool, most+1), make(chan struct{})
+	_, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, front := w.(*response)
+		if front {
+			fronts.Add(1)
+		}
+		n, err := io.Copy(io.Discard, r.Body)
+		in <- front
+		<-out
+		fmt.Fprint(w, n, err)
+	}), times{}, false)
+	request := ask("/", strings.Repeat("x", mostBody))
+	var readers []*bufio.Reader
+	for range most + 1 {
+		c := dial(t, addr)
+		_, err := io.WriteString(c, request)
+		assert.NoError(t, err, "write")
+		readers = append(readers, bufio.NewReader(c))
+		<-in
+	}
+	assert.True(t, fronts.Load() < most+1, "the front has all requests")
+	close(out)
+	for _, in := range readers {
+		assert.Equal(t, short(in), "65536 <nil>", "an answer")
+	}
+	again := dial(t, addr)
+	for range 3 {
+		_, _ = io.WriteString(again, ask("/", strings.Repeat("x", mostBody-1)))
+		assert.Equal(t, short(bufio.NewReader(again)), "65535 <nil>", "an answer when there is room")
+	}
+}
+
 // short returns the body of a successful answer, and else its status.
 func short(in *bufio.Reader) string {
 	resp, err := http.ReadResponse(in, nil)
@@ -271,7 +310,7 @@ func short(in *bufio.Reader) string {
 func TestFrontTimes(t *testing.T) {
 	t.Parallel()
 	_, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "x") }),
-		Limits{HeaderTime: 2 * time.Second, IdleTime: 3 * time.Second}, false)
+		times{head: 2 * time.Second, idle: 3 * time.Second}, false)
 	begun := time.Now()
 	silent, idle := dial(t, addr), dial(t, addr)
 	_, _ = io.WriteString(idle, ask("/", ""))
@@ -295,7 +334,7 @@ func TestFrontShutdown(t *testing.T) {
 			<-out
 		}
 		fmt.Fprint(w, "done")
-	}), Limits{}, false)
+	}), times{}, false)
 	idle, busy := dial(t, addr), dial(t, addr)
 	_, _ = io.WriteString(idle, ask("/", ""))
 	reader := bufio.NewReader(idle)
@@ -324,7 +363,7 @@ func TestFrontHangUp(t *testing.T) {
 		close(in)
 		<-r.Context().Done()
 		gone <- r.Context().Err()
-	}), Limits{}, false)
+	}), times{}, false)
 	c := dial(t, addr)
 	_, _ = io.WriteString(c, ask("/", ""))
 	<-in
@@ -349,7 +388,7 @@ func TestFrontSlowReader(t *testing.T) {
 			_, err = w.Write(make([]byte, 1<<20))
 		}
 		failed <- err
-	}), Limits{}, false)
+	}), times{}, false)
 	_, _ = io.WriteString(dial(t, addr), ask("/", ""))
 	<-begun
 	// Shutdown does not end the watch over running requests

@@ -1,12 +1,13 @@
-package gateway
+package h1server
 
 import (
 	"bytes"
 	"net/http"
-	"net/textproto"
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/retrysafe/retrysafe/gateway/internal/h1"
 )
 
 // wholeRequest parses a request that the front serves from the start of b. It accepts the part of
@@ -15,7 +16,8 @@ import (
 //
 // length is the length of the request, once its head is complete. If that exceeds b, r is nil and
 // more must be read. ok is false if the front does not serve the request, or if the head is
-// incomplete. bare is a request with everything that does not come over the wire.
+// incomplete. b must not be used again after a request that is longer than bufferSize: its body is
+// b. bare is a request with everything that does not come over the wire.
 func wholeRequest(bare *http.Request, b []byte) (r *http.Request, length int, ok bool) {
 	end := bytes.Index(b, []byte("\r\n\r\n"))
 	if end < 0 {
@@ -30,8 +32,13 @@ func wholeRequest(bare *http.Request, b []byte) (r *http.Request, length int, ok
 		return nil, length, true
 	}
 	r.Body = http.NoBody
-	if size > 0 {
-		body := new(frontBody)
+	switch {
+	case length > bufferSize:
+		large := new(largeBody)
+		large.in.Reset(b[end+4 : length])
+		r.Body = large
+	case size > 0:
+		body := new(body)
 		// a reader of the body may outlive the front's use of b
 		body.Reset(bytes.Clone(b[end+4 : length]))
 		r.Body = body
@@ -39,12 +46,23 @@ func wholeRequest(bare *http.Request, b []byte) (r *http.Request, length int, ok
 	return r, length, true
 }
 
-type frontBody struct{ bytes.Reader }
+type body struct{ bytes.Reader }
 
-func (*frontBody) Close() error { return nil }
+func (*body) Close() error { return nil }
 
-// frontBodyMost is the largest body that the front reads, in bytes.
-const frontBodyMost = 64 << 10
+// largeBody owns the bytes that it reads. It does not say that they are in memory, so that a
+// handler with a bound on the memory for bodies counts what it reads of it.
+type largeBody struct{ in bytes.Reader }
+
+func (b *largeBody) Read(p []byte) (int, error) { return b.in.Read(p) }
+
+func (*largeBody) Close() error { return nil }
+
+// bufferSize is the size of the buffer of a connection, in bytes.
+const bufferSize = 4 << 10
+
+// mostBody is the largest body that the front reads, in bytes.
+const mostBody = 64 << 10
 
 // readHead parses a head whose lines all end in CRLF, without the empty line.
 func readHead(bare *http.Request, head string) (r *http.Request, size int, ok bool) {
@@ -71,26 +89,26 @@ func readHead(bare *http.Request, head string) (r *http.Request, size int, ok bo
 	size = -1
 	for rest != "" {
 		var name, value string
-		if name, value, rest, ok = readField(rest); !ok {
+		if name, value, rest, ok = h1.ReadField(rest); !ok {
 			return nil, 0, false
 		}
 		switch name {
 		case "Transfer-Encoding", "Connection", "Expect", "Upgrade", "Trailer", "Te", "Proxy-Connection", "Keep-Alive", "Http2-Settings", "Pragma":
 			return nil, 0, false
 		case "Host":
-			if r.Host != "" || value == "" || !ofHost.has(value) {
+			if r.Host != "" || value == "" || !ofHost.Has(value) {
 				return nil, 0, false
 			}
 			r.Host = value
 			continue
 		case "Content-Length":
 			n, err := strconv.Atoi(value)
-			if err != nil || size >= 0 || n < 0 || n > frontBodyMost || value[0] == '+' || value[0] == '-' {
+			if err != nil || size >= 0 || n < 0 || n > mostBody || value[0] == '+' || value[0] == '-' {
 				return nil, 0, false
 			}
 			size = n
 		}
-		values = addField(r.Header, name, value, values)
+		values = h1.AddField(r.Header, name, value, values)
 	}
 	if r.Host == "" {
 		return nil, 0, false
@@ -100,74 +118,23 @@ func readHead(bare *http.Request, head string) (r *http.Request, size int, ok bo
 }
 
 const (
-	alphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 	// pathBytes and queryBytes are the bytes that stand for themselves.
-	pathBytes  = alphanumeric + "-._~/"
+	pathBytes  = h1.Alphanumeric + "-._~/"
 	queryBytes = pathBytes + "=&%+,:;@!$'()*?"
 )
 
-// byteSet has true for each byte that belongs to the set.
-type byteSet [256]bool
-
-func bytesOf(s string) (set byteSet) {
-	for i := range len(s) {
-		set[s[i]] = true
-	}
-	return set
-}
-
-func (set *byteSet) has(s string) bool {
-	for i := range len(s) {
-		if !set[s[i]] {
-			return false
-		}
-	}
-	return true
-}
-
 var (
-	ofPath  = bytesOf(pathBytes)
-	ofQuery = bytesOf(queryBytes)
-	ofHost  = bytesOf(alphanumeric + ".:-[]_")
-	ofName  = bytesOf(alphanumeric + "!#$%&'*+-.^_`|~")
-	ofValue = func() (set byteSet) { // including bytes above ASCII, as net/http does
-		for c := range set {
-			set[c] = c >= ' ' && c != 0x7f || c == '\t'
-		}
-		return set
-	}()
+	ofPath  = h1.BytesOf(pathBytes)
+	ofQuery = h1.BytesOf(queryBytes)
+	ofHost  = h1.BytesOf(h1.Alphanumeric + ".:-[]_")
 )
 
 // readTarget returns the URL of a path and query, or nil if something in the path has to be
 // decoded.
 func readTarget(target string) *url.URL {
 	path, query, asked := strings.Cut(target, "?")
-	if !ofPath.has(path) || !ofQuery.has(query) {
+	if !ofPath.Has(path) || !ofQuery.Has(query) {
 		return nil
 	}
 	return &url.URL{Path: path, RawQuery: query, ForceQuery: asked && query == ""}
-}
-
-// readField parses the line at the start of s.
-func readField(s string) (name, value, rest string, ok bool) {
-	line, rest, _ := strings.Cut(s, "\r\n")
-	name, value, ok = strings.Cut(line, ":")
-	if !ok || name == "" || !ofName.has(name) {
-		return "", "", "", false
-	}
-	value = strings.Trim(value, " \t")
-	return textproto.CanonicalMIMEHeaderKey(name), value, rest, ofValue.has(value)
-}
-
-// addField adds a field line to h. It puts the first value of a name into values, which has room
-// for it.
-func addField(h http.Header, name, value string, values []string) []string {
-	if before, is := h[name]; is {
-		h[name] = append(before, value)
-		return values
-	}
-	n := len(values)
-	values = append(values, value)
-	h[name] = values[n : n+1 : n+1]
-	return values
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package gateway
+package h1
 
 import (
 	"errors"
@@ -8,15 +8,16 @@ import (
 	"syscall"
 )
 
-// peeker looks at a connection without reading from it.
-type peeker struct {
+// Peeker looks at a connection without reading from it. It is not safe for concurrent use.
+type Peeker struct {
 	raw   syscall.RawConn // nil: it cannot be looked at
 	look  func(fd uintptr)
 	still bool // what look has seen
 }
 
-func newPeeker(c net.Conn) *peeker {
-	p := new(peeker)
+// NewPeeker returns a Peeker for c.
+func NewPeeker(c net.Conn) *Peeker {
+	p := new(Peeker)
 	if s, ok := c.(syscall.Conn); ok {
 		p.raw, _ = s.SyscallConn()
 	}
@@ -28,9 +29,9 @@ func newPeeker(c net.Conn) *peeker {
 	return p
 }
 
-// quiet reports whether a connection that should be idle is idle: not closed by the other side, and
+// Quiet reports whether a connection that should be idle is idle: not closed by the other side, and
 // without unexpected bytes. It is not safe for concurrent use.
-func (p *peeker) quiet() bool {
+func (p *Peeker) Quiet() bool {
 	if p.raw == nil {
 		return true
 	}
@@ -40,8 +41,8 @@ func (p *peeker) quiet() bool {
 	return err == nil && p.still
 }
 
-// hungUp reports whether the other side has closed a connection that is not being read.
-func hungUp(c net.Conn) bool {
+// HungUp reports whether the other side has closed a connection that is not being read.
+func HungUp(c net.Conn) bool {
 	s, ok := c.(syscall.Conn)
 	if !ok {
 		return false

@@ -1,4 +1,4 @@
-package gateway
+package h1server
 
 import (
 	"errors"
@@ -8,13 +8,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/retrysafe/retrysafe/gateway/internal/h1"
 )
 
-// frontWriter is the [http.ResponseWriter] of the front. It sends an answer that is not flushed in
+// response is the [http.ResponseWriter] of the front. It sends an answer that is not flushed in
 // one write, with its length. A larger or flushed answer without a length is sent in chunks, with
 // trailers.
-type frontWriter struct {
-	x       *frontConn
+type response struct {
+	conn    *conn
 	header  http.Header
 	head    []byte // made by WriteHeader, without what the handler sets later
 	held    []byte // buffered part of the body
@@ -28,23 +30,23 @@ type frontWriter struct {
 	over    bool // the handler has returned
 }
 
-// frontHeld is how much of an answer is buffered before it is sent in parts, in bytes.
-const frontHeld = 64 << 10
+// mostHeld is how much of an answer is buffered before it is sent in parts, in bytes.
+const mostHeld = 64 << 10
 
-// frontKept is how much buffer memory for answers a connection keeps between requests, in bytes.
-const frontKept = 8 << 10
+// mostKept is how much buffer memory for answers a connection keeps between requests, in bytes.
+const mostKept = 8 << 10
 
 var errClientGone = errors.New("the client is gone")
 
-func newFrontWriter(x *frontConn) *frontWriter {
-	return &frontWriter{x: x, header: make(http.Header, 8), length: -1, head: x.head[:0], held: x.body[:0]}
+func newResponse(c *conn) *response {
+	return &response{conn: c, header: make(http.Header, 8), length: -1, head: c.head[:0], held: c.body[:0]}
 }
 
 // Header implements [http.ResponseWriter].
-func (w *frontWriter) Header() http.Header { return w.header }
+func (w *response) Header() http.Header { return w.header }
 
 // WriteHeader implements [http.ResponseWriter].
-func (w *frontWriter) WriteHeader(status int) {
+func (w *response) WriteHeader(status int) {
 	switch {
 	case status < 100 || status > 999:
 		panic(fmt.Sprintf("a status of %d", status)) // as net/http does
@@ -54,7 +56,7 @@ func (w *frontWriter) WriteHeader(status int) {
 		w.emit(append(w.fields(statusLine(nil, status)), "\r\n"...))
 	default:
 		w.status = status
-		if lines := w.header["Content-Length"]; len(lines) == 1 && bodyAllowed(status) {
+		if lines := w.header["Content-Length"]; len(lines) == 1 && h1.BodyAllowed(status) {
 			if n, err := strconv.ParseInt(lines[0], 10, 64); err == nil && n >= 0 {
 				w.length = n
 			}
@@ -65,20 +67,20 @@ func (w *frontWriter) WriteHeader(status int) {
 }
 
 // Write implements [http.ResponseWriter].
-func (w *frontWriter) Write(p []byte) (int, error) {
+func (w *response) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
 	switch {
 	case w.over, w.failed:
 		return 0, errClientGone
-	case !bodyAllowed(w.status):
+	case !h1.BodyAllowed(w.status):
 		return 0, http.ErrBodyNotAllowed
 	}
 	if w.size += int64(len(p)); w.length >= 0 && w.size > w.length {
 		return 0, http.ErrContentLength
 	}
-	if !w.sent && len(w.held)+len(p) <= frontHeld {
+	if !w.sent && len(w.held)+len(p) <= mostHeld {
 		w.held = append(w.held, p...)
 		return len(p), nil
 	}
@@ -93,17 +95,17 @@ func (w *frontWriter) Write(p []byte) (int, error) {
 }
 
 // sniff sets the content type of a body that begins with p, if it is not set.
-func (w *frontWriter) sniff(p []byte) {
+func (w *response) sniff(p []byte) {
 	if _, set := w.header["Content-Type"]; !set && len(p) > 0 && w.header.Get("Content-Encoding") == "" {
 		w.head = appendField(w.head, "Content-Type", http.DetectContentType(p))
 	}
 }
 
 // Flush implements [http.Flusher].
-func (w *frontWriter) Flush() { _ = w.FlushError() }
+func (w *response) Flush() { _ = w.FlushError() }
 
 // FlushError is for [http.ResponseController].
-func (w *frontWriter) FlushError() error {
+func (w *response) FlushError() error {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
@@ -118,32 +120,32 @@ func (w *frontWriter) FlushError() error {
 }
 
 // SetWriteDeadline is for [http.ResponseController]. The deadline is accurate to a second.
-func (w *frontWriter) SetWriteDeadline(t time.Time) error {
+func (w *response) SetWriteDeadline(t time.Time) error {
 	switch {
 	case w.over:
 	case t.IsZero():
-		w.x.deadline.Store(0)
+		w.conn.deadline.Store(0)
 	default:
-		w.x.deadline.Store(t.UnixNano())
+		w.conn.deadline.Store(t.UnixNano())
 	}
 	return nil
 }
 
 // SetReadDeadline is for [http.ResponseController]. It does nothing: the body has been read
 // already.
-func (*frontWriter) SetReadDeadline(time.Time) error { return nil }
+func (*response) SetReadDeadline(time.Time) error { return nil }
 
 // flush sends the head, if it has not been sent, and the buffered body: in chunks, unless the
 // handler has set a length.
-func (w *frontWriter) flush() {
-	w.chunked = bodyAllowed(w.status) && w.length < 0
+func (w *response) flush() {
+	w.chunked = h1.BodyAllowed(w.status) && w.length < 0
 	w.sendHead()
 	w.part(w.held)
 	w.held = w.held[:0]
 }
 
 // sendHead sends the head, followed by body.
-func (w *frontWriter) sendHead(body ...byte) {
+func (w *response) sendHead(body ...byte) {
 	w.sent = true
 	if w.chunked {
 		w.head = append(w.head, "Transfer-Encoding: chunked\r\n"...)
@@ -151,7 +153,7 @@ func (w *frontWriter) sendHead(body ...byte) {
 	if _, set := w.header["Date"]; !set {
 		w.head = append(time.Now().UTC().AppendFormat(append(w.head, "Date: "...), http.TimeFormat), "\r\n"...)
 	}
-	if !w.last && w.x.front.closing.Load() {
+	if !w.last && w.conn.front.closing.Load() {
 		w.last = true
 		w.head = append(w.head, "Connection: close\r\n"...)
 	}
@@ -160,7 +162,7 @@ func (w *frontWriter) sendHead(body ...byte) {
 }
 
 // part sends a piece of the body.
-func (w *frontWriter) part(p []byte) {
+func (w *response) part(p []byte) {
 	switch {
 	case len(p) == 0:
 	case w.chunked:
@@ -172,7 +174,7 @@ func (w *frontWriter) part(p []byte) {
 }
 
 // end sends the rest. It returns false if the connection cannot be reused.
-func (w *frontWriter) end() bool {
+func (w *response) end() bool {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
@@ -185,99 +187,25 @@ func (w *frontWriter) end() bool {
 	}
 	switch {
 	case !w.sent:
-		if w.length < 0 && bodyAllowed(w.status) {
+		if w.length < 0 && h1.BodyAllowed(w.status) {
 			w.head = append(strconv.AppendInt(append(w.head, "Content-Length: "...), w.size, 10), "\r\n"...)
 		}
 		w.sendHead(w.held...)
 	case w.chunked:
 		w.emit(append(append([]byte("0\r\n"), trailer...), "\r\n"...))
 	}
-	if cap(w.head)+cap(w.held) <= frontKept {
-		w.x.head, w.x.body = w.head, w.held
+	if cap(w.head)+cap(w.held) <= mostKept {
+		w.conn.head, w.conn.body = w.head, w.held
 	}
-	whole := w.length < 0 || w.size == w.length || !bodyAllowed(w.status)
+	whole := w.length < 0 || w.size == w.length || !h1.BodyAllowed(w.status)
 	return whole && !w.failed && !w.last
 }
 
-// framing are fields that cannot be trailers, whatever a handler says.
-var framing = map[string]bool{"Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
-
-// trailer returns the fields after the body: those that were announced, and those with the trailer
-// prefix.
-func (w *frontWriter) trailer() (b []byte) {
-	for _, line := range w.header["Trailer"] {
-		for name := range strings.SplitSeq(line, ",") {
-			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); !framing[name] {
-				b = appendField(b, name, w.header[name]...)
-			}
-		}
-	}
-	for name, values := range w.header {
-		if name, is := strings.CutPrefix(name, http.TrailerPrefix); is && !framing[name] {
-			b = appendField(b, name, values...)
-		}
-	}
-	return b
-}
-
-func (w *frontWriter) emit(b []byte) {
+func (w *response) emit(b []byte) {
 	if w.failed {
 		return
 	}
-	if _, err := w.x.conn.Write(b); err != nil {
+	if _, err := w.conn.net.Write(b); err != nil {
 		w.failed = true
 	}
-}
-
-func statusLine(b []byte, status int) []byte {
-	b = strconv.AppendInt(append(b, "HTTP/1.1 "...), int64(status), 10)
-	return append(append(append(b, ' '), http.StatusText(status)...), "\r\n"...)
-}
-
-// fields appends the current fields of the head, without trailers and the fields that the front
-// sets itself.
-func (w *frontWriter) fields(b []byte) []byte {
-	for name, values := range w.header {
-		switch {
-		case name == "Transfer-Encoding", name == "Content-Length" && w.length < 0, strings.HasPrefix(name, http.TrailerPrefix), w.announced(name):
-		default:
-			b = appendField(b, name, values...)
-		}
-	}
-	return b
-}
-
-// announced reports whether a field is a trailer.
-func (w *frontWriter) announced(name string) bool {
-	for _, line := range w.header["Trailer"] {
-		for t := range strings.SplitSeq(line, ",") {
-			if http.CanonicalHeaderKey(strings.TrimSpace(t)) == name && !framing[name] {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// appendField appends the lines of a field, with line breaks in values replaced by spaces.
-func appendField(b []byte, name string, values ...string) []byte {
-	if name == "" || !ofName.has(name) {
-		return b
-	}
-	for _, v := range values {
-		b = append(append(b, name...), ": "...)
-		at := len(b)
-		b = append(b, v...)
-		for i := at; i < len(b); i++ {
-			if b[i] == '\r' || b[i] == '\n' {
-				b[i] = ' '
-			}
-		}
-		b = append(b, "\r\n"...)
-	}
-	return b
-}
-
-func bodyAllowed(status int) bool {
-	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
 }

@@ -1,9 +1,8 @@
-package gateway
+package h1server
 
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -11,12 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 )
-
-// guarding is a handler that knows by the header which requests it guards.
-type guarding interface {
-	http.Handler
-	guards(http.Header) bool
-}
 
 // front serves small guarded requests of HTTP/1.1 itself. At the first request of any other kind it
 // hands the connection over to net/http. It never refuses a request itself, so that one server
@@ -26,24 +19,33 @@ type guarding interface {
 // reads once, and one goroutine watches the deadlines of all connections: a deadline is a number in
 // memory until it has passed.
 type front struct {
-	handler guarding
+	handler http.Handler
+	guards  func(http.Header) bool
 	rest    *http.Server // gets connections that are handed over
-	limits  Limits
+	times   times
 	log     *slog.Logger
 	handed  *handedOver
-	all     *connections
+	limit   *limit
 
 	mu        sync.Mutex
 	listeners map[net.Listener]bool
-	conns     map[*frontConn]bool
+	conns     map[*conn]bool
 	closing   atomic.Bool
 	watched   bool
+	large     atomic.Int64 // bytes of requests that are larger than a connection's buffer
 }
 
-func newFront(h guarding, l Limits, log *slog.Logger, rest *http.Server, all *connections) *front {
+// times are limits of connections without a request.
+type times struct {
+	head time.Duration // until the first request
+	idle time.Duration // between two requests
+}
+
+func newFront(c *Config, rest *http.Server, all *limit) *front {
 	return &front{
-		handler: h, rest: rest, limits: l, log: log, all: all, handed: &handedOver{conns: make(chan net.Conn), closed: make(chan struct{})},
-		listeners: map[net.Listener]bool{}, conns: map[*frontConn]bool{},
+		handler: c.Handler, guards: c.Guards, rest: rest, times: times{c.HeaderTime, c.IdleTime}, log: c.Log, limit: all,
+		handed:    &handedOver{conns: make(chan net.Conn), closed: make(chan struct{})},
+		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{},
 	}
 }
 
@@ -77,7 +79,7 @@ func (f *front) serve(l net.Listener) error {
 			return err
 		}
 		pause = 5 * time.Millisecond
-		if !f.all.enter() {
+		if !f.limit.enter() {
 			_ = c.Close()
 			continue
 		}
@@ -89,14 +91,14 @@ func (f *front) serve(l net.Listener) error {
 func (f *front) take(c net.Conn) {
 	ctx, gone := context.WithCancel(context.WithValue(
 		context.WithValue(context.Background(), http.ServerContextKey, f.rest), http.LocalAddrContextKey, c.LocalAddr()))
-	x := &frontConn{front: f, conn: c, gone: gone, bare: new(http.Request).WithContext(ctx)}
+	x := &conn{front: f, net: c, gone: gone, bare: new(http.Request).WithContext(ctx)}
 	x.bare.RemoteAddr = c.RemoteAddr().String()
 	x.since.Store(time.Now().UnixNano())
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closing.Load() {
 		_ = c.Close()
-		f.all.leave()
+		f.limit.leave()
 		return
 	}
 	f.conns[x] = true
@@ -104,18 +106,18 @@ func (f *front) take(c net.Conn) {
 }
 
 // forget removes a connection from the front.
-func (f *front) forget(x *frontConn) {
+func (f *front) forget(x *conn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.conns, x)
 }
 
-// idle returns the connections that wait for a request.
-func (f *front) idle() (all []idleConn) {
+// idleConns returns the connections that wait for a request.
+func (f *front) idleConns() (all []idleConn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for x := range f.conns {
-		if x.state.Load() == frontIdle {
+		if x.state.Load() == idle {
 			all = append(all, idleConn{time.Unix(0, x.since.Load()), x.endIdle})
 		}
 	}
@@ -124,13 +126,13 @@ func (f *front) idle() (all []idleConn) {
 
 // watch closes connections whose deadline has passed, until the front has ended.
 func (f *front) watch() {
-	t := time.NewTicker(max(10*time.Millisecond, min(f.limits.HeaderTime/4, f.limits.IdleTime/4, time.Second)))
+	t := time.NewTicker(max(10*time.Millisecond, min(f.times.head/4, f.times.idle/4, time.Second)))
 	defer t.Stop()
 	for ended := false; !ended; {
 		now := <-t.C
 		f.mu.Lock()
 		for x := range f.conns {
-			x.check(now.UnixNano(), f.limits)
+			x.check(now.UnixNano(), f.times)
 		}
 		ended = f.closing.Load() && len(f.conns) == 0
 		f.mu.Unlock()
@@ -174,77 +176,6 @@ func (f *front) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for x := range f.conns {
-		_ = x.conn.Close()
+		_ = x.net.Close()
 	}
 }
-
-// handedOver is the listener through which the server gets connections from the front.
-type handedOver struct {
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-// Accept implements [net.Listener].
-func (h *handedOver) Accept() (net.Conn, error) {
-	select {
-	case c := <-h.conns:
-		return c, nil
-	case <-h.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements [net.Listener].
-func (h *handedOver) Close() error {
-	h.once.Do(func() { close(h.closed) })
-	return nil
-}
-
-// Addr implements [net.Listener].
-func (h *handedOver) Addr() net.Addr { return &net.TCPAddr{} }
-
-// take passes a connection to the server.
-func (h *handedOver) take(c net.Conn) {
-	select {
-	case h.conns <- c:
-	case <-h.closed:
-		_ = c.Close()
-	}
-}
-
-// begunConn is a connection from which some bytes have already been read.
-type begunConn struct {
-	net.Conn
-
-	begun []byte // bytes to return first
-	left  func() // called once, when the connection is closed
-	once  sync.Once
-}
-
-// Close implements [net.Conn].
-func (c *begunConn) Close() error {
-	c.once.Do(c.left)
-	return c.Conn.Close()
-}
-
-// Read implements [net.Conn].
-func (c *begunConn) Read(p []byte) (int, error) {
-	if len(c.begun) == 0 {
-		return c.Conn.Read(p)
-	}
-	n := copy(p, c.begun)
-	c.begun = c.begun[n:]
-	return n, nil
-}
-
-// CloseWrite closes one direction, for tunnels and for net/http.
-func (c *begunConn) CloseWrite() error {
-	if one, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return one.CloseWrite()
-	}
-	return errors.ErrUnsupported
-}
-
-// ReadFrom implements [io.ReaderFrom], so that files are sent as efficiently as without the front.
-func (c *begunConn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }

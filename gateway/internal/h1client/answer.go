@@ -1,9 +1,11 @@
-package gateway
+package h1client
 
 import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/retrysafe/retrysafe/gateway/internal/h1"
 )
 
 // usualAnswer parses the head of an answer that cannot be read in two ways: a final status, fields,
@@ -19,7 +21,7 @@ func usualAnswer(head string) *http.Response {
 	values := make([]string, 0, strings.Count(rest, "\n"))
 	for rest != "" {
 		var name, value string
-		if name, value, rest, ok = readField(rest); !ok {
+		if name, value, rest, ok = h1.ReadField(rest); !ok {
 			return nil
 		}
 		switch name {
@@ -39,7 +41,7 @@ func usualAnswer(head string) *http.Response {
 			}
 			resp.ContentLength = int64(n)
 		}
-		values = addField(resp.Header, name, value, values)
+		values = h1.AddField(resp.Header, name, value, values)
 	}
 	if resp.ContentLength < 0 {
 		return nil
@@ -50,9 +52,14 @@ func usualAnswer(head string) *http.Response {
 // usualStatus parses a status line whose status has a body.
 func usualStatus(line string) (int, bool) {
 	code, ok := strings.CutPrefix(line, "HTTP/1.1 ")
-	if !ok || len(code) < 4 || code[3] != ' ' || !ofValue.has(code) {
+	if !ok || len(code) < 4 || code[3] != ' ' || !h1.IsValue(code) {
 		return 0, false
 	}
 	status, err := strconv.Atoi(code[:3])
-	return status, err == nil && code[0] >= '2' && status < 600 && bodyAllowed(status)
+	return status, err == nil && code[0] >= '2' && status < 600 && h1.BodyAllowed(status)
+}
+
+// EventStream reports whether an answer is a stream of server-sent events.
+func EventStream(resp *http.Response) bool {
+	return strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "text/event-stream")
 }

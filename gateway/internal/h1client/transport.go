@@ -1,4 +1,4 @@
-package gateway
+package h1client
 
 import (
 	"context"
@@ -12,33 +12,35 @@ import (
 	"time"
 )
 
-// wire sends requests upstream, and never the same one twice.
+// Transport sends requests upstream, and never the same one twice.
 //
 // net/http's Transport sends a request again on another connection when a reused one breaks and it
 // considers the request replayable: one with an Idempotency-Key and no body, or with a body that it
-// can rewind. The requests of wire have a body that it cannot rewind. Over HTTP/1.1 a request
+// can rewind. The requests of Transport have a body that it cannot rewind. Over HTTP/1.1 a request
 // without a body would be sent chunked that way, which old servers reject. So it is sent with
 // Content-Length 0 on a new connection; Transport never retries on a new one. Over HTTP/2 there are
 // no chunks, and an empty body does no harm.
-type wire struct {
+type Transport struct {
 	dialer        *net.Dialer
 	pooled, fresh *http.Transport
-	lines         *lines // of guarded requests over HTTP/1.1 without TLS
-	trust         *x509.CertPool
-	http2         sync.Map // host -> whether it speaks HTTP/2
+	// Pool has the connections of guarded requests over HTTP/1.1 without TLS.
+	Pool  *Pool
+	trust *x509.CertPool
+	http2 sync.Map // host -> whether it speaks HTTP/2
 }
 
-func newWire(trust *x509.CertPool) *wire {
+// NewTransport returns a transport that trusts the authorities of trust; nil: those of the system.
+func NewTransport(trust *x509.CertPool) *Transport {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
-	x := &wire{
+	t := &Transport{
 		dialer: dialer,
 		// no Clone, which would fix the protocols
 		pooled: newTransport(dialer, trust), fresh: newTransport(dialer, trust),
-		lines: newLines(dialer), trust: trust,
+		Pool: NewPool(dialer), trust: trust,
 	}
-	x.pooled.Protocols.SetHTTP2(true)
-	x.fresh.DisableKeepAlives = true
-	return x
+	t.pooled.Protocols.SetHTTP2(true)
+	t.fresh.DisableKeepAlives = true
+	return t
 }
 
 func tlsConfig(trust *x509.CertPool) *tls.Config {
@@ -60,7 +62,7 @@ func newTransport(dialer *net.Dialer, trust *x509.CertPool) *http.Transport {
 		TLSClientConfig:        tlsConfig(trust),
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxIdleConnsPerHost:    maxIdle,
-		MaxResponseHeaderBytes: maxAnswerHead,
+		MaxResponseHeaderBytes: maxHead,
 		IdleConnTimeout:        idleTime,
 		DisableCompression:     true, // answers are passed on as they are
 		// Ping a silent HTTP/2 connection.
@@ -69,19 +71,19 @@ func newTransport(dialer *net.Dialer, trust *x509.CertPool) *http.Transport {
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (x *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-		return x.pooled.RoundTrip(r)
+		return t.pooled.RoundTrip(r)
 	}
 	empty := r.Body == nil || r.Body == http.NoBody
 	if empty {
-		http2, err := x.speaksHTTP2(r.Context(), r.URL)
+		http2, err := t.speaksHTTP2(r.Context(), r.URL)
 		if err != nil {
 			return nil, err
 		}
 		if !http2 {
-			return x.fresh.RoundTrip(r)
+			return t.fresh.RoundTrip(r)
 		}
 	}
 	if empty || r.GetBody != nil {
@@ -91,24 +93,24 @@ func (x *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 			r.Body, r.ContentLength = io.NopCloser(new(emptyBody)), 0
 		}
 	}
-	return x.pooled.RoundTrip(r)
+	return t.pooled.RoundTrip(r)
 }
 
 // speaksHTTP2 reports whether the service prefers HTTP/2. It finds out with a handshake, once for
 // each address.
-func (x *wire) speaksHTTP2(ctx context.Context, u *url.URL) (bool, error) {
+func (t *Transport) speaksHTTP2(ctx context.Context, u *url.URL) (bool, error) {
 	if u.Scheme != "https" {
 		return false, nil
 	}
-	if known, ok := x.http2.Load(u.Host); ok {
+	if known, ok := t.http2.Load(u.Host); ok {
 		return known == true, nil
 	}
-	addr, config := u.Host, tlsConfig(x.trust)
+	addr, config := u.Host, tlsConfig(t.trust)
 	if u.Port() == "" {
 		addr = net.JoinHostPort(u.Hostname(), "443")
 	}
 	config.NextProtos = []string{"h2", "http/1.1"}
-	d := tls.Dialer{NetDialer: x.dialer, Config: config}
+	d := tls.Dialer{NetDialer: t.dialer, Config: config}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	c, err := d.DialContext(ctx, "tcp", addr)
@@ -118,7 +120,7 @@ func (x *wire) speaksHTTP2(ctx context.Context, u *url.URL) (bool, error) {
 	defer c.Close()
 	over, ok := c.(*tls.Conn)
 	http2 := ok && over.ConnectionState().NegotiatedProtocol == "h2"
-	x.http2.Store(u.Host, http2)
+	t.http2.Store(u.Host, http2)
 	return http2, nil
 }
 
@@ -127,8 +129,8 @@ type emptyBody struct{}
 func (*emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 
 // CloseIdleConnections closes what is not in use.
-func (x *wire) CloseIdleConnections() {
-	x.pooled.CloseIdleConnections()
-	x.fresh.CloseIdleConnections()
-	x.lines.close()
+func (t *Transport) CloseIdleConnections() {
+	t.pooled.CloseIdleConnections()
+	t.fresh.CloseIdleConnections()
+	t.Pool.Close()
 }

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -10,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// visit is one request as the monitor and the access log see it.
-type visit struct {
+// requestMetrics is one request as the monitor and the access log see it.
+type requestMetrics struct {
 	route  string
 	begun  time.Time
 	logged bool // the hash of its key is needed
@@ -22,18 +21,18 @@ type visit struct {
 	hash    string
 }
 
-type visitKey struct{}
+type metricsKey struct{}
 
 // unguarded is the outcome of a request that no guard applied to.
 const unguarded = "unguarded"
 
-func visitOf(ctx context.Context) *visit {
-	v, _ := ctx.Value(visitKey{}).(*visit)
+func metricsOf(ctx context.Context) *requestMetrics {
+	v, _ := ctx.Value(metricsKey{}).(*requestMetrics)
 	return v
 }
 
-// comes records the outcome of the request; later calls are ignored.
-func (v *visit) comes(outcome string) {
+// record stores the outcome of the request once; later calls are ignored.
+func (v *requestMetrics) record(outcome string) {
 	if v == nil {
 		return
 	}
@@ -44,14 +43,14 @@ func (v *visit) comes(outcome string) {
 	}
 }
 
-func (v *visit) unguarded() bool {
+func (v *requestMetrics) unguarded() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.outcome == unguarded
 }
 
-func (v *visit) done(hash string, d retrysafe.CallDone) {
-	v.comes(d.Outcome)
+func (v *requestMetrics) done(hash string, d retrysafe.CallDone) {
+	v.record(d.Outcome)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.attempt, v.hash = d.Attempt, hash
@@ -61,19 +60,19 @@ func (v *visit) done(hash string, d retrysafe.CallDone) {
 // do not read their answers.
 type answerWriter struct {
 	http.ResponseWriter
-	visit  visit
-	limit  time.Duration
-	cors   *cors // nil: the service says who may read the answer
-	origin string
-	status int
-	bytes  int64
+	metrics requestMetrics
+	limit   time.Duration
+	cors    *cors // nil: the service says who may read the answer
+	origin  string
+	status  int
+	bytes   int64
 }
 
 func (w *answerWriter) WriteHeader(status int) {
 	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		w.share()
 		w.status = status
-		if !w.visit.unguarded() { // other streams may last
+		if !w.metrics.unguarded() { // other streams may last
 			w.deadline(time.Now().Add(w.limit))
 		}
 	}
@@ -91,8 +90,8 @@ func (w *answerWriter) share() {
 }
 
 func (w *answerWriter) deadline(t time.Time) {
-	if front, ok := w.ResponseWriter.(*frontWriter); ok {
-		_ = front.SetWriteDeadline(t)
+	if direct, ok := w.ResponseWriter.(interface{ SetWriteDeadline(time.Time) error }); ok {
+		_ = direct.SetWriteDeadline(t)
 		return
 	}
 	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(t)
@@ -102,7 +101,7 @@ func (w *answerWriter) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.visit.unguarded() {
+	if w.metrics.unguarded() {
 		w.deadline(time.Now().Add(w.limit)) // for this part alone: FlushError removes it
 	}
 	n, err := w.ResponseWriter.Write(p)
@@ -116,7 +115,7 @@ func (w *answerWriter) FlushError() error {
 	if err := http.NewResponseController(w.ResponseWriter).Flush(); err != nil {
 		return err
 	}
-	if w.visit.unguarded() {
+	if w.metrics.unguarded() {
 		w.deadline(time.Time{}) // over HTTP/2 an expired deadline ends the stream
 	}
 	return nil
@@ -124,32 +123,3 @@ func (w *answerWriter) FlushError() error {
 
 // Unwrap is for [http.ResponseController].
 func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// observed serves with h, and reports to the monitor and the access log.
-func (g *Gateway) observed(w http.ResponseWriter, r *http.Request, route string, c *cors, h http.Handler) {
-	aw := &answerWriter{ResponseWriter: w, visit: visit{route: route, begun: time.Now(), logged: g.access != nil}, limit: g.clientTime, cors: c}
-	if c != nil {
-		aw.origin = r.Header.Get("Origin")
-	}
-	v := &aw.visit
-	g.busy.Add(1)
-	defer g.busy.Add(-1)
-	defer func() { // also if a panic cuts the connection
-		v.comes("refused") // before any call of the engine
-		v.mu.Lock()
-		outcome, attempt, hash := v.outcome, v.attempt, v.hash
-		v.mu.Unlock()
-		took := time.Since(v.begun)
-		g.monitor.served(route, outcome, took)
-		if g.access != nil {
-			g.access.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("remote", r.RemoteAddr), slog.String("proto", r.Proto),
-				slog.String("method", r.Method), slog.String("path", r.URL.EscapedPath()), slog.String("route", route),
-				slog.Int("status", aw.status), slog.Int64("bytes", aw.bytes), slog.Float64("ms", float64(took.Microseconds())/1000),
-				slog.String("outcome", outcome), slog.Int("attempt", attempt), slog.String("key_hash", hash))
-		}
-	}()
-	h.ServeHTTP(aw, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
-	if aw.status == 0 {
-		aw.share() // an answer without a header or body written
-	}
-}

@@ -1,0 +1,62 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// matcher is a parsed pattern.
+type matcher struct {
+	method   string
+	segments []string
+	rest     bool // ends in **
+}
+
+func parsePattern(text string) (*matcher, error) {
+	method, p, ok := strings.Cut(text, " ")
+	if !ok || !strings.HasPrefix(p, "/") || strings.ContainsAny(p, " ?#%") {
+		return nil, fmt.Errorf("%q is no method and path; write it like POST /orders/**, the path decoded", text)
+	}
+	if method != "*" && (method != strings.ToUpper(method) || strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "") {
+		return nil, fmt.Errorf("%q is no method; write it in capitals, or * for all", method)
+	}
+	m := &matcher{method: method, segments: split(p)}
+	if last := len(m.segments) - 1; last >= 0 && m.segments[last] == "**" {
+		m.segments, m.rest = m.segments[:last], true
+	}
+	if slices.ContainsFunc(m.segments, func(s string) bool { return s != "*" && strings.Contains(s, "*") }) {
+		return nil, errors.New("* stands for a whole segment, and ** only at the end of a path")
+	}
+	return m, nil
+}
+
+// split cuts a path into segments. It ignores a slash at the end.
+func split(p string) []string {
+	p = strings.Trim(path.Clean("/"+p), "/")
+	if p == "" {
+		return nil
+	}
+	return strings.Split(p, "/")
+}
+
+func (m *matcher) matches(segments []string) bool {
+	return m.matchesBy(segments, func(a, b string) bool { return a == b })
+}
+
+func (m *matcher) matchesBy(segments []string, same func(a, b string) bool) bool {
+	if len(segments) < len(m.segments) || !m.rest && len(segments) != len(m.segments) {
+		return false
+	}
+	for i, s := range m.segments {
+		if s != "*" && !same(s, segments[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// literal reports whether the pattern names one path.
+func (m *matcher) literal() bool { return !m.rest && !slices.Contains(m.segments, "*") }

@@ -1,0 +1,110 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// ServeHTTP implements [http.Handler].
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+		// If there was a Content-Length too, net/http has dropped it. A server before the gateway
+		// may have used that length, and would take what follows for a part of this request. So
+		// close the connection (RFC 9112, section 6.1).
+		w.Header().Set("Connection", "close")
+	}
+	if refused, status := g.incoming(r); refused != "" {
+		g.observed(w, r, "none", nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, refused, status) }))
+		return
+	}
+	if c := g.preflighted(r); c != nil {
+		g.observed(w, r, "preflight", nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			metricsOf(r.Context()).record("preflight")
+			c.preflight(w, r)
+		}))
+		return
+	}
+	if r.URL.Path == StatusPath && r.Method == http.MethodGet {
+		g.observed(w, r, "status", g.rest.cors, http.HandlerFunc(g.status))
+		return
+	}
+	if g.tokens != nil && r.URL.Path == TokensPath && r.Method == http.MethodPost {
+		g.observed(w, r, "tokens", g.rest.cors, g.rest.verified(http.HandlerFunc(g.issue)))
+		return
+	}
+	x := g.find(r)
+	if x == nil || r.Method != strings.ToUpper(r.Method) || r.URL.Opaque != "" {
+		g.observed(w, r, "none", nil, http.HandlerFunc(twoWays))
+		return
+	}
+	g.observed(w, r, x.name, x.cors, x.handler)
+}
+
+// twoWays refuses a request that the service might read as one that another route guards.
+func twoWays(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "The method or the path of this request can be read in two ways: send the path as the service documents it.", http.StatusBadRequest)
+}
+
+// status answers a status request with the route of the request that it asks about.
+func (g *Gateway) status(w http.ResponseWriter, r *http.Request) {
+	metricsOf(r.Context()).record("status")
+	x := g.rest
+	if asked, err := httpidem.AskedFor(r); err == nil {
+		if found := g.find(asked); found != nil {
+			x = found
+		}
+	}
+	x.status.ServeHTTP(w, r)
+}
+
+// preflighted returns the CORS of the request that a preflight asks about. nil: the service answers
+// the preflight.
+func (g *Gateway) preflighted(r *http.Request) *cors {
+	method := r.Header.Get("Access-Control-Request-Method")
+	if r.Method != http.MethodOptions || method == "" || r.Header.Get("Origin") == "" {
+		return nil
+	}
+	if r.URL.Path == StatusPath || g.tokens != nil && r.URL.Path == TokensPath {
+		return g.rest.cors
+	}
+	asked := *r
+	asked.Method = method
+	if x := g.find(&asked); x != nil {
+		return x.cors
+	}
+	return nil
+}
+
+// observed serves with h, and reports to the monitor and the access log.
+func (g *Gateway) observed(w http.ResponseWriter, r *http.Request, route string, c *cors, h http.Handler) {
+	aw := &answerWriter{ResponseWriter: w, metrics: requestMetrics{route: route, begun: time.Now(), logged: g.access != nil}, limit: g.clientTime, cors: c}
+	if c != nil {
+		aw.origin = r.Header.Get("Origin")
+	}
+	v := &aw.metrics
+	g.busy.Add(1)
+	defer g.busy.Add(-1)
+	defer func() { // also if a panic cuts the connection
+		v.record("refused") // before any call of the engine
+		v.mu.Lock()
+		outcome, attempt, hash := v.outcome, v.attempt, v.hash
+		v.mu.Unlock()
+		took := time.Since(v.begun)
+		g.monitor.served(route, outcome, took)
+		if g.access != nil {
+			g.access.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("remote", r.RemoteAddr), slog.String("proto", r.Proto),
+				slog.String("method", r.Method), slog.String("path", r.URL.EscapedPath()), slog.String("route", route),
+				slog.Int("status", aw.status), slog.Int64("bytes", aw.bytes), slog.Float64("ms", float64(took.Microseconds())/1000),
+				slog.String("outcome", outcome), slog.Int("attempt", attempt), slog.String("key_hash", hash))
+		}
+	}()
+	h.ServeHTTP(aw, r.WithContext(context.WithValue(r.Context(), metricsKey{}, v)))
+	if aw.status == 0 {
+		aw.share() // an answer without a header or body written
+	}
+}
