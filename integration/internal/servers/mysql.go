@@ -108,6 +108,7 @@ func mysqlFolder(tb testing.TB) string {
 	return dir
 }
 
+// Start starts the server on its existing data, after Kill or Stop.
 func (s *MySQL) Start(tb testing.TB) {
 	tb.Helper()
 	s.cmd = exec.Command(mysqlProgram(tb, "mariadbd"), append([]string{

@@ -98,6 +98,7 @@ func PostgresFolder(tb testing.TB) string {
 	return dir
 }
 
+// Start starts the server on its existing data, after Kill or Stop.
 func (s *Postgres) Start(tb testing.TB) {
 	tb.Helper()
 	s.cmd = exec.Command(postgresProgram(tb, "postgres"), append([]string{

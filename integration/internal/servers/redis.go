@@ -54,6 +54,7 @@ func StartRedisShifted(tb testing.TB, shift time.Duration, args ...string) *Redi
 	return s
 }
 
+// Start starts the server in dir, also after Kill.
 func (s *Redis) Start(tb testing.TB, dir string, args ...string) {
 	tb.Helper()
 	_, port, _ := net.SplitHostPort(s.Addr)
@@ -110,6 +111,7 @@ func (s *Redis) await(tb testing.TB) {
 	}
 }
 
+// Kill ends the server, also one that is stalled. It does nothing if the server has ended.
 func (s *Redis) Kill() {
 	if s.Cmd.ProcessState == nil {
 		_ = s.Cmd.Process.Signal(syscall.SIGCONT)

@@ -8,19 +8,20 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 )
 
-// redisCluster is three primaries and a replica of each.
-type redisCluster struct{ Nodes []*Redis }
+// Cluster is three primaries and a replica of each.
+type Cluster struct{ Nodes []*Redis }
 
 // Steady keeps the nodes from failing over because a busy machine is slow. A test that wants a
 // failover does not call it.
-func (c *redisCluster) Steady() *redisCluster {
+func (c *Cluster) Steady() *Cluster {
 	for _, n := range c.Nodes {
 		RedisDo(n.Addr, "CONFIG", "SET", "cluster-node-timeout", "180000")
 	}
 	return c
 }
 
-func (c *redisCluster) URL() string {
+// URL returns the address of the cluster for clients.
+func (c *Cluster) URL() string {
 	var hosts []string
 	for _, n := range c.Nodes {
 		hosts = append(hosts, n.Addr)
@@ -28,19 +29,20 @@ func (c *redisCluster) URL() string {
 	return "redis+cluster://" + strings.Join(hosts, ",")
 }
 
-func StartCluster(t testing.TB, args ...string) *redisCluster {
-	t.Helper()
-	return StartClusterShifted(t, nil, args...)
+// StartCluster runs a cluster until the test ends.
+func StartCluster(tb testing.TB, args ...string) *Cluster {
+	tb.Helper()
+	return StartClusterShifted(tb, nil, args...)
 }
 
 // StartClusterShifted starts a cluster in which some nodes have clocks that are off; 0 to 2 are the
 // primaries.
-func StartClusterShifted(t testing.TB, shifts map[int]time.Duration, args ...string) *redisCluster {
-	t.Helper()
-	c := new(redisCluster)
+func StartClusterShifted(tb testing.TB, shifts map[int]time.Duration, args ...string) *Cluster {
+	tb.Helper()
+	c := new(Cluster)
 	for i := range 6 {
-		c.Nodes = append(c.Nodes, StartRedisShifted(t, shifts[i], append([]string{
-			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", FreePort(t),
+		c.Nodes = append(c.Nodes, StartRedisShifted(tb, shifts[i], append([]string{
+			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", FreePort(tb),
 			"--cluster-node-timeout", "2000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
 		}, args...)...))
 	}
@@ -54,9 +56,9 @@ func StartClusterShifted(t testing.TB, shifts map[int]time.Duration, args ...str
 	}
 	for i := range 3 {
 		id := RedisDo(c.Nodes[i].Addr, "CLUSTER", "MYID")
-		waits.Eventually(t, "a replica finds its primary", func() bool { return RedisDo(c.Nodes[3+i].Addr, "CLUSTER", "REPLICATE", id) == "OK" })
+		waits.Eventually(tb, "a replica finds its primary", func() bool { return RedisDo(c.Nodes[3+i].Addr, "CLUSTER", "REPLICATE", id) == "OK" })
 	}
-	waits.Eventually(t, "the cluster stands", func() bool {
+	waits.Eventually(tb, "the cluster stands", func() bool {
 		for i, n := range c.Nodes {
 			if !strings.Contains(RedisDo(n.Addr, "CLUSTER", "INFO"), "cluster_state:ok") ||
 				strings.Count(RedisDo(n.Addr, "CLUSTER", "NODES"), "slave ") != 3 ||
@@ -76,13 +78,4 @@ func busPort(s *Redis) string {
 		}
 	}
 	return ""
-}
-
-func (p *redisPair) URL() string { return "redis+sentinel://" + p.sentinel + "/retrysafe" }
-
-// Steady keeps Sentinel from a failover because a busy machine is slow. A test that wants one does
-// not call it.
-func (p *redisPair) Steady() *redisPair {
-	RedisDo(p.sentinel, "SENTINEL", "SET", "retrysafe", "down-after-milliseconds", "180000")
-	return p
 }

@@ -38,6 +38,7 @@ func FailoverOfAPair(t *testing.T, args ...string) *Failover {
 	}
 }
 
+// ArgOf returns the value of an option in args, or "".
 func ArgOf(args []string, name string) string {
 	for i, a := range args {
 		if a == name {
@@ -47,10 +48,12 @@ func ArgOf(args []string, name string) string {
 	return ""
 }
 
-// Sever is cutOff for use outside the test's goroutine.
+// Sever disconnects a replica from its primary until Mend. It may be called outside of the test's
+// goroutine.
 func Sever(primary, replica *Redis) {
 	RedisDo(replica.Addr, "CONFIG", "SET", "masterauth", "no such password")
 	RedisDo(primary.Addr, "CLIENT", "KILL", "TYPE", "replica")
 }
 
+// Mend lets a replica that Sever has cut off follow its primary again.
 func Mend(s *Redis) { RedisDo(s.Addr, "CONFIG", "SET", "masterauth", "") }

@@ -18,22 +18,33 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// redisPair is a primary, a replica and a Sentinel that monitors them under the name retrysafe.
-type redisPair struct {
+// Pair is a primary, a replica and a Sentinel that monitors them under the name retrysafe.
+type Pair struct {
 	Primary, replica *Redis
 	sentinel         string
 }
 
-func StartPair(t *testing.T, args ...string) *redisPair {
+// URL returns the address of the pair for clients.
+func (p *Pair) URL() string { return "redis+sentinel://" + p.sentinel + "/retrysafe" }
+
+// Steady keeps Sentinel from a failover because a busy machine is slow. A test that wants one does
+// not call it.
+func (p *Pair) Steady() *Pair {
+	RedisDo(p.sentinel, "SENTINEL", "SET", "retrysafe", "down-after-milliseconds", "180000")
+	return p
+}
+
+// StartPair runs a pair until the test ends.
+func StartPair(t *testing.T, args ...string) *Pair {
 	t.Helper()
 	return StartPairShifted(t, 0, args...)
 }
 
 // StartPairShifted starts a pair whose replica has a clock that is off.
-func StartPairShifted(t *testing.T, shift time.Duration, args ...string) *redisPair {
+func StartPairShifted(t *testing.T, shift time.Duration, args ...string) *Pair {
 	t.Helper()
 	args = append([]string{"--repl-diskless-sync-delay", "0"}, args...)
-	p := &redisPair{Primary: StartRedis(t, args...)}
+	p := &Pair{Primary: StartRedis(t, args...)}
 	host, port, _ := strings.Cut(p.Primary.Addr, ":")
 	p.replica = StartRedisShifted(t, shift, append([]string{"--replicaof", host + " " + port}, args...)...)
 	waits.Eventually(t, "the replica follows", func() bool {

@@ -32,11 +32,14 @@ type Loss struct {
 type Cut uint8
 
 const (
-	LoseRequest Cut = iota + 1 // the server never gets it; the connection breaks
-	LoseReply                  // the script runs; the connection breaks before the reply
-	// the connection breaks; the server gets it when the test calls Deliver
+	// LoseRequest breaks the connection, and the server never gets the call.
+	LoseRequest Cut = iota + 1
+	// LoseReply lets the script run, and breaks the connection before the reply.
+	LoseReply
+	// LateRequest breaks the connection, and the server gets the call when the test calls Deliver.
 	LateRequest
-	HoldReply // the script runs; the reply waits until the client has gone
+	// HoldReply lets the script run, and the reply waits until the client has gone.
+	HoldReply
 )
 
 // RedisProxy is between clients and a server, and does to scripts what its hook says: n counts the
@@ -52,6 +55,7 @@ type RedisProxy struct {
 	late  []func()
 }
 
+// StartRedisProxy runs a proxy for the server at to until the test ends.
 func StartRedisProxy(t *testing.T, to string) *RedisProxy {
 	t.Helper()
 	p := &RedisProxy{to: to, names: map[string]string{}, runs: map[string]int{}}
@@ -60,6 +64,7 @@ func StartRedisProxy(t *testing.T, to string) *RedisProxy {
 	return p
 }
 
+// SetHook replaces the hook, and counts the runs of scripts from the start.
 func (p *RedisProxy) SetHook(hook func(script string, n int) Cut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

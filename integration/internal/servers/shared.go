@@ -23,6 +23,7 @@ type Shared[S any] struct {
 	databases atomic.Int64
 }
 
+// The servers that the tests of a package share.
 var (
 	SharedPostgres = Shared[*Postgres]{Start: func(tb testing.TB) *Postgres {
 		tb.Helper()
@@ -36,11 +37,11 @@ var (
 		tb.Helper()
 		return StartRedis(tb)
 	}}
-	SharedCluster = Shared[*redisCluster]{Start: func(tb testing.TB) *redisCluster {
+	SharedCluster = Shared[*Cluster]{Start: func(tb testing.TB) *Cluster {
 		tb.Helper()
 		return StartCluster(tb).Steady()
 	}}
-	SharedZooKeeper = Shared[*zooKeeperServer]{Start: func(tb testing.TB) *zooKeeperServer {
+	SharedZooKeeper = Shared[*ZooKeeper]{Start: func(tb testing.TB) *ZooKeeper {
 		tb.Helper()
 		return StartZooKeeper(tb)
 	}}

@@ -17,15 +17,15 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// zooKeeperServer is a server on loopback. It allows short sessions, so that what a killed process
+// ZooKeeper is a server on loopback. It allows short sessions, so that what a killed process
 // held is free within a test.
-type zooKeeperServer struct {
+type ZooKeeper struct {
 	Addr string
 	said bytes.Buffer
 }
 
 // StartZooKeeper runs a server until the test ends; env is added to its environment.
-func StartZooKeeper(tb testing.TB, env ...string) *zooKeeperServer {
+func StartZooKeeper(tb testing.TB, env ...string) *ZooKeeper {
 	tb.Helper()
 	java, err := exec.LookPath("java")
 	assert.NoError(tb, err, "java is not installed: apt-get install -y default-jre-headless")
@@ -38,7 +38,7 @@ func StartZooKeeper(tb testing.TB, env ...string) *zooKeeperServer {
 	assert.NoError(tb, err, "a folder")
 	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
 	port := FreePort(tb)
-	s, conf := &zooKeeperServer{Addr: "127.0.0.1:" + port}, filepath.Join(dir, "zoo.cfg")
+	s, conf := &ZooKeeper{Addr: "127.0.0.1:" + port}, filepath.Join(dir, "zoo.cfg")
 	assert.NoError(tb, os.WriteFile(conf, fmt.Appendf(nil, "dataDir=%s/data\ntickTime=200\nmaxSessionTimeout=60000\nclientPort=%s\nclientPortAddress=127.0.0.1\n"+
 		"admin.enableServer=false\nmaxClientCnxns=0\n", dir, port), 0o600), "configuration")
 	cmd := exec.Command(java, "-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",

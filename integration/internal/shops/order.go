@@ -53,6 +53,7 @@ func (s *Shop) Join(t *testing.T, customer string, then func(tx *sql.Tx) error, 
 	return res, ran, errors.Join(err, tx.Commit())
 }
 
+// PlainOrder makes an order in a transaction with its record.
 func (s *Shop) PlainOrder(ctx context.Context, customer string) error {
 	_, err := s.Order(ctx, customer)
 	return err

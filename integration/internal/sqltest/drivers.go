@@ -1,9 +1,10 @@
 package sqltest
 
+// The drivers of all tests, in one place.
 import (
 	"github.com/go-sql-driver/mysql"
-	_ "github.com/jackc/pgx/v5/stdlib"
-	_ "modernc.org/sqlite"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
+	_ "modernc.org/sqlite"             // the driver sqlite
 )
 
 // Many tests break connections on purpose, so the driver's log is noise.

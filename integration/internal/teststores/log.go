@@ -24,4 +24,5 @@ func (b *Log) String() string {
 	return b.lines.String()
 }
 
+// Logger returns the logger that writes to b.
 func (b *Log) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }

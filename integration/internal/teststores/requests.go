@@ -14,6 +14,7 @@ func OrderStoreKey(id string) retrysafe.StoreKey {
 	return retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: OrderKey(id)}
 }
 
+// Nothing is work without an effect.
 func Nothing(context.Context) error { return nil }
 
 // Request returns a claim of a key with its own owner.
@@ -24,13 +25,16 @@ func Request(id string) retrysafe.AcquireRequest {
 	}
 }
 
+// Owner returns the owner with that name, of at most 16 bytes.
 func Owner(name string) (o retrysafe.Owner) {
 	copy(o[:], fmt.Sprintf("%16s", name))
 	return o
 }
 
+// OrderKey returns the key of an order.
 func OrderKey(id string) retrysafe.Key { return retrysafe.Key{Operation: "order", ID: id} }
 
+// TxRequest returns the request of a transaction that waits for no other caller.
 func TxRequest(id string) retrysafe.TxRequest {
 	return retrysafe.TxRequest{
 		Key:   retrysafe.StoreKey{Namespace: "integration", Layer: "tx", Key: retrysafe.Key{Operation: "order", ID: id}},
@@ -38,6 +42,7 @@ func TxRequest(id string) retrysafe.TxRequest {
 	}
 }
 
+// NoEffect is the work of a transaction without an effect.
 func NoEffect(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error) {
 	return retrysafe.StateCompleted, retrysafe.Answer{Codec: "raw", Body: []byte("done"), Kept: true}, nil
 }

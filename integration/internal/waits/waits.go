@@ -36,10 +36,10 @@ func Until(ctx context.Context, f func() bool) {
 }
 
 // Eventually waits until ok returns true, and fails after Patience.
-func Eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
+func Eventually(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
 	for end := time.Now().Add(Patience); !ok(); <-time.After(20 * time.Millisecond) {
-		assert.True(t, time.Now().Before(end), "within %v: %s", Patience, what)
+		assert.True(tb, time.Now().Before(end), "within %v: %s", Patience, what)
 	}
 }
 
