@@ -114,8 +114,8 @@ func TestGatewaysOnPostgres(t *testing.T) {
 func TestMigratePrints(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"postgres://nobody@127.0.0.1:1/none":        "id            bytea    NOT NULL PRIMARY KEY",
-		"sqlite:" + filepath.Join(t.TempDir(), "x"): `UPDATE "retrysafe_records_meta" SET version = 2`,
+		"postgres://nobody@127.0.0.1:1/none":        "id        bytea    NOT NULL PRIMARY KEY",
+		"sqlite:" + filepath.Join(t.TempDir(), "x"): `CREATE TABLE "retrysafe_records_limits"`,
 	} {
 		out, err := command(t, "migrate", "--print", "--store", name).CombinedOutput()
 		assert.NoError(t, err, "%s (%s)", name, out)
