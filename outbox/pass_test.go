@@ -55,7 +55,7 @@ func TestOrderWhileKeysAreHeldUp(t *testing.T) {
 				return r.IntN(n)
 			}
 			chance := func(n int) bool { return draw(n) == 0 }
-			f, at, last := new(fakeTable), map[string]int{}, map[string]int64{}
+			f, at, last := &fakeTable{oneWriter: seed%2 == 1}, map[string]int{}, map[string]int64{}
 			_, stop := start(t, f, OneByOne(func(_ context.Context, m Outgoing) error {
 				switch {
 				case chance(20):
