@@ -73,13 +73,16 @@ func runLocks(t *testing.T, o *redislock.Options, connect func() redisclient.Cli
 // persistent are the settings that a server of a quorum needs.
 var persistent = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
+// patient lets a quorum wait for servers on a busy machine.
+var patient = &redislock.Options{ServerTime: 30 * time.Second}
+
 func quorumOn(t *testing.T, nodes []*servers.Redis) *redislock.Quorum {
 	t.Helper()
 	var clients []redisclient.Client
 	for _, s := range nodes {
 		clients = append(clients, servers.RedisClients["rueidis"](t, "redis://"+s.Addr))
 	}
-	q, err := redislock.NewQuorum(t.Context(), clients, nil)
+	q, err := redislock.NewQuorum(t.Context(), clients, patient)
 	assert.NoError(t, err, "NewQuorum")
 	return q
 }
@@ -179,8 +182,8 @@ func TestRedisLockFormat(t *testing.T) {
 	assert.Equal(t, servers.RedisDo(server.Addr, "GET", "rs:lock:a b"), "what is this", "it is left alone")
 }
 
-// lateClient delays calls of some scripts. They reach the server when the test releases them,
-// whether or not their callers still wait.
+// lateClient delays calls of some scripts. Their callers get an error, as if the connection was
+// cut, and the calls reach the server when the test releases them.
 type lateClient struct {
 	*rueidisclient.Client
 	all   *sync.WaitGroup
@@ -196,8 +199,7 @@ func (c lateClient) Eval(ctx context.Context, call redisclient.Call) redisclient
 		<-c.letGo
 		c.Client.Eval(context.WithoutCancel(ctx), call)
 	})
-	<-ctx.Done()
-	return redisclient.Reply{Err: ctx.Err()}
+	return redisclient.Reply{Err: errors.New("connection cut")}
 }
 
 // TestRedisQuorumLateCalls: a try that finds no majority is released, and the next one gets the
@@ -216,9 +218,9 @@ func TestRedisQuorumLateCalls(t *testing.T) {
 		}})
 		others = append(others, servers.RueidisTo(t, url))
 	}
-	q, err := redislock.NewQuorum(t.Context(), clients, nil)
+	q, err := redislock.NewQuorum(t.Context(), clients, patient)
 	assert.NoError(t, err, "NewQuorum")
-	beside, err := redislock.NewQuorum(t.Context(), others, nil)
+	beside, err := redislock.NewQuorum(t.Context(), others, patient)
 	assert.NoError(t, err, "NewQuorum")
 	held, err := lock.New(q, nil).TryLock(t.Context(), "x")
 	assert.NoError(t, err, "the second try")

@@ -16,12 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// serverTime is how long to wait for the servers until a majority has answered. grace is how long
-// to wait at least for the others after that.
-const (
-	serverTime = 500 * time.Millisecond
-	grace      = 10 * time.Millisecond
-)
+// grace is how long to wait at least for the other servers once a majority has answered.
+const grace = 10 * time.Millisecond
 
 // Quorum keeps locks on a majority of independent servers, so that a minority of them can fail. It
 // is safe for concurrent use.
@@ -40,6 +36,7 @@ const (
 type Quorum struct {
 	servers []*Backend
 	need    int
+	within  time.Duration // Options.ServerTime
 
 	mu    sync.Mutex
 	votes map[retrysafe.Owner]vote
@@ -94,7 +91,7 @@ func NewQuorum(ctx context.Context, clients []redisclient.Client, o *Options) (*
 		if err != nil {
 			return nil, err
 		}
-		q.servers = append(q.servers, b)
+		q.servers, q.within = append(q.servers, b), b.o.ServerTime
 	}
 	return q, nil
 }
@@ -142,9 +139,7 @@ func (q *Quorum) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error
 	if said.ok < q.need {
 		return lock.Grant{}, q.short(said)
 	}
-	q.mu.Lock()
-	q.votes[r.Owner] = vote{had.owner, fence, had.ends}
-	q.mu.Unlock()
+	q.granted(r, had, fence)
 	return lock.Grant{Fence: fence}, nil
 }
 
@@ -164,9 +159,28 @@ func (q *Quorum) vote(r lock.Request) vote {
 		_, _ = rand.Read(v.owner[:]) // never fails: it would end the process
 		q.drop()
 	}
-	v.ends = time.Now().Add(2*r.Lease + serverTime)
+	return q.extended(r, v)
+}
+
+// extended stores a vote, which lasts for the request's lease and no shorter than it did: nor does
+// a lease on the servers get shorter. The caller holds the mutex.
+func (q *Quorum) extended(r lock.Request, v vote) vote {
+	if ends := time.Now().Add(2*r.Lease + q.within); ends.After(v.ends) {
+		v.ends = ends
+	}
 	q.votes[r.Owner] = v
 	return v
+}
+
+// granted stores the fence of a vote, which an Extend may have changed meanwhile.
+func (q *Quorum) granted(r lock.Request, v vote, fence retrysafe.Fence) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if now, ok := q.votes[r.Owner]; ok {
+		v.ends = now.ends
+	}
+	v.fence = fence
+	q.votes[r.Owner] = v
 }
 
 func (v *vote) ended() bool { return time.Now().After(v.ends) }
@@ -194,8 +208,7 @@ func (q *Quorum) voted(r lock.Request, extends bool) (lock.Request, bool) {
 		return r, false
 	}
 	if ok && extends {
-		v.ends = time.Now().Add(2*r.Lease + serverTime)
-		q.votes[r.Owner] = v
+		v = q.extended(r, v)
 	}
 	r.Owner = v.owner
 	return r, ok
@@ -304,7 +317,7 @@ func (t *tally) add(err error) {
 // so that a server that hangs does not delay every call. If such a server still carries out the
 // call later, the owner has an entry there; its Unlock goes to all servers.
 func (q *Quorum) all(ctx context.Context, ask func(context.Context, *Backend) error) tally {
-	ctx, cancel := context.WithTimeout(ctx, serverTime)
+	ctx, cancel := context.WithTimeout(ctx, q.within)
 	began := time.Now()
 	answers := make(chan error, len(q.servers))
 	var all sync.WaitGroup

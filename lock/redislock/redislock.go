@@ -37,6 +37,11 @@ type Options struct {
 	Replicas int
 	// ReplicaTime is how long to wait for the replicas; default 1 s.
 	ReplicaTime time.Duration
+	// ServerTime is how long a [Quorum] waits in each call until a majority of its servers agrees;
+	// default 500 ms. After it the call fails, although servers may still carry it out. A longer
+	// time suits servers with slow disks. A call may then take that long while a server hangs. A
+	// backend that [New] returns does not use it.
+	ServerTime time.Duration
 	// Remember is how long the fence of a lock whose holder died is kept after its lease; default
 	// 24 h. Later fences begin with the server's clock, so they are still greater unless the clock
 	// has gone back. The fences of released locks are kept in one key for each slot, for ever, and
@@ -93,14 +98,17 @@ func newBackend(c redisclient.Client, o *Options) (*Backend, error) {
 	if b.o.ReplicaTime == 0 {
 		b.o.ReplicaTime = time.Second
 	}
+	if b.o.ServerTime == 0 {
+		b.o.ServerTime = 500 * time.Millisecond
+	}
 	if b.o.Remember == 0 {
 		b.o.Remember = 24 * time.Hour
 	}
 	if b.o.Logger == nil {
 		b.o.Logger = slog.Default()
 	}
-	if b.o.ReplicaTime < time.Millisecond || b.o.Remember < time.Minute {
-		return nil, fmt.Errorf("redislock: ReplicaTime is %v and Remember %v; use a millisecond at least, and a minute at least", b.o.ReplicaTime, b.o.Remember)
+	if min(b.o.ReplicaTime, b.o.ServerTime) < time.Millisecond || b.o.Remember < time.Minute {
+		return nil, fmt.Errorf("redislock: ReplicaTime is %v, ServerTime %v and Remember %v; use a millisecond at least, and a minute at least for Remember", b.o.ReplicaTime, b.o.ServerTime, b.o.Remember)
 	}
 	var err error
 	b.primaries, err = redisnode.NewPrimaries("redislock", c, b.o.Replicas, b.o.ReplicaTime, refusal)
