@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"strconv"
 	"strings"
+
+	"github.com/retrysafe/retrysafe"
 )
 
 // arrays reads and writes many rows of PostgreSQL with one statement, each column as one array. So
@@ -32,6 +34,14 @@ func (a arrays) writeMany(ctx context.Context, w execer, made, changed []*change
 	if len(made) > 0 {
 		if err := a.insert(ctx, w, made); err != nil {
 			return err
+		}
+		// The insert may have waited for a sweep, which has removed a record and raised the floor.
+		var floor int64
+		if err := w.QueryRowContext(ctx, a.db.queries.floor).Scan(&floor); err != nil {
+			return err
+		}
+		if retrysafe.Fence(floor) > made[0].l.floor { //nolint:gosec // fences stay below 2^53
+			return errMadeMeanwhile
 		}
 	}
 	if len(changed) == 0 {

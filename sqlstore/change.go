@@ -71,9 +71,9 @@ func (c *change) settle(l loaded) {
 
 // apply reads the record and the clock while this call is the writer, decides, and writes.
 func (c *change) apply(ctx context.Context, w execer) (commit bool, err error) {
-	seen := c.seen
+	wasThere := c.first || c.seen.row.State != 0
 	for {
-		l, err := c.db.loadToWrite(ctx, w, c.id, &seen)
+		l, err := c.db.loadToWrite(ctx, w, c.id, wasThere)
 		if err != nil {
 			return false, err
 		}
@@ -83,7 +83,7 @@ func (c *change) apply(ctx context.Context, w execer) (commit bool, err error) {
 		if done, err := c.db.put(ctx, w, &c.key, c.id, &l, &c.next); done || err != nil {
 			return true, err
 		}
-		seen = l // another call has inserted the record meanwhile
+		wasThere = true // another call has inserted the record meanwhile
 	}
 }
 

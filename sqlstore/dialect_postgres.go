@@ -87,6 +87,7 @@ func postgresQueries(table string) queries {
 		// A row that another transaction has locked is being claimed again or removed there.
 		removeMany: `WITH old AS (SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ? FOR UPDATE SKIP LOCKED),
 			gone AS (DELETE FROM ` + t + ` d USING old WHERE d.id = old.id RETURNING d.fence) SELECT count(*), coalesce(max(fence), 0) FROM gone`,
+		floor:            `SELECT fence_floor FROM ` + meta + ` WHERE id = 1`,
 		raise:            `UPDATE ` + meta + ` SET fence_floor = greatest(fence_floor, ?) WHERE id = 1`,
 		loadUsage:        `SELECT m.version, ` + beforeReading + `, l.counts FROM ` + meta + ` m LEFT JOIN ` + counts + ` l ON l.id = ? WHERE m.id = 1`,
 		loadUsageToWrite: locked(counts) + `SELECT m.version, ` + afterLocking + `, r.counts FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,

@@ -11,7 +11,7 @@ func PostgresSchema(table string) []string { return postgresQueries(table).schem
 func PostgresStatements(table string) []string {
 	q := postgresQueries(table)
 	return append([]string{
-		q.exists, q.version, q.load, q.loadToWrite, q.loadMany, q.loadManyToWrite, q.put, q.make, q.putMany, q.makeMany, q.list, q.expired, q.removeMany, q.raise,
+		q.exists, q.version, q.load, q.loadToWrite, q.loadMany, q.loadManyToWrite, q.put, q.make, q.putMany, q.makeMany, q.list, q.expired, q.removeMany, q.floor, q.raise,
 		q.loadUsage, q.loadUsageToWrite, q.putUsage, q.makeUsage, q.dropUsage, q.expiredUsage, q.removeUsage, q.indexKeys,
 	}, q.touch...)
 }

@@ -37,12 +37,12 @@ func (d *database) loadedFrom(floor int64, now sql.NullInt64, here protocol.Micr
 	return l, err
 }
 
-// loadToWrite reads and locks the record, on databases that lock records. If a record was seen
-// before and is missing now, a sweep has removed it while this call waited. The largest removed
+// loadToWrite reads and locks the record, on databases that lock records. If it is missing and may
+// have been there before, a sweep may have removed it while this call waited. The largest removed
 // fence may have been read before that removal, so it is read again.
-func (d *database) loadToWrite(ctx context.Context, w execer, id recordID, seen *loaded) (loaded, error) {
+func (d *database) loadToWrite(ctx context.Context, w execer, id recordID, wasThere bool) (loaded, error) {
 	l, err := d.load(ctx, w, d.queries.loadToWrite, id)
-	if err == nil && l.row.State == 0 && seen.row.State != 0 {
+	if err == nil && l.row.State == 0 && wasThere {
 		return d.load(ctx, w, d.queries.loadToWrite, id)
 	}
 	return l, err

@@ -89,6 +89,8 @@ type queries struct {
 	// lockOld: n keys, time. It returns the keys and fences of those that are still expired.
 	// dropOld: n keys, time. MySQL.
 	lockOld, dropOld func(n int) string
+	// floor returns the largest fence of a removed record. PostgreSQL.
+	floor string
 	// raise: fence.
 	raise string
 	// loadUsage, loadUsageToWrite: id. They return one row, whether or not there are counts. The

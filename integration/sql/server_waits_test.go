@@ -61,28 +61,44 @@ func TestServerSweptWhileWaiting(t *testing.T) {
 	eachSQLServer(t, func(t *testing.T, server *sqlServer) {
 		t.Helper()
 		s, _ := server.store(t, server.url, nil)
-		_, others := server.store(t, server.url, nil)
-		_, err := s.Acquire(t.Context(), teststores.Request("a"))
-		assert.NoError(t, err, "Acquire")
-		const future = int64(1) << 52 // no clock shows that
-		sqltest.Exec(t, others, fmt.Sprint(`UPDATE retrysafe_records SET expires = 1, fence = `, future))
-		sweep, err := others.BeginTx(t.Context(), nil)
-		assert.NoError(t, err, "begin")
-		sqltest.Exec(t, sweep, `DELETE FROM retrysafe_records`)
-		again := teststores.Request("a")
-		again.Owner = teststores.Owner("again")
-		won := make(chan retrysafe.Acquired, 1)
-		go func() {
-			a, err := s.Acquire(t.Context(), again)
-			assert.NoError(t, err, "Acquire behind a sweep")
-			won <- a
-		}()
-		waits.Until(t.Context(), func() bool { return server.waiting(t, others) == 1 })
-		sqltest.Exec(t, sweep, fmt.Sprint(`UPDATE retrysafe_records_meta SET fence_floor = `, future))
-		assert.NoError(t, sweep.Commit(), "commit")
-		a := <-won
-		assert.Equal(t, a.Record.Fence, retrysafe.Fence(future+1), "the fence")
+		sweptWhileWaiting(t, server, s, s)
 	})
+}
+
+// TestServerSweptWhileANewcomerWaits: the same for a store that has not seen the key before.
+func TestServerSweptWhileANewcomerWaits(t *testing.T) {
+	t.Parallel()
+	eachSQLServer(t, func(t *testing.T, server *sqlServer) {
+		t.Helper()
+		s, _ := server.store(t, server.url, nil)
+		newcomer, _ := server.store(t, server.url, nil)
+		sweptWhileWaiting(t, server, s, newcomer)
+	})
+}
+
+func sweptWhileWaiting(t *testing.T, server *sqlServer, s, next *sqlstore.Store) {
+	t.Helper()
+	_, others := server.store(t, server.url, nil)
+	_, err := s.Acquire(t.Context(), teststores.Request("a"))
+	assert.NoError(t, err, "Acquire")
+	const future = int64(1) << 52 // no clock shows that
+	sqltest.Exec(t, others, fmt.Sprint(`UPDATE retrysafe_records SET expires = 1, fence = `, future))
+	sweep, err := others.BeginTx(t.Context(), nil)
+	assert.NoError(t, err, "begin")
+	sqltest.Exec(t, sweep, `DELETE FROM retrysafe_records`)
+	again := teststores.Request("a")
+	again.Owner = teststores.Owner("again")
+	won := make(chan retrysafe.Acquired, 1)
+	go func() {
+		a, err := next.Acquire(t.Context(), again)
+		assert.NoError(t, err, "Acquire during a sweep")
+		won <- a
+	}()
+	waits.Until(t.Context(), func() bool { return server.waiting(t, others) == 1 })
+	sqltest.Exec(t, sweep, fmt.Sprint(`UPDATE retrysafe_records_meta SET fence_floor = `, future))
+	assert.NoError(t, sweep.Commit(), "commit")
+	a := <-won
+	assert.Equal(t, a.Record.Fence, retrysafe.Fence(future+1), "the fence")
 }
 
 // TestServerPoolIsTaken: without a free connection a call ends with its context or after LockWait,
