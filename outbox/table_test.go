@@ -21,7 +21,8 @@ type fakeTable struct {
 	looks, read int
 	seq         int64
 	down        bool // the database does not answer
-	oneWriter   bool // as SQLite: no transaction commits late, so nothing before a pass is looked for
+	// as SQLite: no transaction commits late, so nothing before a pass is looked for
+	oneWriter bool
 }
 
 type fakeRow struct {

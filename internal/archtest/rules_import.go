@@ -46,9 +46,9 @@ func coreStandsAlone(t *Tree) []Violation {
 
 var (
 	// stores keep records. Each is one of several choices, so only programs and tests import one.
-	stores = []string{"memstore", "sqlstore", "redisstore", "shardstore"}
+	stores = []string{"memstore", "sqlstore", "redisstore", "shardstore", "nearstore"}
 	// surfaces put the engine in front of work; they know a store only as the interface.
-	surfaces = []string{"httpidem", "httpsig", "mqidem", "gateway", "token", "guard", "outbox"}
+	surfaces = []string{"httpidem", "httpsig", "mqidem", "gateway", "token", "guard", "outbox", "rpcidem", "callback"}
 )
 
 // apart are pairs of layers that must not reach each other, not even through a third package.
