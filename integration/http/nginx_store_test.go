@@ -1,6 +1,7 @@
 package http_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/integration/internal/servers"
+	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
@@ -45,7 +47,8 @@ func TestNginxClaimWithoutAnswer(t *testing.T) {
 		assert.NoError(t, err, "list")
 		return len(page.Records)
 	}
-	key, heard := "", int64(0)
+	var key string
+	heard := int64(0)
 	for n := 0; ; n++ { // on a busy machine every try may be late, or answered in time
 		assert.True(t, n < 20, "no claim was applied without an answer")
 		key = fmt.Sprint("k", n)
@@ -61,8 +64,9 @@ func TestNginxClaimWithoutAnswer(t *testing.T) {
 			continue
 		}
 		f.problem(r, 503, "store-unavailable", true)
-		for end := time.Now().Add(3 * time.Second); records(retrysafe.StateReleased) == 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		waits.Until(ctx, func() bool { return records(retrysafe.StateReleased) > 0 })
+		cancel()
 		if records(retrysafe.StateReleased) > 0 {
 			break // applied, and released
 		}

@@ -45,7 +45,8 @@ func TestPostgresReplicaIsAway(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { // the server applies it after a while, and then commits wait
 			var err error
-			for ; err == nil; err = probe(ctx) {
+			for err == nil {
+				err = probe(ctx)
 			}
 			ended <- err
 		}()
@@ -56,7 +57,7 @@ func TestPostgresReplicaIsAway(t *testing.T) {
 			return waiting > 0
 		})
 		cancel()
-		<-ended
+		_ = <-ended // cancel ended it
 	}
 	replicas("nobody")
 	var err error

@@ -51,16 +51,23 @@ func (d *threeDatabases) effects(t *testing.T) map[string]int {
 	t.Helper()
 	all := map[string]int{}
 	for name, db := range d.dbs {
-		rows, err := db.QueryContext(t.Context(), `SELECT id FROM effects`)
-		assert.NoError(t, err, "the effects on %s", name)
-		for rows.Next() {
-			var id string
-			assert.NoError(t, rows.Scan(&id), "an effect")
-			all[id]++
-		}
-		assert.NoError(t, errors.Join(rows.Err(), rows.Close()), "the effects on %s", name)
+		countEffects(t, name, db, all)
 	}
 	return all
+}
+
+// countEffects adds the effects on one database to all.
+func countEffects(t *testing.T, name string, db *sql.DB, all map[string]int) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), `SELECT id FROM effects`)
+	assert.NoError(t, err, "the effects on %s", name)
+	defer rows.Close()
+	for rows.Next() {
+		var id string
+		assert.NoError(t, rows.Scan(&id), "an effect")
+		all[id]++
+	}
+	assert.NoError(t, rows.Err(), "the effects on %s", name)
 }
 
 // pay runs a transaction whose effect is a row beside its record. It calls wait after it has

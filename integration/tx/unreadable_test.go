@@ -65,7 +65,7 @@ func leftOut(t *testing.T, s retrysafe.Store, spoil func(id string)) {
 	settled := 0
 	var err error
 	waits.Until(t.Context(), func() bool { // Reconcile is called when a doubt is two leases old
-		n := 0
+		var n int
 		n, err = op.ReconcileAll(t.Context())
 		settled += n
 		return settled == 2

@@ -2,6 +2,7 @@ package servers
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"fmt"
 	"net"
@@ -108,10 +109,10 @@ func mysqlFolder(tb testing.TB) string {
 	return dir
 }
 
-// Start starts the server on its existing data, after Kill or Stop.
+// Start starts the server, which keeps its data and its port, and waits until it answers.
 func (s *MySQL) Start(tb testing.TB) {
 	tb.Helper()
-	s.cmd = exec.Command(mysqlProgram(tb, "mariadbd"), append([]string{
+	s.cmd = exec.CommandContext(context.Background(), mysqlProgram(tb, "mariadbd"), append([]string{
 		"--no-defaults", "--datadir=" + filepath.Join(s.dir, "data"), "--tmpdir=" + s.dir, "--socket=" + filepath.Join(s.dir, "s"),
 		"--pid-file=" + filepath.Join(s.dir, "pid"), "--bind-address=127.0.0.1", "--port=" + s.Port, "--skip-name-resolve", "--skip-log-bin",
 		"--innodb-buffer-pool-size=32M", mysqlLog, "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync", "--performance-schema=OFF",

@@ -2,6 +2,7 @@ package servers
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"fmt"
 	"net"
@@ -98,10 +99,10 @@ func PostgresFolder(tb testing.TB) string {
 	return dir
 }
 
-// Start starts the server on its existing data, after Kill or Stop.
+// Start starts the server, which keeps its data and its port, and waits until it answers.
 func (s *Postgres) Start(tb testing.TB) {
 	tb.Helper()
-	s.cmd = exec.Command(postgresProgram(tb, "postgres"), append([]string{
+	s.cmd = exec.CommandContext(context.Background(), postgresProgram(tb, "postgres"), append([]string{
 		"-D", filepath.Join(s.Dir, "data"), "-p", s.Port, "-k", s.Dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200",
 		"-c", "shared_buffers=32MB", "-c", "fsync=off", "-c", "full_page_writes=off",
 		// These would cost a process for each database, and a compiler in each session.

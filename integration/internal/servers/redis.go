@@ -2,6 +2,7 @@ package servers
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
 	"fmt"
 	"net"
@@ -54,13 +55,13 @@ func StartRedisShifted(tb testing.TB, shift time.Duration, args ...string) *Redi
 	return s
 }
 
-// Start starts the server in dir, also after Kill.
+// Start starts the server with its data in dir. It is killed when the test ends.
 func (s *Redis) Start(tb testing.TB, dir string, args ...string) {
 	tb.Helper()
 	_, port, _ := net.SplitHostPort(s.Addr)
 	path, err := exec.LookPath("redis-server")
 	assert.NoError(tb, err, "redis-server is not installed: apt-get install -y redis-server")
-	s.Cmd = exec.Command(path, append([]string{
+	s.Cmd = exec.CommandContext(context.Background(), path, append([]string{
 		"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no", "--daemonize", "no",
 		"--shutdown-timeout", "0", "--protected-mode", "no", "--enable-debug-command", "local",
 	}, args...)...)
@@ -93,8 +94,9 @@ func ShiftClock(tb testing.TB) string {
 
 func (s *Redis) await(tb testing.TB) {
 	tb.Helper()
+	dialer := net.Dialer{Timeout: time.Second}
 	for end := time.Now().Add(waits.Patience); ; time.Sleep(5 * time.Millisecond) {
-		c, err := net.DialTimeout("tcp", s.Addr, time.Second)
+		c, err := dialer.DialContext(context.Background(), "tcp", s.Addr)
 		if err == nil {
 			_ = c.SetDeadline(time.Now().Add(time.Second))
 			_, _ = c.Write([]byte("PING\r\n"))
@@ -111,7 +113,7 @@ func (s *Redis) await(tb testing.TB) {
 	}
 }
 
-// Kill ends the server, also one that is stalled. It does nothing if the server has ended.
+// Kill kills the process if it still runs, and waits until it has ended.
 func (s *Redis) Kill() {
 	if s.Cmd.ProcessState == nil {
 		_ = s.Cmd.Process.Signal(syscall.SIGCONT)

@@ -18,7 +18,7 @@ import (
 // RedisDo runs one command on a server. It returns an empty answer if the server refuses.
 func RedisDo(addr string, words ...any) string {
 	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialTimeout: time.Minute, ReadTimeout: time.Minute})
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	v, err := c.Do(context.Background(), words...).Result()
 	if err != nil {
 		return ""

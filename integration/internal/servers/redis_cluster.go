@@ -8,20 +8,19 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 )
 
-// Cluster is three primaries and a replica of each.
-type Cluster struct{ Nodes []*Redis }
+// RedisCluster is three primaries and a replica of each.
+type RedisCluster struct{ Nodes []*Redis }
 
 // Steady keeps the nodes from failing over because a busy machine is slow. A test that wants a
 // failover does not call it.
-func (c *Cluster) Steady() *Cluster {
+func (c *RedisCluster) Steady() *RedisCluster {
 	for _, n := range c.Nodes {
 		RedisDo(n.Addr, "CONFIG", "SET", "cluster-node-timeout", "180000")
 	}
 	return c
 }
 
-// URL returns the address of the cluster for clients.
-func (c *Cluster) URL() string {
+func (c *RedisCluster) URL() string {
 	var hosts []string
 	for _, n := range c.Nodes {
 		hosts = append(hosts, n.Addr)
@@ -29,17 +28,17 @@ func (c *Cluster) URL() string {
 	return "redis+cluster://" + strings.Join(hosts, ",")
 }
 
-// StartCluster runs a cluster until the test ends.
-func StartCluster(tb testing.TB, args ...string) *Cluster {
-	tb.Helper()
-	return StartClusterShifted(tb, nil, args...)
+// StartCluster starts a cluster of three primaries, each with a replica.
+func StartCluster(t testing.TB, args ...string) *RedisCluster {
+	t.Helper()
+	return StartClusterShifted(t, nil, args...)
 }
 
 // StartClusterShifted starts a cluster in which some nodes have clocks that are off; 0 to 2 are the
 // primaries.
-func StartClusterShifted(tb testing.TB, shifts map[int]time.Duration, args ...string) *Cluster {
-	tb.Helper()
-	c := new(Cluster)
+func StartClusterShifted(t testing.TB, shifts map[int]time.Duration, args ...string) *RedisCluster {
+	t.Helper()
+	c := new(RedisCluster)
 	for i := range 6 {
 		c.Nodes = append(c.Nodes, StartRedisShifted(tb, shifts[i], append([]string{
 			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", FreePort(tb),
@@ -78,4 +77,13 @@ func busPort(s *Redis) string {
 		}
 	}
 	return ""
+}
+
+func (p *RedisPair) URL() string { return "redis+sentinel://" + p.sentinel + "/retrysafe" }
+
+// Steady keeps Sentinel from a failover because a busy machine is slow. A test that wants one does
+// not call it.
+func (p *RedisPair) Steady() *RedisPair {
+	RedisDo(p.sentinel, "SENTINEL", "SET", "retrysafe", "down-after-milliseconds", "180000")
+	return p
 }

@@ -38,7 +38,7 @@ func FailoverOfAPair(t *testing.T, args ...string) *Failover {
 	}
 }
 
-// ArgOf returns the value of an option in args, or "".
+// ArgOf returns the argument after name, or "" if there is none.
 func ArgOf(args []string, name string) string {
 	for i, a := range args {
 		if a == name {
@@ -55,5 +55,5 @@ func Sever(primary, replica *Redis) {
 	RedisDo(primary.Addr, "CLIENT", "KILL", "TYPE", "replica")
 }
 
-// Mend lets a replica that Sever has cut off follow its primary again.
+// Mend lets a replica that Sever cut off follow again.
 func Mend(s *Redis) { RedisDo(s.Addr, "CONFIG", "SET", "masterauth", "") }

@@ -18,33 +18,23 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// Pair is a primary, a replica and a Sentinel that monitors them under the name retrysafe.
-type Pair struct {
+// RedisPair is a primary, a replica and a Sentinel that monitors them under the name retrysafe.
+type RedisPair struct {
 	Primary, replica *Redis
 	sentinel         string
 }
 
-// URL returns the address of the pair for clients.
-func (p *Pair) URL() string { return "redis+sentinel://" + p.sentinel + "/retrysafe" }
-
-// Steady keeps Sentinel from a failover because a busy machine is slow. A test that wants one does
-// not call it.
-func (p *Pair) Steady() *Pair {
-	RedisDo(p.sentinel, "SENTINEL", "SET", "retrysafe", "down-after-milliseconds", "180000")
-	return p
-}
-
-// StartPair runs a pair until the test ends.
-func StartPair(t *testing.T, args ...string) *Pair {
+// StartPair starts a primary, its replica and a Sentinel.
+func StartPair(t *testing.T, args ...string) *RedisPair {
 	t.Helper()
 	return StartPairShifted(t, 0, args...)
 }
 
 // StartPairShifted starts a pair whose replica has a clock that is off.
-func StartPairShifted(t *testing.T, shift time.Duration, args ...string) *Pair {
+func StartPairShifted(t *testing.T, shift time.Duration, args ...string) *RedisPair {
 	t.Helper()
 	args = append([]string{"--repl-diskless-sync-delay", "0"}, args...)
-	p := &Pair{Primary: StartRedis(t, args...)}
+	p := &RedisPair{Primary: StartRedis(t, args...)}
 	host, port, _ := strings.Cut(p.Primary.Addr, ":")
 	p.replica = StartRedisShifted(t, shift, append([]string{"--replicaof", host + " " + port}, args...)...)
 	waits.Eventually(t, "the replica follows", func() bool {
@@ -58,7 +48,7 @@ func StartPairShifted(t *testing.T, shift time.Duration, args ...string) *Pair {
 	assert.NoError(t, os.WriteFile(conf, []byte(text), 0o600), "file")
 	path, err := exec.LookPath("redis-sentinel")
 	assert.NoError(t, err, "redis-sentinel is not installed: apt-get install -y redis-sentinel")
-	cmd := exec.Command(path, conf)
+	cmd := exec.CommandContext(context.Background(), path, conf)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	assert.NoError(t, cmd.Start(), "start redis-sentinel")
 	t.Cleanup(sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }))
@@ -83,9 +73,9 @@ func StartCouple(t *testing.T, args ...string) (primary, replica *Redis) {
 // Linked reports whether the server has a replica that confirms writes.
 func Linked(primary *Redis) bool {
 	c := redis.NewClient(&redis.Options{Addr: primary.Addr, MaxRetries: -1, PoolSize: 1})
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	conn := c.Conn()
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	ctx := context.Background()
 	return conn.Set(ctx, "linked", "", 0).Err() == nil && conn.Wait(ctx, 1, 50*time.Millisecond).Val() == 1
 }

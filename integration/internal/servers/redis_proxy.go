@@ -32,13 +32,13 @@ type Loss struct {
 type Cut uint8
 
 const (
-	// LoseRequest breaks the connection, and the server never gets the call.
+	// LoseRequest breaks the connection; the server never gets the request.
 	LoseRequest Cut = iota + 1
 	// LoseReply lets the script run, and breaks the connection before the reply.
 	LoseReply
-	// LateRequest breaks the connection, and the server gets the call when the test calls Deliver.
+	// LateRequest breaks the connection; the server gets the request when the test calls Deliver.
 	LateRequest
-	// HoldReply lets the script run, and the reply waits until the client has gone.
+	// HoldReply lets the script run; the reply waits until the client has gone.
 	HoldReply
 )
 
@@ -55,7 +55,7 @@ type RedisProxy struct {
 	late  []func()
 }
 
-// StartRedisProxy runs a proxy for the server at to until the test ends.
+// StartRedisProxy starts a proxy to a server. It ends with the test.
 func StartRedisProxy(t *testing.T, to string) *RedisProxy {
 	t.Helper()
 	p := &RedisProxy{to: to, names: map[string]string{}, runs: map[string]int{}}
@@ -64,7 +64,7 @@ func StartRedisProxy(t *testing.T, to string) *RedisProxy {
 	return p
 }
 
-// SetHook replaces the hook, and counts the runs of scripts from the start.
+// SetHook replaces the hook, and starts to count anew.
 func (p *RedisProxy) SetHook(hook func(script string, n int) Cut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +177,7 @@ func (p *RedisProxy) serve(client, server net.Conn) {
 
 // send sends one command to the server and reads the reply.
 func (p *RedisProxy) send(raw []byte) {
-	c, err := net.Dial("tcp", p.server())
+	c, err := new(net.Dialer).DialContext(context.Background(), "tcp", p.server())
 	if err != nil {
 		return
 	}

@@ -23,7 +23,7 @@ type Shared[S any] struct {
 	databases atomic.Int64
 }
 
-// The servers that the tests of a package share.
+// The servers that tests share.
 var (
 	SharedPostgres = Shared[*Postgres]{Start: func(tb testing.TB) *Postgres {
 		tb.Helper()
@@ -37,11 +37,11 @@ var (
 		tb.Helper()
 		return StartRedis(tb)
 	}}
-	SharedCluster = Shared[*Cluster]{Start: func(tb testing.TB) *Cluster {
+	SharedCluster = Shared[*RedisCluster]{Start: func(tb testing.TB) *RedisCluster {
 		tb.Helper()
 		return StartCluster(tb).Steady()
 	}}
-	SharedZooKeeper = Shared[*ZooKeeper]{Start: func(tb testing.TB) *ZooKeeper {
+	SharedZooKeeper = Shared[*ZooKeeperServer]{Start: func(tb testing.TB) *ZooKeeperServer {
 		tb.Helper()
 		return StartZooKeeper(tb)
 	}}

@@ -17,15 +17,15 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// ZooKeeper is a server on loopback. It allows short sessions, so that what a killed process
+// ZooKeeperServer is a server on loopback. It allows short sessions, so that what a killed process
 // held is free within a test.
-type ZooKeeper struct {
+type ZooKeeperServer struct {
 	Addr string
 	said bytes.Buffer
 }
 
 // StartZooKeeper runs a server until the test ends; env is added to its environment.
-func StartZooKeeper(tb testing.TB, env ...string) *ZooKeeper {
+func StartZooKeeper(tb testing.TB, env ...string) *ZooKeeperServer {
 	tb.Helper()
 	java, err := exec.LookPath("java")
 	assert.NoError(tb, err, "java is not installed: apt-get install -y default-jre-headless")
@@ -38,10 +38,10 @@ func StartZooKeeper(tb testing.TB, env ...string) *ZooKeeper {
 	assert.NoError(tb, err, "a folder")
 	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
 	port := FreePort(tb)
-	s, conf := &ZooKeeper{Addr: "127.0.0.1:" + port}, filepath.Join(dir, "zoo.cfg")
+	s, conf := &ZooKeeperServer{Addr: "127.0.0.1:" + port}, filepath.Join(dir, "zoo.cfg")
 	assert.NoError(tb, os.WriteFile(conf, fmt.Appendf(nil, "dataDir=%s/data\ntickTime=200\nmaxSessionTimeout=60000\nclientPort=%s\nclientPortAddress=127.0.0.1\n"+
 		"admin.enableServer=false\nmaxClientCnxns=0\n", dir, port), 0o600), "configuration")
-	cmd := exec.Command(java, "-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
+	cmd := exec.CommandContext(context.Background(), java, "-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
 		"-cp", strings.Join(jars, ":"), "org.apache.zookeeper.server.quorum.QuorumPeerMain", conf)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = &s.said, &s.said

@@ -38,7 +38,7 @@ func (s *Shop) Join(t *testing.T, customer string, then func(tx *sql.Tx) error, 
 	t.Helper()
 	tx, err := s.DB.BeginTx(t.Context(), nil)
 	assert.NoError(t, err, "begin")
-	defer tx.Rollback() // where it was not committed
+	defer func() { _ = tx.Rollback() }() // where it was not committed
 	res, err = retrysafe.DoTx(t.Context(), s.Engine, s.Store.In(tx), teststores.OrderKey(customer), func(ctx context.Context, tx *sql.Tx) (id int64, err error) {
 		ran = true
 		if id, err = Insert(ctx, tx, customer); err == nil && then != nil {
@@ -53,7 +53,7 @@ func (s *Shop) Join(t *testing.T, customer string, then func(tx *sql.Tx) error, 
 	return res, ran, errors.Join(err, tx.Commit())
 }
 
-// PlainOrder makes an order in a transaction with its record.
+// PlainOrder is Order without its result.
 func (s *Shop) PlainOrder(ctx context.Context, customer string) error {
 	_, err := s.Order(ctx, customer)
 	return err

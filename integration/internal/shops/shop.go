@@ -22,10 +22,10 @@ type Shop struct {
 	DB     *sql.DB
 }
 
-// OrdersTable creates the table of orders in SQLite or PostgreSQL.
+// OrdersTable creates the table of orders on SQLite.
 const OrdersTable = "CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, customer TEXT NOT NULL)"
 
-// New returns a shop on a SQLite database. o may be nil.
+// New returns a shop on an SQLite database. o may be nil.
 func New(t *testing.T, db *sql.DB, o *sqlstore.Options) *Shop {
 	t.Helper()
 	s := &Shop{Store: teststores.SQLite(t, db, o), DB: db}
@@ -34,7 +34,7 @@ func New(t *testing.T, db *sql.DB, o *sqlstore.Options) *Shop {
 	return s
 }
 
-// NewFile returns a shop on a new file.
+// NewFile returns a shop on a new SQLite file.
 func NewFile(t *testing.T) *Shop {
 	t.Helper()
 	return New(t, sqltest.Open(t, "sqlite", sqltest.SQLiteDSN(sqltest.NewFile(t))), nil)
@@ -49,11 +49,11 @@ func (s *Shop) Hasty(t *testing.T) *Shop {
 
 // Insert makes the effect: one row.
 func Insert(ctx context.Context, tx *sql.Tx, customer string) (id int64, err error) {
-	err = tx.QueryRowContext(ctx, "INSERT INTO orders (customer) VALUES ('"+customer+"') RETURNING id").Scan(&id)
+	err = tx.QueryRowContext(ctx, "INSERT INTO orders (customer) VALUES ('"+customer+"') RETURNING id").Scan(&id) // customers are the tests' own, and placeholders differ
 	return id, err
 }
 
-// Order takes the order of a customer: one row, in one transaction with its record.
+// Order takes an order in a transaction. The customer is the key.
 func (s *Shop) Order(ctx context.Context, customer string, opts ...retrysafe.CallOption) (retrysafe.Result[int64], error) {
 	return retrysafe.DoTx(ctx, s.Engine, s.Store, teststores.OrderKey(customer), func(ctx context.Context, tx *sql.Tx) (int64, error) {
 		return Insert(ctx, tx, customer)
@@ -76,7 +76,7 @@ func (s *Shop) Record(t *testing.T, customer string) retrysafe.Record {
 	return rec
 }
 
-// WantNothing checks that a customer has neither an order nor a record.
+// WantNothing checks that a customer has no order and no record.
 func (s *Shop) WantNothing(t *testing.T, customer, after string) {
 	t.Helper()
 	assert.Equal(t, s.Orders(t, customer), 0, "orders after %s", after)

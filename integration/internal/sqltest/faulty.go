@@ -170,5 +170,5 @@ func (t *faultyTx) Commit() error {
 
 func (t *faultyTx) Rollback() error { return t.d.step("rollback", t.Tx.Rollback) }
 
-// ErrCut is the error of faults that stand for a lost connection.
+// ErrCut is the error of a connection that a test has cut.
 var ErrCut = errors.New("connection cut")

@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// Open opens a database until the test ends.
+// Open opens a database, and closes it when the test ends.
 func Open(tb testing.TB, driver, dsn string) *sql.DB {
 	tb.Helper()
 	db, err := sql.Open(driver, dsn)
@@ -19,7 +19,7 @@ func Open(tb testing.TB, driver, dsn string) *sql.DB {
 	return db
 }
 
-// Exec runs a statement on a pool, a connection or a transaction.
+// Exec runs a statement that must succeed.
 func Exec(t *testing.T, db interface {
 	ExecContext(context.Context, string, ...any) (sql.Result, error)
 }, query string, args ...any,
@@ -29,7 +29,7 @@ func Exec(t *testing.T, db interface {
 	assert.NoError(t, err, "%s", query)
 }
 
-// Count returns how many rows table has. A WHERE clause may follow its name.
+// Count counts the rows of a table.
 func Count(t *testing.T, db *sql.DB, table string) (n int) {
 	t.Helper()
 	assert.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&n), "count %s", table)

@@ -24,7 +24,7 @@ func ShortEngine(t *testing.T, s retrysafe.Store, p retrysafe.Policy) *retrysafe
 	return e
 }
 
-// Engine returns an engine that waits for its calls when the test ends.
+// Engine returns an engine that does not sweep. It is shut down when the test ends.
 func Engine(t *testing.T, s retrysafe.Store) *retrysafe.Engine {
 	t.Helper()
 	e := retrysafe.New(s, &retrysafe.Options{Namespace: "app", Secret: []byte("0123456789abcdef"), Sweep: -1})

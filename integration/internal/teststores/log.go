@@ -24,5 +24,5 @@ func (b *Log) String() string {
 	return b.lines.String()
 }
 
-// Logger returns the logger that writes to b.
+// Logger returns a logger that writes to the log.
 func (b *Log) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }

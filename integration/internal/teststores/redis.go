@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/redisstore"
 )
 
-// Redis returns a store with a client. o may be nil.
+// Redis returns a store that does not log. o may be nil.
 func Redis(tb testing.TB, c redisclient.Client, o *redisstore.Options) *redisstore.Store {
 	tb.Helper()
 	own := redisstore.Options{} // a copy: parallel callers share theirs

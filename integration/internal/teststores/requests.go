@@ -25,7 +25,7 @@ func Request(id string) retrysafe.AcquireRequest {
 	}
 }
 
-// Owner returns the owner with that name, of at most 16 bytes.
+// Owner returns an owner that is made of name.
 func Owner(name string) (o retrysafe.Owner) {
 	copy(o[:], fmt.Sprintf("%16s", name))
 	return o
@@ -34,7 +34,7 @@ func Owner(name string) (o retrysafe.Owner) {
 // OrderKey returns the key of an order.
 func OrderKey(id string) retrysafe.Key { return retrysafe.Key{Operation: "order", ID: id} }
 
-// TxRequest returns the request of a transaction that waits for no other caller.
+// TxRequest returns a transaction's claim of a key with its own owner. It does not wait.
 func TxRequest(id string) retrysafe.TxRequest {
 	return retrysafe.TxRequest{
 		Key:   retrysafe.StoreKey{Namespace: "integration", Layer: "tx", Key: retrysafe.Key{Operation: "order", ID: id}},
@@ -42,7 +42,7 @@ func TxRequest(id string) retrysafe.TxRequest {
 	}
 }
 
-// NoEffect is the work of a transaction without an effect.
+// NoEffect is the work of a transaction that changes nothing and completes.
 func NoEffect(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error) {
 	return retrysafe.StateCompleted, retrysafe.Answer{Codec: "raw", Body: []byte("done"), Kept: true}, nil
 }

@@ -105,7 +105,7 @@ func OpenSQLite(t *testing.T, path string, o *sqlstore.Options) (*sqlstore.Store
 	return SQLite(t, db, o), db
 }
 
-// SQLite returns a store on a SQLite database, with its tables. o may be nil.
+// SQLite returns a store on an SQLite database, with its tables. o may be nil.
 func SQLite(t *testing.T, db *sql.DB, o *sqlstore.Options) *sqlstore.Store {
 	t.Helper()
 	var own sqlstore.Options
