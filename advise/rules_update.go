@@ -88,7 +88,7 @@ func adviseUpdate(st *statement) Advice {
 	}
 	switch {
 	case len(ways[relative]) > 0:
-		return adviseRelative(st, ways[relative], compares)
+		return adviseRelative(ways[relative], compares)
 	case len(ways[shifts]) > 0:
 		return say(NeedsGuard, "It stores another value in "+listed(ways[shifts])+" each time, as the clock, chance or a counter has it.", doTx).
 			and("Or send the value with the request, so that a repeat sends the same.")
@@ -101,7 +101,7 @@ func adviseUpdate(st *statement) Advice {
 }
 
 // adviseRelative advises on x = x + 1.
-func adviseRelative(st *statement, columns []string, compares []compared) Advice {
+func adviseRelative(columns []string, compares []compared) Advice {
 	what := "A repeat changes " + listed(columns) + " again: it is computed from what is stored."
 	for _, c := range compares {
 		if slices.Contains(columns, c.column) && (c.sign == ">" || c.sign == ">=" || c.sign == "<" || c.sign == "<=") {

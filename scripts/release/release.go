@@ -124,5 +124,5 @@ func (r *repo) cutChangelog(version string, day time.Time) error {
 		return errors.New("CHANGELOG.md has nothing under " + unreleased)
 	}
 	cut := before + unreleased + "\n\n## [" + strings.TrimPrefix(version, "v") + "] - " + day.UTC().Format(time.DateOnly) + "\n" + after
-	return os.WriteFile(name, []byte(cut), 0o644) //nolint:gosec // a file of the repository
+	return os.WriteFile(name, []byte(cut), 0o644)
 }

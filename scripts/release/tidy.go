@@ -31,7 +31,7 @@ func tidy(ctx context.Context, r *repo) error {
 			if err != nil {
 				return err
 			}
-			if err := os.WriteFile(filepath.Join(r.dir, m.dir, name), text, 0o644); err != nil { //nolint:gosec // a file of the repository
+			if err := os.WriteFile(filepath.Join(r.dir, m.dir, name), text, 0o644); err != nil {
 				return err
 			}
 		}

@@ -49,7 +49,7 @@ func (r *repo) write(m *mod) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.dir, m.dir, "go.mod"), text, 0o644) //nolint:gosec // a file of the repository
+	return os.WriteFile(filepath.Join(r.dir, m.dir, "go.mod"), text, 0o644)
 }
 
 // setWork puts the working tree in the place of the version.
@@ -76,7 +76,7 @@ func (r *repo) setWork(version string) error {
 	}
 	work.Cleanup()
 	work.SortBlocks()
-	return os.WriteFile(filepath.Join(r.dir, "go.work"), modfile.Format(work.Syntax), 0o644) //nolint:gosec // a file of the repository
+	return os.WriteFile(filepath.Join(r.dir, "go.work"), modfile.Format(work.Syntax), 0o644)
 }
 
 func (r *repo) isRequired(m *mod) bool {
@@ -105,7 +105,7 @@ func (r *repo) setSums(m *mod, sums map[string]string) error {
 	if text == string(old) {
 		return nil
 	}
-	return os.WriteFile(name, []byte(sorted(text)), 0o644) //nolint:gosec // a file of the repository
+	return os.WriteFile(name, []byte(sorted(text)), 0o644)
 }
 
 // withoutModule leaves out the lines of go.sum that are of a module or of one below it.
