@@ -32,7 +32,7 @@ func changeAll(ctx context.Context, w execer, m many, changes []*change) (commit
 	slices.SortFunc(changes, func(a, b *change) int { return strings.Compare(string(a.id[:]), string(b.id[:])) })
 	ids := make([]recordID, 0, len(changes))
 	for _, c := range changes {
-		if c.last == nil && !c.first && !(m.insertsFirst() && c.sawNone()) {
+		if c.last == nil && !c.first && (!m.insertsFirst() || !c.sawNone()) {
 			ids = append(ids, c.id)
 		}
 	}
