@@ -143,7 +143,7 @@ func (g *givingBack) next() (*claim, time.Duration) {
 		g.ready = append(g.ready, c)
 	}
 	failedIsDue := len(g.failed) > 0 && time.Until(g.failed[0].due) <= 0
-	if last := len(g.ready) - 1; last >= 0 && !(failedIsDue && g.failedNext) {
+	if last := len(g.ready) - 1; last >= 0 && (!failedIsDue || !g.failedNext) {
 		c := g.ready[last]
 		g.ready[last] = nil
 		g.ready = g.ready[:last]

@@ -82,7 +82,7 @@ func NewWorkersOn(n Numbers, o *WorkersOptions) *Workers {
 	if err := w.o.Layout.Validate(); err != nil {
 		panic(err.Error())
 	}
-	room := int(min(w.o.Layout.Workers(), mostNumbers)) //nolint:gosec // small
+	room := int(min(w.o.Layout.Workers(), mostNumbers))
 	if w.o.Max == 0 {
 		w.o.Max = min(1024, room)
 	}

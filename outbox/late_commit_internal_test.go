@@ -1,4 +1,4 @@
-package outbox //nolint:testpackage // a relay's table is not exported
+package outbox
 
 import (
 	"context"

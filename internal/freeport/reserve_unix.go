@@ -17,7 +17,7 @@ func reserve(port string) bool {
 	if os.MkdirAll(dir, 0o700) != nil {
 		return true
 	}
-	f, err := os.OpenFile(filepath.Join(dir, port), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, port), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // a folder of this user, and the name is a port
 	if err != nil {
 		return true
 	}

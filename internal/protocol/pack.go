@@ -45,7 +45,7 @@ func (r *Row) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, r.LastError...)
 	at := len(b)
 	b = r.AppendWorked(append(b, 0))
-	b[at] = byte(len(b) - at - 1)
+	b[at] = byte(len(b) - at - 1) //nolint:gosec // at most maxEarlier attempts of 12 bytes
 	return append(r.appendAnswerHead(b), r.Answer.Body...), nil
 }
 
