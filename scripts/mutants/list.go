@@ -58,7 +58,7 @@ var mutants = []mutant{
 		"gateway", ". TestBlackBox",
 	},
 	{
-		"a name pays", "httpidem/middleware.go",
+		"a name pays", "httpidem/guard.go",
 		"		x.call.Account = m.account(r)\n", "",
 		"gateway", "./attacks TestLimitsOfAVictim",
 	},
@@ -159,7 +159,7 @@ var mutants = []mutant{
 	},
 	{
 		"a part that is away holds up the others", "giveback.go",
-		"if last := len(g.ready) - 1; last >= 0 && !(failedIsDue && g.failedNext) {", "if last := len(g.ready) - 1; last >= 0 && len(g.failed) == 0 {",
+		"if last := len(g.ready) - 1; last >= 0 && (!failedIsDue || !g.failedNext) {", "if last := len(g.ready) - 1; last >= 0 && len(g.failed) == 0 {",
 		".", ". TestPartThatIsAwayHoldsUpNoOther",
 	},
 }
