@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
 
-// Body as the ID uses the SHA-256 of the body as the event's id. It is for events that have no id in
-// a signed place, and that the provider resends byte for byte.
+// Body as the ID uses the SHA-256 of the body as the event's id. It is for events that have no id
+// in a signed place, and that the provider resends byte for byte.
 const Body = "body"
 
 // DefaultRetention is how long an event is remembered: providers retry for up to three days, and

@@ -77,7 +77,8 @@ func TestShardsChange(t *testing.T) {
 				defer func() { done <- struct{}{} }()
 				key := retrysafe.Key{Operation: "pay", ID: fmt.Sprint(i)}
 				a, _, err := e.Begin(t.Context(), key)
-				for errors.Is(err, retrysafe.ErrUnavailable) { // a busy machine may have let the lease expire
+				// A busy machine may have let the lease expire.
+				for errors.Is(err, retrysafe.ErrUnavailable) {
 					a, _, err = e.Begin(t.Context(), key)
 				}
 				if err != nil || a == nil {

@@ -64,7 +64,7 @@ func StartRedisProxy(t *testing.T, to string) *RedisProxy {
 	return p
 }
 
-// SetHook replaces the hook, and starts to count anew.
+// SetHook replaces the hook, and counts runs from 1 again.
 func (p *RedisProxy) SetHook(hook func(script string, n int) Cut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -47,9 +47,10 @@ func (s *Shop) Hasty(t *testing.T) *Shop {
 	return &Shop{Store: store, Engine: teststores.Engine(t, store), DB: s.DB}
 }
 
-// Insert makes the effect: one row.
+// Insert makes the effect: one row. The customers are the tests' own, and databases differ in how
+// they write placeholders.
 func Insert(ctx context.Context, tx *sql.Tx, customer string) (id int64, err error) {
-	err = tx.QueryRowContext(ctx, "INSERT INTO orders (customer) VALUES ('"+customer+"') RETURNING id").Scan(&id) // customers are the tests' own, and placeholders differ
+	err = tx.QueryRowContext(ctx, "INSERT INTO orders (customer) VALUES ('"+customer+"') RETURNING id").Scan(&id)
 	return id, err
 }
 
