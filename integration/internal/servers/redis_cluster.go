@@ -40,8 +40,8 @@ func StartClusterShifted(t testing.TB, shifts map[int]time.Duration, args ...str
 	t.Helper()
 	c := new(RedisCluster)
 	for i := range 6 {
-		c.Nodes = append(c.Nodes, StartRedisShifted(tb, shifts[i], append([]string{
-			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", FreePort(tb),
+		c.Nodes = append(c.Nodes, StartRedisShifted(t, shifts[i], append([]string{
+			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", FreePort(t),
 			"--cluster-node-timeout", "2000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
 		}, args...)...))
 	}
@@ -55,9 +55,9 @@ func StartClusterShifted(t testing.TB, shifts map[int]time.Duration, args ...str
 	}
 	for i := range 3 {
 		id := RedisDo(c.Nodes[i].Addr, "CLUSTER", "MYID")
-		waits.Eventually(tb, "a replica finds its primary", func() bool { return RedisDo(c.Nodes[3+i].Addr, "CLUSTER", "REPLICATE", id) == "OK" })
+		waits.Eventually(t, "a replica finds its primary", func() bool { return RedisDo(c.Nodes[3+i].Addr, "CLUSTER", "REPLICATE", id) == "OK" })
 	}
-	waits.Eventually(tb, "the cluster stands", func() bool {
+	waits.Eventually(t, "the cluster stands", func() bool {
 		for i, n := range c.Nodes {
 			if !strings.Contains(RedisDo(n.Addr, "CLUSTER", "INFO"), "cluster_state:ok") ||
 				strings.Count(RedisDo(n.Addr, "CLUSTER", "NODES"), "slave ") != 3 ||

@@ -48,8 +48,7 @@ func ArgOf(args []string, name string) string {
 	return ""
 }
 
-// Sever disconnects a replica from its primary until Mend. It may be called outside of the test's
-// goroutine.
+// Sever is cutOff for use outside the test's goroutine.
 func Sever(primary, replica *Redis) {
 	RedisDo(replica.Addr, "CONFIG", "SET", "masterauth", "no such password")
 	RedisDo(primary.Addr, "CLIENT", "KILL", "TYPE", "replica")

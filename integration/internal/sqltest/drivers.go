@@ -1,6 +1,5 @@
 package sqltest
 
-// The drivers of all tests, in one place.
 import (
 	"github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
