@@ -70,7 +70,11 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if err := o.Validate(e.Policy()); err != nil {
 		return nil, err
 	}
-	g := &Gateway{logger: o.Logger, transport: h1client.NewTransport(o.Trust), monitor: o.Monitor, access: o.AccessLog, trusted: o.Trusted, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.room()), clientTime: o.ClientTime, quietTime: o.QuietTime, upgrades: o.Upgrades, counts: map[string]bool{}}
+	g := &Gateway{
+		logger: o.Logger, transport: h1client.NewTransport(o.Trust), monitor: o.Monitor, access: o.AccessLog,
+		trusted: o.Trusted, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.room()),
+		clientTime: o.ClientTime, quietTime: o.QuietTime, upgrades: o.Upgrades, counts: map[string]bool{},
+	}
 	inherit(&g.clientTime, time.Minute)
 	inherit(&g.quietTime, 5*time.Minute)
 	for _, name := range o.FromFronts {
@@ -87,7 +91,18 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if g.logger == nil {
 		g.logger = slog.Default()
 	}
-	g.plain = &httputil.ReverseProxy{
+	g.plain = g.plainProxy()
+	g.tokens = o.issuer(e)
+	if err := g.addRoutes(e, o); err != nil {
+		return nil, err
+	}
+	g.watch(o.Health)
+	return g, nil
+}
+
+// plainProxy returns the proxy for requests that no guard decides on.
+func (g *Gateway) plainProxy() *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
 		Rewrite:       g.forwarded,
 		Transport:     balancer{g},
 		FlushInterval: -1,
@@ -101,17 +116,20 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		},
 		ErrorLog: slog.NewLogLogger(g.logger.Handler(), slog.LevelWarn),
 	}
+}
+
+// addRoutes makes the guards of the routes, and of the requests that no route matches.
+func (g *Gateway) addRoutes(e *retrysafe.Engine, o *Options) error {
 	timeout := o.TimeoutAnswer
 	if timeout == 0 {
 		timeout = time.Minute
 	}
-	g.tokens = o.issuer(e)
 	g.rest = g.guard(e, &Route{Guard: o.Guard, TimeoutAnswer: timeout, CORS: o.CORS, Signature: o.Signature})
 	g.rest.name, g.rest.guards = "default", (&Route{Guard: o.Guard, Signature: o.Signature}).guards()
 	for _, r := range o.Routes {
 		m, err := parsePattern(r.Match)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if r.TimeoutAnswer == 0 {
 			r.TimeoutAnswer = timeout
@@ -126,8 +144,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		}
 		g.routes = append(g.routes, x)
 	}
-	g.watch(o.Health)
-	return g, nil
+	return nil
 }
 
 // watch starts the health checks.
