@@ -68,26 +68,42 @@ var layouts = map[string]idgen.Layout{
 // mostWorkers is how many worker numbers there are.
 const mostWorkers = 1024
 
-func (f *idsFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
+// idsSetup is what the flags say.
+type idsSetup struct {
+	layout idgen.Layout
+	store  storeName
+	tags   []newTag
+}
+
+// parse checks the flags. An error is a *usageError.
+func (f *idsFlags) parse() (*idsSetup, error) {
 	layout, ok := layouts[f.layout]
 	if !ok {
-		return &usageError{fmt.Errorf("--layout %q: write twitter, fast, uid-generator or sonyflake", f.layout)}
+		return nil, &usageError{fmt.Errorf("--layout %q: write twitter, fast, uid-generator or sonyflake", f.layout)}
 	}
-	name, err := parseStore(f.store)
+	store, err := parseStore(f.store)
 	if err != nil {
-		return &usageError{err}
+		return nil, &usageError{err}
 	}
 	tags, err := parseTags(f.tags)
 	if err != nil {
-		return &usageError{err}
+		return nil, &usageError{err}
 	}
 	switch {
 	case f.replicas < -1 || f.drain < 0:
-		return &usageError{errors.New("--replicas is a count or -1 for all, and --drain a positive time")}
-	case f.table != "" && !name.tables():
-		return &usageError{errors.New("--table: only sqlite:PATH, postgres://HOST/DATABASE and mysql://HOST/DATABASE have tables")}
+		return nil, &usageError{errors.New("--replicas is a count or -1 for all, and --drain a positive time")}
+	case f.table != "" && !store.tables():
+		return nil, &usageError{errors.New("--table: only sqlite:PATH, postgres://HOST/DATABASE and mysql://HOST/DATABASE have tables")}
 	case f.namespace == "" || len(f.namespace) > 128:
-		return &usageError{errors.New("--namespace has 1 to 128 bytes")}
+		return nil, &usageError{errors.New("--namespace has 1 to 128 bytes")}
+	}
+	return &idsSetup{layout, store, tags}, nil
+}
+
+func (f *idsFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
+	set, err := f.parse()
+	if err != nil {
+		return err
 	}
 	log := logger(errOut)
 	l, err := listenIDs(f.listen)
@@ -105,22 +121,22 @@ func (f *idsFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
 		return err
 	}
 	opened = append(opened, closeStore)
-	ranges, closeRanges, err := openRanges(ctx, name, log, f)
+	ranges, closeRanges, err := openRanges(ctx, set.store, log, f)
 	if err != nil {
 		return err
 	}
 	opened = append(opened, closeRanges)
-	for _, t := range tags {
+	for _, t := range set.tags {
 		if _, err := ranges.Create(ctx, t.name, t.first, t.step); err != nil {
 			return err
 		}
 	}
-	if name.memory() {
+	if set.store.memory() {
 		log.Warn("ids: the store is memory: ids of tags begin anew when this process ends, and other servers give the same")
 	}
 	s, err := idserver.New(ctx, &idserver.Options{
 		Store: store, Ranges: ranges, Log: log,
-		Workers: &idgen.WorkersOptions{Namespace: f.namespace, Layout: layout, Max: int(min(layout.Workers(), mostWorkers)), Unsafe: f.unsafe || name.memory()},
+		Workers: &idgen.WorkersOptions{Namespace: f.namespace, Layout: set.layout, Max: int(min(set.layout.Workers(), mostWorkers)), Unsafe: f.unsafe || set.store.memory()},
 	})
 	if err != nil {
 		return err
@@ -130,7 +146,7 @@ func (f *idsFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
 		defer cancel()
 		return s.Close(end)
 	})
-	fmt.Fprintf(out, "retrysafe ids: http://%s, %s, numbers and ranges in %s, version %s\n", l.Addr(), s.Worker(), name, built())
+	fmt.Fprintf(out, "retrysafe ids: http://%s, %s, numbers and ranges in %s, version %s\n", l.Addr(), s.Worker(), set.store, built())
 	return f.serve(ctx, l, s)
 }
 
