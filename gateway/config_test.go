@@ -355,7 +355,7 @@ func TestReference(t *testing.T) {
 	assert.True(t, ok && ok2, "the page has both marks")
 	want := before + begin + gateway.Reference() + end + after
 	if os.Getenv("UPDATE") != "" {
-		assert.NoError(t, os.WriteFile(page, []byte(want), 0o600), "write") //nolint:gosec // the page of this repository
+		assert.NoError(t, os.WriteFile(page, []byte(want), 0o600), "write")
 		return
 	}
 	assert.Equal(t, string(text) == want, true, "docs/gateway.md has the options of the code; UPDATE=1 go test -run TestReference writes them")

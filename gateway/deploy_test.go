@@ -257,7 +257,7 @@ func TestMetricsOfThePage(t *testing.T) {
 	assert.True(t, ok && ok2, "the page has both marks")
 	want := before + begin + table + end + after
 	if os.Getenv("UPDATE") != "" {
-		assert.NoError(t, os.WriteFile(page, []byte(want), 0o600), "write") //nolint:gosec // the page of this repository
+		assert.NoError(t, os.WriteFile(page, []byte(want), 0o600), "write")
 		return
 	}
 	assert.True(t, string(text) == want, "docs/gateway.md has the metrics of the code; UPDATE=1 go test -run TestMetricsOfThePage writes them")

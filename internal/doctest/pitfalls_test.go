@@ -52,7 +52,7 @@ func TestPitfalls(t *testing.T) {
 			return fmt.Sprintf("<!-- snippet: %s -->\n```go\n%s\n```\n", name, mistakes[name])
 		})
 		if os.Getenv("UPDATE") != "" && want != text {
-			assert.NoError(t, os.WriteFile(path, []byte(want), 0o644), "write") //nolint:gosec // the page is public
+			assert.NoError(t, os.WriteFile(path, []byte(want), 0o644), "write")
 			text = want
 		}
 		assert.Equal(t, text, want, "%s shows the code of the tests; write it with UPDATE=1 go test -run TestPitfalls ./internal/doctest", page)

@@ -20,6 +20,7 @@ func (c *RedisCluster) Steady() *RedisCluster {
 	return c
 }
 
+// URL returns the address of the cluster, with every node.
 func (c *RedisCluster) URL() string {
 	var hosts []string
 	for _, n := range c.Nodes {
@@ -29,19 +30,19 @@ func (c *RedisCluster) URL() string {
 }
 
 // StartCluster starts a cluster of three primaries, each with a replica.
-func StartCluster(t testing.TB, args ...string) *RedisCluster {
-	t.Helper()
-	return StartClusterShifted(t, nil, args...)
+func StartCluster(tb testing.TB, args ...string) *RedisCluster {
+	tb.Helper()
+	return StartClusterShifted(tb, nil, args...)
 }
 
 // StartClusterShifted starts a cluster in which some nodes have clocks that are off; 0 to 2 are the
 // primaries.
-func StartClusterShifted(t testing.TB, shifts map[int]time.Duration, args ...string) *RedisCluster {
-	t.Helper()
+func StartClusterShifted(tb testing.TB, shifts map[int]time.Duration, args ...string) *RedisCluster {
+	tb.Helper()
 	c := new(RedisCluster)
 	for i := range 6 {
-		c.Nodes = append(c.Nodes, StartRedisShifted(t, shifts[i], append([]string{
-			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", FreePort(t),
+		c.Nodes = append(c.Nodes, StartRedisShifted(tb, shifts[i], append([]string{
+			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", FreePort(tb),
 			"--cluster-node-timeout", "2000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
 		}, args...)...))
 	}
@@ -55,9 +56,9 @@ func StartClusterShifted(t testing.TB, shifts map[int]time.Duration, args ...str
 	}
 	for i := range 3 {
 		id := RedisDo(c.Nodes[i].Addr, "CLUSTER", "MYID")
-		waits.Eventually(t, "a replica finds its primary", func() bool { return RedisDo(c.Nodes[3+i].Addr, "CLUSTER", "REPLICATE", id) == "OK" })
+		waits.Eventually(tb, "a replica finds its primary", func() bool { return RedisDo(c.Nodes[3+i].Addr, "CLUSTER", "REPLICATE", id) == "OK" })
 	}
-	waits.Eventually(t, "the cluster stands", func() bool {
+	waits.Eventually(tb, "the cluster stands", func() bool {
 		for i, n := range c.Nodes {
 			if !strings.Contains(RedisDo(n.Addr, "CLUSTER", "INFO"), "cluster_state:ok") ||
 				strings.Count(RedisDo(n.Addr, "CLUSTER", "NODES"), "slave ") != 3 ||
@@ -79,6 +80,7 @@ func busPort(s *Redis) string {
 	return ""
 }
 
+// URL returns the address of the pair, by its Sentinel.
 func (p *RedisPair) URL() string { return "redis+sentinel://" + p.sentinel + "/retrysafe" }
 
 // Steady keeps Sentinel from a failover because a busy machine is slow. A test that wants one does
