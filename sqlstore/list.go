@@ -96,6 +96,9 @@ func (l *listing) page(ctx context.Context, db execer, now protocol.Micros) (pag
 	for read := 0; ; {
 		query, args := l.query(now, from, batch)
 		n, last, full, err := l.read(ctx, db, query, args, now, &page)
+		if n == 0 {
+			last = from // the page was full before this statement
+		}
 		if err != nil {
 			return retrysafe.Page{}, err
 		}

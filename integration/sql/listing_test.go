@@ -8,6 +8,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/integration/internal/shops"
+	"github.com/retrysafe/retrysafe/integration/internal/sqltest"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
@@ -85,4 +86,38 @@ func wantListingIndex(t *testing.T, db *sql.DB, d sqlstore.Dialect, table string
 	var n int
 	assert.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n), "look for the index")
 	assert.Equal(t, n, 1, "indexes of keys")
+}
+
+// TestSQLListingSkips: a full page that skipped records after its last one is followed by another one.
+// Only some records of a listing by progress are selected after they were read.
+func TestSQLListingSkips(t *testing.T) {
+	t.Parallel()
+	s, _ := teststores.OpenSQLite(t, sqltest.NewFile(t), &sqlstore.Options{Listing: true})
+	for i := range 6 {
+		req := teststores.Request(fmt.Sprint(i))
+		req.Key.Namespace, req.Key.Tenant = "app", "tenant"
+		a, err := s.Acquire(t.Context(), req)
+		assert.NoError(t, err, "Acquire")
+		if i%2 == 1 {
+			continue
+		}
+		err = s.Extend(t.Context(), retrysafe.ExtendRequest{
+			Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: req.Lease,
+			Progress: &retrysafe.Answer{Codec: "json", Body: []byte("1"), Size: 1},
+		})
+		assert.NoError(t, err, "Extend with progress")
+	}
+	var got []string
+	req := retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant", Progress: true, Limit: 1}
+	for {
+		page, err := s.List(t.Context(), req)
+		assert.NoError(t, err, "List")
+		for _, r := range page.Records {
+			got = append(got, r.Key.ID)
+		}
+		if req.After = page.Next; page.Next == "" {
+			break
+		}
+	}
+	assert.Equal(t, got, []string{"0", "2", "4"}, "records with progress")
 }
