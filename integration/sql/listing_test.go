@@ -88,7 +88,8 @@ func wantListingIndex(t *testing.T, db *sql.DB, d sqlstore.Dialect, table string
 	assert.Equal(t, n, 1, "indexes of keys")
 }
 
-// TestSQLListingSkips: a full page that skipped records after its last one is followed by another one.
+// TestSQLListingSkips: a full page after whose records others were skipped is followed by
+// another one.
 // Only some records of a listing by progress are selected after they were read.
 func TestSQLListingSkips(t *testing.T) {
 	t.Parallel()
