@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
@@ -53,26 +54,24 @@ type listing struct {
 const mostRead = 20_000
 
 func (s *Store) newListing(req *retrysafe.ListRequest) (*listing, error) {
-	l := &listing{store: s, req: req, limit: min(req.Limit, 1000), column: "id"}
+	l := &listing{store: s, req: req, limit: min(req.Limit, 1000), column: "id", begin: []byte{}} // nil would be NULL
 	if l.limit <= 0 {
 		l.limit = 100
 	}
-	var err error
-	if l.begin, err = hex.DecodeString(req.After); err != nil {
-		return nil, errAfter
-	}
 	if s.listing && req.Namespace != "" && req.Layer != "" && req.Tenant != "" && !req.InDoubt {
 		prefix := prefixOf(req)
-		l.column, l.end = "parts", after(prefix)
-		if len(l.begin) == 0 {
-			l.begin = prefix // shorter than each of its keys
-		}
-		if !bytes.HasPrefix(l.begin, prefix) {
-			return nil, errAfter
-		}
-	} else if len(l.begin) != 0 && len(l.begin) != len(recordID{}) {
+		// the prefix is shorter than each of its keys
+		l.column, l.begin, l.end = "parts", prefix, after(prefix)
+	}
+	if req.After == "" {
+		return l, nil
+	}
+	column, place, _ := strings.Cut(req.After, ":")
+	from, err := hex.DecodeString(place)
+	if err != nil || column != l.column || l.column == "id" && len(from) != len(recordID{}) || !bytes.HasPrefix(from, l.begin) {
 		return nil, errAfter
 	}
+	l.begin = from
 	return l, nil
 }
 
@@ -105,7 +104,7 @@ func (l *listing) page(ctx context.Context, db execer, now protocol.Micros) (pag
 		read += n
 		switch {
 		case full, n == batch && read >= mostRead:
-			page.Next = hex.EncodeToString(last)
+			page.Next = l.column + ":" + hex.EncodeToString(last)
 			return page, nil
 		case n < batch: // there are no more
 			return page, nil

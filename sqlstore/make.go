@@ -23,8 +23,10 @@ func (s *Store) claim(c *change) (protocol.Row, protocol.Micros, error) {
 	if s.group != nil && s.backend.insertsFirst() && s.seen.isNew(c.id) {
 		first := &change{db: s.db, ctx: c.ctx, key: c.key, id: c.id, notAfter: c.notAfter, size: c.size, decide: c.decide, first: true}
 		row, now, err := s.write(first, wait, claims)
-		if !errors.Is(err, errMet) {
+		if err == nil {
 			s.seen.was(true)
+		}
+		if !errors.Is(err, errMet) {
 			return row, now, err
 		}
 	}

@@ -36,7 +36,7 @@ func TestSQLListing(t *testing.T) {
 			// the name of another part
 			checkListing(t, s, false, retrysafe.ListRequest{Operation: "tenant 1"}, 0)
 			checkListing(t, s, false, retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant"}, 0)
-			_, err = s.List(t.Context(), retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant 2", After: "00"})
+			_, err = s.List(t.Context(), retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant 2", After: "parts:00"})
 			assert.Contains(t, fmt.Sprint(err), "After is not what this store has returned", "the page after one of another request")
 		}
 		wantListingIndex(t, a.DB, a.Store.Dialect(), table)
