@@ -54,7 +54,8 @@ type listing struct {
 const mostRead = 20_000
 
 func (s *Store) newListing(req *retrysafe.ListRequest) (*listing, error) {
-	l := &listing{store: s, req: req, limit: min(req.Limit, 1000), column: "id", begin: []byte{}} // nil would be NULL
+	// begin is not nil, which would be NULL.
+	l := &listing{store: s, req: req, limit: min(req.Limit, 1000), column: "id", begin: []byte{}}
 	if l.limit <= 0 {
 		l.limit = 100
 	}
