@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Begin acquires a key for a caller that finishes the attempt itself, such as a middleware or a
@@ -71,8 +73,8 @@ func (e *Engine) claim(ctx context.Context, k Key, o *callOptions, rec *Record) 
 
 // request returns the AcquireRequest for a key and the options of a call. It has no owner and no
 // time limit yet.
-func (c *core) request(key StoreKey, o *callOptions) AcquireRequest {
-	return AcquireRequest{
+func (c *core) request(key storeapi.StoreKey, o *callOptions) storeapi.AcquireRequest {
+	return storeapi.AcquireRequest{
 		Key: key, Fingerprint: o.fingerprint, Binding: c.binding(o.binding), MustBeIssued: o.issued.must,
 		Lease: o.policy.Lease, Retention: o.policy.Retention, OnDoubt: o.policy.OnDoubt,
 	}
@@ -89,7 +91,7 @@ func (c *core) notAfter(ctx context.Context, sent time.Time) time.Time {
 }
 
 // win acquires the key. If another attempt runs, it waits for that attempt if the policy says so.
-func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Record) (*Attempt, error) {
+func (c *core) win(ctx context.Context, key storeapi.StoreKey, o *callOptions, rec *Record) (*Attempt, error) {
 	o, err := c.lasting(ctx, key, o)
 	if err != nil {
 		return nil, c.wrap(key, 0, err, time.Second)
@@ -113,7 +115,7 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 		}
 		*rec = got.Record
 		switch got.Status {
-		case Won:
+		case storeapi.Won:
 			a, err := c.start(ctx, rec, sent, o)
 			if a != nil && o.issuedTooLate(rec) {
 				c.life.stay() // Release leaves once, and so does claim
@@ -121,9 +123,9 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 				return nil, c.wrap(key, 0, ErrNotIssued, 0)
 			}
 			return a, err
-		case Finished:
+		case storeapi.Finished:
 			return nil, nil
-		case StatusInProgress:
+		case storeapi.StatusInProgress:
 			ended, err := c.waiting.wait(ctx, rec, o.policy, &limit)
 			switch {
 			case err != nil:
@@ -136,7 +138,7 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 			}
 			// The attempt is in doubt, or another one has taken over. Acquire decides again: of all
 			// callers that ask, at most one acquires the key.
-		case StatusInDoubt:
+		case storeapi.StatusInDoubt:
 			if o.policy.Reconcile == nil {
 				return nil, c.wrap(key, rec.Attempt, ErrInDoubt, 0)
 			}
@@ -153,25 +155,25 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 // acquireAnew is acquire with a new owner, since what is left of an earlier round is given back by
 // its owner. If the store gives the claim back by itself, another owner tries again, at most a few
 // times.
-func (c *core) acquireAnew(ctx context.Context, req *AcquireRequest, reserved *reservation) (got Acquired, sent time.Time, err error) {
+func (c *core) acquireAnew(ctx context.Context, req *storeapi.AcquireRequest, reserved *reservation) (got storeapi.Acquired, sent time.Time, err error) {
 	for try := range acquireTries {
 		if try > 0 && !pause(ctx, time.Duration(try*try)*50*time.Millisecond) {
 			break
 		}
 		req.Owner = newOwner()
 		got, sent, err = c.acquire(ctx, req, nil, reserved)
-		if err != nil || !got.gaveBack(req.Owner) {
+		if err != nil || !gaveBack(&got, req.Owner) {
 			return got, sent, err
 		}
 		reserved = nil // finished, or passed on to reclaim
 	}
-	return Acquired{}, sent, ErrUnavailable
+	return storeapi.Acquired{}, sent, ErrUnavailable
 }
 
 // gaveBack reports whether the store has given back an unanswered claim of owner by itself, as
 // package shardstore does. Nothing has run under it.
-func (a *Acquired) gaveBack(owner Owner) bool {
-	return a.Status == OwnerSpent || a.Status == StatusInDoubt && a.Record.Owner == owner
+func gaveBack(a *storeapi.Acquired, owner storeapi.Owner) bool {
+	return a.Status == storeapi.OwnerSpent || a.Status == storeapi.StatusInDoubt && a.Record.Owner == owner
 }
 
 // acquire calls Acquire until the store answers, at most a few times. All tries have the same
@@ -181,7 +183,7 @@ func (a *Acquired) gaveBack(owner Owner) bool {
 //
 // A store that fails slowly is asked only twice: the first try may have used a dead connection, and
 // after the second the caller has waited long enough.
-func (c *core) acquire(ctx context.Context, req *AcquireRequest, seen *Record, reserved *reservation) (got Acquired, sent time.Time, err error) {
+func (c *core) acquire(ctx context.Context, req *storeapi.AcquireRequest, seen *Record, reserved *reservation) (got storeapi.Acquired, sent time.Time, err error) {
 	var unanswered time.Time // the latest NotAfter of a try without an answer
 	begun := time.Now()
 	for try := range acquireTries {
@@ -213,7 +215,7 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest, seen *Record, r
 				// An earlier try may still be in flight, and may acquire the key when it is free
 				// again.
 				var ours Fence
-				if got.Status == Won {
+				if got.Status == storeapi.Won {
 					ours = got.Record.Fence
 				}
 				c.giveBack.reclaim(req, seen, unanswered, ours, reserved)
@@ -236,5 +238,5 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest, seen *Record, r
 	} else {
 		c.giveBack.reclaim(req, seen, unanswered, 0, reserved)
 	}
-	return Acquired{}, sent, unavailable(err)
+	return storeapi.Acquired{}, sent, unavailable(err)
 }

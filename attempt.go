@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Attempt is one run of the work of a key. Finish it once, with Complete, Fail, Release or Doubt. A
@@ -19,10 +21,10 @@ type Attempt struct {
 	beat    *heartbeat
 	waiting *waitRoom
 	quotas  *quotas
-	key     StoreKey
+	key     storeapi.StoreKey
 	n       int
 	fence   Fence
-	owner   Owner
+	owner   storeapi.Owner
 	payer   string // the account that limits count
 	born    int64  // when the record was created, by the store's clock, in microseconds
 	policy  *Policy
@@ -189,7 +191,7 @@ func (a *Attempt) LeaseLeft() time.Duration {
 // has taken over, or this one has ended: do not act. [ErrUnavailable] means that the store has not
 // answered, and the lease may or may not be held.
 func (a *Attempt) Extend(ctx context.Context) error {
-	err := a.extend(ctx, ExtendRequest{})
+	err := a.extend(ctx, storeapi.ExtendRequest{})
 	if err == nil && a.lost.Load() {
 		// Its context has ended, so no work uses the renewed lease.
 		err = ErrLeaseLost
@@ -204,7 +206,7 @@ func (a *Attempt) Extend(ctx context.Context) error {
 }
 
 // extend makes one Extend call. more has what the call asks for besides the lease.
-func (a *Attempt) extend(ctx context.Context, more ExtendRequest) error {
+func (a *Attempt) extend(ctx context.Context, more storeapi.ExtendRequest) error {
 	h := a.beat
 	h.mu.Lock()
 	live := a.index >= 0
@@ -239,7 +241,7 @@ func (a *Attempt) Ended() bool { return a.ended.Load() }
 //   - [ErrStepsChanged]: an earlier attempt has done a [Step] that this one has not asked for. The
 //     answer is not stored, and the attempt is in doubt.
 func (a *Attempt) Complete(ctx context.Context, answer Answer) error {
-	if err := answer.unkept(); err != nil {
+	if err := unkept(&answer); err != nil {
 		return err
 	}
 	if err := a.changed(ctx, a.unasked()); err != nil {
@@ -262,30 +264,14 @@ func (a *Attempt) finish(ctx context.Context, state State, answer Answer) error 
 }
 
 func (a *Attempt) completion(state State, answer Answer) finishRequest {
-	answer = answer.limited(a.policy.MaxAnswer)
+	answer = limited(answer, a.policy.MaxAnswer)
 	outcome := "executed"
 	if state == StateFailed {
 		outcome = "failed"
 	}
-	return finishRequest{outcome: outcome, complete: CompleteRequest{
+	return finishRequest{outcome: outcome, complete: storeapi.CompleteRequest{
 		Key: a.key, Owner: a.owner, Fence: a.fence, State: state, Answer: answer, Retention: a.retention, Quiet: a.policy.Wait <= 0,
 	}}
-}
-
-// unkept returns an error for an answer whose body would be dropped silently.
-func (a *Answer) unkept() error {
-	if a.Body != nil && !a.Kept && a.Size == 0 { // a size says that the answer was too large
-		return errors.New("retrysafe: the answer has a body and Kept is false, so that repeats would not get it; set Kept, or leave the body out")
-	}
-	return nil
-}
-
-// limited returns a, or a description of it without the body if the body is larger than most.
-func (a Answer) limited(most int64) Answer {
-	if !a.Kept || int64(len(a.Body)) <= most {
-		return a
-	}
-	return Answer{Codec: a.Codec, Size: int64(len(a.Body)), Digest: sha256.Sum256(a.Body)}
 }
 
 // Release gives the key back: certainly nothing happened, and the next call runs. why is stored for
@@ -301,7 +287,7 @@ func (a *Attempt) Release(ctx context.Context, why error) error {
 	if a.unattended {
 		cause = causeUnattended
 	}
-	return a.finishWith(ctx, finishRequest{outcome: "released", why: why, release: ReleaseRequest{
+	return a.finishWith(ctx, finishRequest{outcome: "released", why: why, release: storeapi.ReleaseRequest{
 		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.released(why), Cause: cause, LastError: text(why),
 		Quiet: a.policy.Wait <= 0,
 	}})
@@ -324,7 +310,7 @@ func (a *Attempt) released(why error) time.Duration {
 func (a *Attempt) Doubt(ctx context.Context, why error) error { return a.doubt(ctx, a.cause(why), why) }
 
 func (a *Attempt) doubt(ctx context.Context, cause string, why error) error {
-	err := a.finishWith(ctx, finishRequest{outcome: "doubt", why: why, release: ReleaseRequest{
+	err := a.finishWith(ctx, finishRequest{outcome: "doubt", why: why, release: storeapi.ReleaseRequest{
 		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.retention, Quiet: a.policy.Wait <= 0,
 		InDoubt: true, Cause: cause, LastError: text(why),
 	}})

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // finishRequest is the one call that finishes an attempt: a completion (State is set) or a release.
 type finishRequest struct {
-	complete CompleteRequest
-	release  ReleaseRequest
+	complete storeapi.CompleteRequest
+	release  storeapi.ReleaseRequest
 	outcome  string // for the trace
 	why      error
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/parallel"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Begun is the result for one key of a batch, as of [Engine.Begin]: exactly one field is set.
@@ -18,8 +19,8 @@ type Begun struct {
 const atOnce = 16
 
 // BeginBatch is [Engine.Begin] for many keys, in as few round trips as the store can; see
-// [Batcher]. The result at index i is that of keys[i]. A batch is not a transaction: each key is
-// acquired, or not, by itself.
+// [storeapi.Batcher]. The result at index i is that of keys[i]. A batch is not a transaction: each
+// key is acquired, or not, by itself.
 //
 // Of equal keys only the first is requested. The others get the same record or error. If the first
 // was acquired, they get [ErrInProgress], since the caller cannot finish that attempt while it
@@ -89,14 +90,14 @@ type batchBegin struct {
 // together makes one AcquireBatch for the keys, if the store and the options allow that.
 func (b *batchBegin) together(ctx context.Context) {
 	c := b.c
-	store, can := c.store.(Batcher)
+	store, can := c.store.(storeapi.Batcher)
 	if !can || len(b.keys) < 2 || b.o.err != nil || b.o.issued.must || b.o.policy.Limits != (Limits{}) || ctx.Err() != nil {
 		return
 	}
 	if !c.clock.known.Load() && c.readClock(ctx, b.storeKey(b.keys[0])) != nil {
 		return
 	}
-	var requests []AcquireRequest
+	var requests []storeapi.AcquireRequest
 	var places []int
 	sent := time.Now()
 	for i, k := range b.keys {
@@ -121,7 +122,7 @@ func (b *batchBegin) together(ctx context.Context) {
 
 // read converts a store's answer to the result of Begin. It returns false if the key has to be
 // requested again.
-func (b *batchBegin) read(ctx context.Context, req *AcquireRequest, answer *BatchResult[Acquired], sent time.Time) (Begun, bool) {
+func (b *batchBegin) read(ctx context.Context, req *storeapi.AcquireRequest, answer *storeapi.BatchResult[storeapi.Acquired], sent time.Time) (Begun, bool) {
 	c, rec := b.c, &answer.Value.Record
 	var attempt *Attempt
 	defer func() {
@@ -141,7 +142,7 @@ func (b *batchBegin) read(ctx context.Context, req *AcquireRequest, answer *Batc
 	}
 	c.clock.learn(rec.Now, sent)
 	switch {
-	case answer.Value.Status == Won:
+	case answer.Value.Status == storeapi.Won:
 		call := c.traceCall(&ctx, req.Key)
 		var err error
 		if attempt, err = c.start(ctx, rec, sent, b.o); attempt == nil {
@@ -150,7 +151,7 @@ func (b *batchBegin) read(ctx context.Context, req *AcquireRequest, answer *Batc
 		}
 		attempt.call = call
 		return Begun{Attempt: attempt}, true
-	case answer.Value.Status == Finished && b.o.policy.Duplicate != Reject:
+	case answer.Value.Status == storeapi.Finished && b.o.policy.Duplicate != Reject:
 		c.traceCall(&ctx, req.Key).done("replayed", rec.Attempt, nil)
 		return Begun{Record: rec}, true
 	}
@@ -161,16 +162,16 @@ func (b *batchBegin) read(ctx context.Context, req *AcquireRequest, answer *Batc
 // the store can. answers[i] is the answer of attempts[i], and the error at index i is its error.
 func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers []Answer) []error {
 	errs := make([]error, len(attempts))
-	store, can := e.c.store.(Batcher)
+	store, can := e.c.store.(storeapi.Batcher)
 	if !can || len(attempts) < 2 {
 		parallel.Each(len(attempts), atOnce, func(i int) { errs[i] = attempts[i].Complete(ctx, answers[i]) })
 		return errs
 	}
 	var places []int
 	var endings []finishRequest
-	var requests []CompleteRequest
+	var requests []storeapi.CompleteRequest
 	for i, a := range attempts {
-		if errs[i] = answers[i].unkept(); errs[i] != nil {
+		if errs[i] = unkept(&answers[i]); errs[i] != nil {
 			continue
 		}
 		if errs[i] = a.changed(ctx, a.unasked()); errs[i] != nil {
@@ -190,7 +191,7 @@ func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers
 	done(err)
 	cancel()
 	if err != nil { // no call was made
-		results = make([]BatchResult[Record], len(requests))
+		results = make([]storeapi.BatchResult[Record], len(requests))
 	}
 	parallel.Each(len(places), atOnce, func(i int) {
 		a, failed := attempts[places[i]], results[i].Err

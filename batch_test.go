@@ -11,48 +11,49 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // batching is a store that is a Batcher, and loses the replies of some calls.
 type batching struct {
 	*memstore.Store
 	acquires, completes, singles atomic.Int64
-	lose                         func(retrysafe.StoreKey) bool // nil: none
+	lose                         func(storeapi.StoreKey) bool // nil: none
 	unsupported                  bool
 }
 
 var errReply = errors.New("the reply was lost")
 
-func (s *batching) Acquire(ctx context.Context, r retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+func (s *batching) Acquire(ctx context.Context, r storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	s.singles.Add(1)
 	return s.Store.Acquire(ctx, r)
 }
 
-func (s *batching) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
+func (s *batching) AcquireBatch(ctx context.Context, reqs []storeapi.AcquireRequest) ([]storeapi.BatchResult[storeapi.Acquired], error) {
 	if s.unsupported {
 		return nil, errors.ErrUnsupported
 	}
 	s.acquires.Add(1)
-	out := make([]retrysafe.BatchResult[retrysafe.Acquired], len(reqs))
+	out := make([]storeapi.BatchResult[storeapi.Acquired], len(reqs))
 	for i, r := range reqs {
 		out[i].Value, out[i].Err = s.Store.Acquire(ctx, r)
 		if s.lose != nil && s.lose(r.Key) {
-			out[i] = retrysafe.BatchResult[retrysafe.Acquired]{Err: errReply}
+			out[i] = storeapi.BatchResult[storeapi.Acquired]{Err: errReply}
 		}
 	}
 	return out, nil
 }
 
-func (s *batching) ExtendBatch(context.Context, []retrysafe.ExtendRequest) ([]error, error) {
+func (s *batching) ExtendBatch(context.Context, []storeapi.ExtendRequest) ([]error, error) {
 	return nil, errors.ErrUnsupported
 }
 
-func (s *batching) CompleteBatch(ctx context.Context, reqs []retrysafe.CompleteRequest) ([]retrysafe.BatchResult[retrysafe.Record], error) {
+func (s *batching) CompleteBatch(ctx context.Context, reqs []storeapi.CompleteRequest) ([]storeapi.BatchResult[retrysafe.Record], error) {
 	if s.unsupported {
 		return nil, errors.ErrUnsupported
 	}
 	s.completes.Add(1)
-	out := make([]retrysafe.BatchResult[retrysafe.Record], len(reqs))
+	out := make([]storeapi.BatchResult[retrysafe.Record], len(reqs))
 	for i, r := range reqs {
 		out[i].Value, out[i].Err = s.Store.Complete(ctx, r)
 		if s.lose != nil && s.lose(r.Key) {
@@ -62,7 +63,7 @@ func (s *batching) CompleteBatch(ctx context.Context, reqs []retrysafe.CompleteR
 	return out, nil
 }
 
-func (s *batching) ReleaseBatch(context.Context, []retrysafe.ReleaseRequest) ([]error, error) {
+func (s *batching) ReleaseBatch(context.Context, []storeapi.ReleaseRequest) ([]error, error) {
 	return nil, errors.ErrUnsupported
 }
 
@@ -79,7 +80,7 @@ var answered = retrysafe.Answer{Codec: "json", Body: []byte(`"sent"`), Kept: tru
 // Batcher.
 func TestBatchIsAsSingleCalls(t *testing.T) {
 	t.Parallel()
-	for name, s := range map[string]retrysafe.Store{
+	for name, s := range map[string]storeapi.Store{
 		"no batches": newStore(), "batches": &batching{Store: newStore()}, "batches refused": &batching{Store: newStore(), unsupported: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +139,7 @@ func TestBatchLostReplies(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var losing atomic.Bool
 		losing.Store(true)
-		s := &batching{Store: newStore(), lose: func(k retrysafe.StoreKey) bool { return losing.Load() && k.ID == "1" }}
+		s := &batching{Store: newStore(), lose: func(k storeapi.StoreKey) bool { return losing.Load() && k.ID == "1" }}
 		e := engineOn(t, s, retrysafe.Policy{})
 		begun := e.BeginBatch(ctx, batchKeys(3))
 		assert.ErrorIs(t, begun[1].Err, retrysafe.ErrUnavailable, "the lost one")
@@ -213,7 +214,7 @@ func TestReopenKeepsSteps(t *testing.T) {
 	rec := lookup(t, e, charge)
 	assert.NoError(t, e.Resolve(ctx, charge, retrysafe.Resolution{Fence: rec.Fence, Outcome: retrysafe.NotDone, Reopen: true}), "reopen")
 	rec = lookup(t, e, charge)
-	p, err := rec.Progress()
+	p, err := retrysafe.ProgressOf(&rec)
 	assert.NoError(t, err, "progress")
 	assert.Equal(t, p.Reopened, 2, "the attempt that reopened")
 	assert.NoError(t, work(nil), "second call")
@@ -223,7 +224,7 @@ func TestReopenKeepsSteps(t *testing.T) {
 // TestBeginBatchOfEqualKeys: equal keys are requested once, and never wait for each other.
 func TestBeginBatchOfEqualKeys(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		for _, s := range []retrysafe.Store{newStore(), &batching{Store: memstore.New(nil)}} {
+		for _, s := range []storeapi.Store{newStore(), &batching{Store: memstore.New(nil)}} {
 			e := engineOn(t, s, retrysafe.Policy{Wait: time.Hour})
 			_, err := retrysafe.Do(ctx, e, numbered("ann", 5), new(counter).work)
 			assert.NoError(t, err, "one that is done")

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // CallOption changes one call of [Do], [Run], [Engine.Begin] or [DoTx].
@@ -31,7 +33,7 @@ type optionFunc func(*callOptions)
 func (f optionFunc) apply(c *callOptions) { f(c) }
 
 // payer returns the account that limits count for a key.
-func (c *callOptions) payer(key StoreKey) string {
+func (c *callOptions) payer(key storeapi.StoreKey) string {
 	if c.account != "" {
 		return c.account
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // callTrace reports the end of one call to the trace. It is nil if the trace has no Call function.
@@ -14,7 +16,7 @@ type callTrace struct {
 
 // traceCall reports to the trace that a call begins, and sets *ctx to the context that the trace
 // returns. It returns nil if the trace has no Call function.
-func (rt *runtime) traceCall(ctx *context.Context, key StoreKey) *callTrace {
+func (rt *runtime) traceCall(ctx *context.Context, key storeapi.StoreKey) *callTrace {
 	t := &rt.trace
 	if t.Call == nil {
 		return nil

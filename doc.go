@@ -8,6 +8,19 @@
 //		func(ctx context.Context) (Receipt, error) { return charge(ctx, card, amount) },
 //		retrysafe.WithPayload(request))
 //
+// # Where things are
+//
+//   - To run work once: [Do], [DoTx], [Engine], [Options], [Operation], and for callers that cannot
+//     pass a function [Engine.Begin] and [Attempt].
+//   - To say what shall happen: [Policy], [Limits], the options of a call ([CallOption]), and the
+//     marks for errors of the work ([NothingDone], [Permanent], [InDoubt]).
+//   - To do long work in parts: [Step], [StepTx], [Resumable], [Worker].
+//   - To look and settle: [Engine.Lookup], [Record], [Engine.Resolve], [Resolution], [Trace].
+//   - What went wrong: [Error], the Err… variables, [Retryable].
+//
+// A store is memstore, sqlstore, redisstore or shardstore; package storeapi has what a store of
+// one's own implements.
+//
 // # Guarantees
 //
 // Under [Refuse], the default, the work starts at most once. If it is unknown whether an attempt

@@ -12,6 +12,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -105,7 +106,7 @@ func TestVerdictKeepsTheRetention(t *testing.T) {
 // noTx runs work without a database.
 type noTx struct{ fail error }
 
-func (n noTx) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, int) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
+func (n noTx) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, int) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
 	if n.fail != nil {
 		return retrysafe.Record{}, n.fail
 	}
@@ -253,7 +254,7 @@ func TestClaimThatComesBehindShutdown(t *testing.T) {
 		assert.True(t, e.Shutdown(end) != nil, "shutdown gives up")
 		assert.ErrorIs(t, <-told, retrysafe.ErrClosed, "the call")
 		c.started(t, 0)
-		rec, err := slow.Lookup(ctx, retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: charge})
+		rec, err := slow.Lookup(ctx, storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: charge})
 		assert.NoError(t, err, "look-up")
 		assert.Equal(t, rec.State, retrysafe.StateReleased, "the key was given back")
 	})

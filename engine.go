@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Engine runs work at most once per key (under [Reexecute] at least once) and keeps the records in
-// a [Store]. It is safe for concurrent use. An application needs one engine per store. An engine
-// starts goroutines only while there is work for them; [Engine.Shutdown] ends them.
+// a [storeapi.Store]. It is safe for concurrent use. An application needs one engine per store. An
+// engine starts goroutines only while there is work for them; [Engine.Shutdown] ends them.
 type Engine struct {
 	c        *core
 	layer    string
@@ -19,9 +21,9 @@ type Engine struct {
 }
 
 // New returns an engine that keeps its records in s; o may be nil. It panics if s is nil or if
-// [Options.Validate] refuses o. It also panics if s is a [Sharer] that others may share and o has
-// no Namespace.
-func New(s Store, o *Options) *Engine {
+// [Options.Validate] refuses o. It also panics if s is a [storeapi.Sharer] that others may share
+// and o has no Namespace.
+func New(s storeapi.Store, o *Options) *Engine {
 	if s == nil {
 		panic("retrysafe: New needs a store; memstore.New(nil) is one in memory")
 	}
@@ -31,7 +33,7 @@ func New(s Store, o *Options) *Engine {
 	if o == nil {
 		o = new(Options)
 	}
-	if shared, ok := s.(Sharer); ok && shared.Shared() && o.Namespace == "" {
+	if shared, ok := s.(storeapi.Sharer); ok && shared.Shared() && o.Namespace == "" {
 		panic(errNoNamespace)
 	}
 	policy := o.Policy.WithDefaults()
@@ -77,8 +79,8 @@ func (e *Engine) Digest(data []byte) [sha256.Size]byte { return e.c.digest("cred
 // all processes that have the same secret and namespace.
 func (e *Engine) KeyHash(k Key) string { return e.c.keyHash(e.storeKey(k)) }
 
-func (e *Engine) storeKey(k Key) StoreKey {
-	return StoreKey{Namespace: e.c.namespace, Layer: e.layer, Key: k}
+func (e *Engine) storeKey(k Key) storeapi.StoreKey {
+	return storeapi.StoreKey{Namespace: e.c.namespace, Layer: e.layer, Key: k}
 }
 
 // Lookup returns the record of a key, or [ErrNotFound] if there is none.

@@ -6,13 +6,19 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Errors of this package. Calls return them wrapped in an [*Error]; test with errors.Is.
 var (
 	// ErrInProgress is returned while another attempt of the key is running. Retry with the same
 	// key later, or set [Policy].Wait to wait for the answer.
-	ErrInProgress = errors.New("the first attempt is still running")
+	ErrInProgress = storeapi.ErrInProgress
+
+	// ErrInvalidKey is returned if a part of a key is empty or too long, or if the text of a key
+	// cannot be read. Correct the key; a retry would get the same error.
+	ErrInvalidKey = storeapi.ErrInvalidKey
 
 	// ErrAttemptFailed is returned to a caller that waited for an attempt which then ended without
 	// an answer. Retry with the same key.
@@ -20,22 +26,22 @@ var (
 
 	// ErrFingerprintMismatch is returned if the key was used before with another payload. Use a new
 	// key for a new request, and the old payload for a retry.
-	ErrFingerprintMismatch = errors.New("the key was used with another payload")
+	ErrFingerprintMismatch = storeapi.ErrFingerprintMismatch
 
 	// ErrPrincipalChanged is returned if the key was used before with another credential; see
 	// [WithBinding]. Retry with the credential that was used first.
-	ErrPrincipalChanged = errors.New("the key belongs to another credential of this caller")
+	ErrPrincipalChanged = storeapi.ErrPrincipalChanged
 
 	// ErrInDoubt is returned if the work may have taken effect and its outcome is unknown. Find out
 	// the outcome, starting with [Engine.Lookup], and resolve the key with [Engine.Resolve]. Do not
 	// retry with a new key.
-	ErrInDoubt = errors.New("an earlier attempt may have taken effect")
+	ErrInDoubt = storeapi.ErrInDoubt
 
 	// ErrLeaseLost is returned if another attempt has taken over the key, or if the lease of this
 	// one could not be extended in time. It is also the cause of a context that ended for that
 	// reason. Do not report success: a retry with the same key gets the answer of the attempt that
 	// took over.
-	ErrLeaseLost = errors.New("lease lost")
+	ErrLeaseLost = storeapi.ErrLeaseLost
 
 	// ErrBound is the cause of an attempt's context that ended because the attempt ran longer than
 	// [Policy].MaxRun. The work must return.
@@ -60,7 +66,7 @@ var (
 	// time for its first use has passed, and by [Engine.Issue] if the key has a record already. Ask
 	// for a new key, but find out first whether an earlier call with this one may have taken
 	// effect.
-	ErrNotIssued = errors.New("key unknown, expired or another caller's")
+	ErrNotIssued = storeapi.ErrNotIssued
 
 	// ErrTooManyKeys is returned for a new key if the tenant is over its [Limits]. Nothing was run.
 	// Retry with the same key after the RetryAfter of the [*Error].
@@ -76,29 +82,29 @@ var (
 
 	// ErrFenceChanged is returned by [Engine.Resolve] if the record has changed since it was read.
 	// Look the record up again, and decide again.
-	ErrFenceChanged = errors.New("the record has changed since it was read")
+	ErrFenceChanged = storeapi.ErrFenceChanged
 
-	// ErrTooLate is returned by a [Store] that got a call after its time limit and did not apply
-	// it. The engine tries again; its callers get this error together with [ErrUnavailable].
-	ErrTooLate = errors.New("the call reached the store after its time limit and was not applied")
+	// ErrTooLate is returned by a [storeapi.Store] that got a call after its time limit and did not
+	// apply it. The engine tries again; its callers get this error together with [ErrUnavailable].
+	ErrTooLate = storeapi.ErrTooLate
 
 	// ErrInTransaction is returned if the engine is called on the database of an open [DoTx] or
 	// [StepTx]. Give the call a store on another database, or move it out of the transaction.
-	ErrInTransaction = errors.New("the engine was called on the database of the open DoTx")
+	ErrInTransaction = storeapi.ErrInTransaction
 
 	// ErrTxEnded is returned if the work of [DoTx] or [StepTx] has committed or rolled back its
 	// transaction itself. Let the work return nil to commit and an error to roll back. Look the key
 	// up to see what was stored.
-	ErrTxEnded = errors.New("the work has ended its transaction by itself")
+	ErrTxEnded = storeapi.ErrTxEnded
 
 	// ErrUnavailable is returned if the store cannot be reached or fails. Nothing took effect.
 	// Retry with the same key.
-	ErrUnavailable = errors.New("store unavailable")
+	ErrUnavailable = storeapi.ErrUnavailable
 
 	// ErrUnconfirmed is returned if the work is done and the store has not confirmed its answer
 	// yet. Do not do the work again in another way. Repeat the call with the same key to learn the
 	// outcome.
-	ErrUnconfirmed = errors.New("the work is done, but the store has not confirmed its answer yet")
+	ErrUnconfirmed = storeapi.ErrUnconfirmed
 
 	// ErrNoAttempt is returned by [Step] and [StepTx] if the context belongs to no attempt. Call
 	// them inside the work, with the context that the work got.
@@ -110,7 +116,7 @@ var (
 	ErrStepRepeated = errors.New("this attempt has run a step of this name before")
 
 	// ErrStepsChanged is returned if the work has other steps than an earlier attempt of the call.
-	// Find out what that attempt has done ([Record.Progress]), and resolve the key with
+	// Find out what that attempt has done ([ProgressOf]), and resolve the key with
 	// [Engine.Resolve] or run the program that began the call.
 	ErrStepsChanged = errors.New("the steps are not those of an earlier attempt")
 
@@ -135,7 +141,7 @@ var advice = []struct {
 	err  error
 	text string
 }{
-	{ErrStepsChanged, "find out what the earlier attempt has done (Record.Progress), and settle the key with Engine.Resolve, or run the program that began it"},
+	{ErrStepsChanged, "find out what the earlier attempt has done (ProgressOf), and settle the key with Engine.Resolve, or run the program that began it"},
 	{ErrInDoubt, "find out what became of it (Engine.Lookup, on the layer of the call) and settle it with Engine.Resolve; do not retry with a new key"},
 	{ErrLeaseLost, "do not report success; a retry with the same key gets the answer of the attempt that took over"},
 	{ErrUnconfirmed, "do not do it again in another way; repeat the call with the same key to learn what became of it"},

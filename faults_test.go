@@ -10,6 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -232,7 +233,7 @@ type slowAcquire struct {
 	wait time.Duration
 }
 
-func (s *slowAcquire) Acquire(ctx context.Context, r retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+func (s *slowAcquire) Acquire(ctx context.Context, r storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	got, err := s.Store.Acquire(ctx, r)
 	time.Sleep(s.wait)
 	return got, err
@@ -350,8 +351,8 @@ type slowToFail struct {
 	tries atomic.Int64
 }
 
-func (s *slowToFail) Acquire(context.Context, retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+func (s *slowToFail) Acquire(context.Context, storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	s.tries.Add(1)
 	time.Sleep(s.after)
-	return retrysafe.Acquired{}, storetest.ErrFault
+	return storeapi.Acquired{}, storetest.ErrFault
 }

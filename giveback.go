@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Bounds for claims that are given back.
@@ -22,12 +24,13 @@ const (
 // record is then in progress under its owner, no caller got that attempt, since an owner is made
 // for one call. ours is the fence that this call got in the end, if it got one.
 type claim struct {
-	key      StoreKey
-	owner    Owner
+	key      storeapi.StoreKey
+	owner    storeapi.Owner
 	ifFence  Fence
 	notAfter time.Time // by the store's clock
 	ours     Fence
-	released *ReleaseRequest // as the record was released before, by which it is released again
+	// as the record was released before, by which it is released again
+	released *storeapi.ReleaseRequest
 	reserved *reservation
 
 	due, giveUp time.Time
@@ -57,7 +60,7 @@ type givingBack struct {
 //
 // A claim that made a new key stays counted, also when it is given back, since its record is known
 // from now on. It also stays counted if its outcome remains unknown.
-func (g *givingBack) reclaim(req *AcquireRequest, seen *Record, notAfter time.Time, ours Fence, reserved *reservation) {
+func (g *givingBack) reclaim(req *storeapi.AcquireRequest, seen *Record, notAfter time.Time, ours Fence, reserved *reservation) {
 	now := time.Now()
 	kept := g.add(&claim{
 		key: req.Key, owner: req.Owner, ifFence: req.IfFence, notAfter: notAfter, ours: ours, released: asReleased(req, seen), reserved: reserved,
@@ -88,7 +91,7 @@ func (g *givingBack) add(c *claim) bool {
 	return true
 }
 
-func (g *givingBack) lapses(key StoreKey) {
+func (g *givingBack) lapses(key storeapi.StoreKey) {
 	if g.rt.trace.Lapse != nil {
 		g.rt.trace.Lapse(g.rt.ctx, key.Key)
 	}
@@ -209,7 +212,7 @@ func (g *givingBack) try(c *claim) (answered, done bool) {
 		if rec.State != StateInProgress || rec.Owner != c.owner || rec.Fence == c.ours {
 			return true, true
 		}
-		back := ReleaseRequest{Cause: causeUnanswered, InDoubt: mayFollowDoubt(&rec, c.ifFence)}
+		back := storeapi.ReleaseRequest{Cause: causeUnanswered, InDoubt: mayFollowDoubt(&rec, c.ifFence)}
 		if c.released != nil {
 			back = *c.released
 		}
@@ -249,9 +252,9 @@ func mayFollowDoubt(rec *Record, ifFence Fence) bool {
 // asReleased returns how the record that req takes over by its fence was released, or nil if it was
 // not. A claim that did nothing leaves such a record as it was: a released record changes only with
 // its fence, so seen is what the claim found.
-func asReleased(req *AcquireRequest, seen *Record) *ReleaseRequest {
+func asReleased(req *storeapi.AcquireRequest, seen *Record) *storeapi.ReleaseRequest {
 	if seen == nil || seen.State != StateReleased || seen.Fence != req.IfFence {
 		return nil
 	}
-	return &ReleaseRequest{Cause: seen.Cause, LastError: seen.LastError}
+	return &storeapi.ReleaseRequest{Cause: seen.Cause, LastError: seen.LastError}
 }

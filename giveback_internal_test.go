@@ -6,17 +6,19 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-type awayStore struct{ Store }
+type awayStore struct{ storeapi.Store }
 
 var errAway = errors.New("away")
 
-func (awayStore) Acquire(context.Context, AcquireRequest) (Acquired, error) {
-	return Acquired{}, errAway
+func (awayStore) Acquire(context.Context, storeapi.AcquireRequest) (storeapi.Acquired, error) {
+	return storeapi.Acquired{}, errAway
 }
 
-func (awayStore) Lookup(ctx context.Context, k StoreKey) (Record, error) {
+func (awayStore) Lookup(ctx context.Context, k storeapi.StoreKey) (Record, error) {
 	<-time.After(time.Second) // the server takes its time to fail
 	return Record{}, errAway
 }
@@ -31,7 +33,7 @@ func TestClaimsAreBounded(t *testing.T) {
 		g := &e.c.giveBack
 		add := func() {
 			now := time.Now()
-			g.reclaim(&AcquireRequest{Key: StoreKey{Namespace: "n", Layer: "fn", Key: Key{Operation: "o", ID: "x"}}}, nil, now.Add(-time.Hour), 0, nil)
+			g.reclaim(&storeapi.AcquireRequest{Key: storeapi.StoreKey{Namespace: "n", Layer: "fn", Key: Key{Operation: "o", ID: "x"}}}, nil, now.Add(-time.Hour), 0, nil)
 		}
 		for range maxClaims {
 			add()

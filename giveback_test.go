@@ -9,6 +9,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -87,15 +88,15 @@ func TestClaimsThatDoNotFit(t *testing.T) {
 
 // deaf is a store whose lookups do not end with their contexts.
 type deaf struct {
-	retrysafe.Store
+	storeapi.Store
 	hangs, end chan struct{}
 }
 
-func (d *deaf) Acquire(context.Context, retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
-	return retrysafe.Acquired{}, storetest.ErrFault
+func (d *deaf) Acquire(context.Context, storeapi.AcquireRequest) (storeapi.Acquired, error) {
+	return storeapi.Acquired{}, storetest.ErrFault
 }
 
-func (d *deaf) Lookup(ctx context.Context, k retrysafe.StoreKey) (retrysafe.Record, error) {
+func (d *deaf) Lookup(ctx context.Context, k storeapi.StoreKey) (retrysafe.Record, error) {
 	select {
 	case <-d.hangs:
 		<-d.end
@@ -126,22 +127,22 @@ func TestShutdownReturns(t *testing.T) {
 
 // split is a store whose keys of the tenant "away" are on a part that is away.
 type split struct {
-	retrysafe.Store
+	storeapi.Store
 	lose atomic.Bool
 }
 
-func (s *split) Acquire(ctx context.Context, r retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+func (s *split) Acquire(ctx context.Context, r storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	if r.Key.Tenant == "away" {
-		return retrysafe.Acquired{}, storetest.ErrFault
+		return storeapi.Acquired{}, storetest.ErrFault
 	}
 	got, err := s.Store.Acquire(ctx, r)
 	if s.lose.Load() {
-		return retrysafe.Acquired{}, storetest.ErrFault
+		return storeapi.Acquired{}, storetest.ErrFault
 	}
 	return got, err
 }
 
-func (s *split) Lookup(ctx context.Context, k retrysafe.StoreKey) (retrysafe.Record, error) {
+func (s *split) Lookup(ctx context.Context, k storeapi.StoreKey) (retrysafe.Record, error) {
 	if k.Tenant == "away" {
 		return retrysafe.Record{}, storetest.ErrFault
 	}

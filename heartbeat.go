@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // heartbeat extends the leases of all live attempts of an engine, and ends their contexts in time.
@@ -154,7 +156,7 @@ func (h *heartbeat) moved(a *Attempt) {
 
 // extend extends the lease of a, and sets the time of the next heartbeat.
 func (h *heartbeat) extend(a *Attempt, sent time.Time) {
-	err := h.call(h.rt.ctx, a, sent, ExtendRequest{})
+	err := h.call(h.rt.ctx, a, sent, storeapi.ExtendRequest{})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a.extending = false
@@ -171,7 +173,7 @@ func (h *heartbeat) extend(a *Attempt, sent time.Time) {
 // call makes one Extend call and applies its result. The new lease counts from when the call was
 // sent, since the store counts from then or later. more has what the call asks for besides the
 // lease.
-func (h *heartbeat) call(ctx context.Context, a *Attempt, sent time.Time, more ExtendRequest) error {
+func (h *heartbeat) call(ctx context.Context, a *Attempt, sent time.Time, more storeapi.ExtendRequest) error {
 	lease := a.policy.Lease
 	more.Key, more.Owner, more.Fence, more.Lease = a.key, a.owner, a.fence, lease
 	h.mu.Lock()

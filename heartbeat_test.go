@@ -11,6 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -285,7 +286,7 @@ func TestExtendNow(t *testing.T) {
 		assert.ErrorIs(t, a.Extend(ctx), retrysafe.ErrUnavailable, "the call is lost")
 		assert.NoError(t, context.Cause(a.Context()), "nothing is lost by that")
 		rec := lookup(t, e, charge)
-		assert.NoError(t, f.Release(ctx, retrysafe.ReleaseRequest{Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence, InDoubt: true}), "release")
+		assert.NoError(t, f.Release(ctx, storeapi.ReleaseRequest{Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence, InDoubt: true}), "release")
 		assert.ErrorIs(t, a.Extend(ctx), retrysafe.ErrLeaseLost, "somebody else has settled it")
 		assert.ErrorIs(t, context.Cause(a.Context()), retrysafe.ErrLeaseLost, "its context has ended")
 		assert.Equal(t, a.LeaseLeft(), time.Duration(0), "lease left")

@@ -12,6 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -28,12 +29,12 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 }
 
 // engineOn returns an engine that is shut down with the test.
-func engineOn(t *testing.T, s retrysafe.Store, p retrysafe.Policy) *retrysafe.Engine {
+func engineOn(t *testing.T, s storeapi.Store, p retrysafe.Policy) *retrysafe.Engine {
 	t.Helper()
 	return engineWith(t, s, &retrysafe.Options{Policy: p, Sweep: -1, Secret: []byte("a secret of tests")})
 }
 
-func engineWith(t *testing.T, s retrysafe.Store, o *retrysafe.Options) *retrysafe.Engine {
+func engineWith(t *testing.T, s storeapi.Store, o *retrysafe.Options) *retrysafe.Engine {
 	t.Helper()
 	o.Logger = slog.New(slog.DiscardHandler)
 	e := retrysafe.New(s, o)
@@ -46,7 +47,7 @@ func engineWith(t *testing.T, s retrysafe.Store, o *retrysafe.Options) *retrysaf
 }
 
 // crashed claims charge in a process that dies: its heartbeats stop, and its lease expires.
-func crashed(t *testing.T, s retrysafe.Store, p retrysafe.Policy) {
+func crashed(t *testing.T, s storeapi.Store, p retrysafe.Policy) {
 	t.Helper()
 	e := retrysafe.New(s, &retrysafe.Options{Policy: p})
 	_, _, err := e.Begin(ctx, charge)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Issue makes a key that calls with [MustBeIssued] accept. The key must be used for the first time
@@ -36,23 +38,23 @@ func (e *Engine) Issue(ctx context.Context, k Key, life time.Duration) error {
 		return c.wrap(key, 0, err, 0)
 	case err != nil:
 		return c.wrap(key, 0, unavailable(err), time.Second)
-	case status != Won:
+	case status != storeapi.Won:
 		return c.wrap(key, 0, ErrNotIssued, 0)
 	}
 	return nil
 }
 
-var errNoIssuer = fmt.Errorf("the store issues no keys; use one that implements retrysafe.Issuer: %w", errors.ErrUnsupported)
+var errNoIssuer = fmt.Errorf("the store issues no keys; use one that implements storeapi.Issuer: %w", errors.ErrUnsupported)
 
-func (c *core) issue(ctx context.Context, key StoreKey, life time.Duration) (Status, error) {
-	s, ok := c.store.(Issuer)
+func (c *core) issue(ctx context.Context, key storeapi.StoreKey, life time.Duration) (storeapi.Status, error) {
+	s, ok := c.store.(storeapi.Issuer)
 	if !ok {
 		return 0, errNoIssuer
 	}
 	ctx, cancel := context.WithTimeout(ctx, acquireLimit)
 	defer cancel()
 	done := c.trace.store(ctx, "issue")
-	status, err := s.Issue(ctx, IssueRequest{Key: key, Owner: newOwner(), Retention: life})
+	status, err := s.Issue(ctx, storeapi.IssueRequest{Key: key, Owner: newOwner(), Retention: life})
 	done(err)
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = errNoIssuer
@@ -81,7 +83,7 @@ const issuedSlack = time.Minute
 // lasting makes the retention of an issued key long enough: its record has to outlive the time of
 // first use. Otherwise the record of a released key would expire too early, and a signed key could
 // be issued again.
-func (c *core) lasting(ctx context.Context, key StoreKey, o *callOptions) (*callOptions, error) {
+func (c *core) lasting(ctx context.Context, key storeapi.StoreKey, o *callOptions) (*callOptions, error) {
 	if !o.issued.must {
 		return o, nil
 	}
@@ -108,7 +110,7 @@ func (c *core) timeLeft(o *callOptions) time.Duration {
 }
 
 // issueSigned issues a signed key at its first use.
-func (c *core) issueSigned(ctx context.Context, key StoreKey, o *callOptions) error {
+func (c *core) issueSigned(ctx context.Context, key storeapi.StoreKey, o *callOptions) error {
 	left := c.timeLeft(o)
 	if !o.issued.must || left <= 0 {
 		return nil

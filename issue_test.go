@@ -9,16 +9,17 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
 // plainStore is a store without any optional interface.
-type plainStore struct{ retrysafe.Store }
+type plainStore struct{ storeapi.Store }
 
 // refusingStore has the method and does not support it.
-type refusingStore struct{ retrysafe.Store }
+type refusingStore struct{ storeapi.Store }
 
-func (refusingStore) Issue(context.Context, retrysafe.IssueRequest) (retrysafe.Status, error) {
+func (refusingStore) Issue(context.Context, storeapi.IssueRequest) (storeapi.Status, error) {
 	return 0, errors.ErrUnsupported
 }
 
@@ -52,11 +53,11 @@ func TestIssue(t *testing.T) {
 
 func TestIssueWithoutAnIssuer(t *testing.T) {
 	t.Parallel()
-	for name, s := range map[string]retrysafe.Store{"no method": plainStore{newStore()}, "a method that refuses": refusingStore{newStore()}} {
+	for name, s := range map[string]storeapi.Store{"no method": plainStore{newStore()}, "a method that refuses": refusingStore{newStore()}} {
 		e := engineOn(t, s, retrysafe.Policy{})
 		err := e.Issue(ctx, charge, time.Minute)
 		assert.ErrorIs(t, err, errors.ErrUnsupported, "%s: issue", name)
-		assert.Contains(t, err.Error(), "use one that implements retrysafe.Issuer", "%s: advice", name)
+		assert.Contains(t, err.Error(), "use one that implements storeapi.Issuer", "%s: advice", name)
 		signed := &retrysafe.Call{MustBeIssued: true, SignedUntil: time.Now().Add(time.Minute)}
 		_, err = retrysafe.Run(ctx, e, charge, func(context.Context) error { return nil }, signed)
 		assert.ErrorIs(t, err, errors.ErrUnsupported, "%s: use of a signed key", name)
@@ -76,19 +77,19 @@ func TestIssueUnanswered(t *testing.T) {
 func TestIssuedKeysAreNotForTransactions(t *testing.T) {
 	t.Parallel()
 	e := engineOn(t, newStore(), retrysafe.Policy{})
-	_, err := retrysafe.DoTx(ctx, e, retrysafe.TxStore[int](nil), charge, func(context.Context, int) (int, error) { return 0, nil }, retrysafe.MustBeIssued())
+	_, err := retrysafe.DoTx(ctx, e, storeapi.TxStore[int](nil), charge, func(context.Context, int) (int, error) { return 0, nil }, retrysafe.MustBeIssued())
 	assert.ErrorIs(t, err, errors.ErrUnsupported, "DoTx")
 }
 
 // heldUp is a store whose Issue comes late: the process was stopped between reading the clock and
 // the call.
 type heldUp struct {
-	retrysafe.Store
-	issuer retrysafe.Issuer
+	storeapi.Store
+	issuer storeapi.Issuer
 	until  chan struct{}
 }
 
-func (h heldUp) Issue(_ context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
+func (h heldUp) Issue(_ context.Context, req storeapi.IssueRequest) (storeapi.Status, error) {
 	<-h.until
 	return h.issuer.Issue(ctx, req)
 }

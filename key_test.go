@@ -11,25 +11,26 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 func TestKeyText(t *testing.T) {
 	t.Parallel()
 	digest := retrysafe.KeyPart(strings.Repeat("x", 513))
 	for _, tt := range []struct {
-		key  retrysafe.StoreKey
+		key  storeapi.StoreKey
 		text string
 	}{
-		{retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: charge}, "app/fn/ann/charge/k-1"},
-		{retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Operation: "o", ID: "i"}}, "app/fn//o/i"},
-		{retrysafe.StoreKey{Namespace: "a/b", Layer: "gw", Key: retrysafe.Key{Tenant: "é", Operation: "POST /x y", ID: "~a~%\x00"}}, "a%2Fb/gw/%C3%A9/POST%20%2Fx%20y/%7Ea~%25%00"},
-		{retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Operation: "o", ID: digest}}, "app/fn//o/" + digest},
-		{retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Operation: "o", ID: "~sha256.short"}}, "app/fn//o/%7Esha256.short"},
+		{storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: charge}, "app/fn/ann/charge/k-1"},
+		{storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Operation: "o", ID: "i"}}, "app/fn//o/i"},
+		{storeapi.StoreKey{Namespace: "a/b", Layer: "gw", Key: retrysafe.Key{Tenant: "é", Operation: "POST /x y", ID: "~a~%\x00"}}, "a%2Fb/gw/%C3%A9/POST%20%2Fx%20y/%7Ea~%25%00"},
+		{storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Operation: "o", ID: digest}}, "app/fn//o/" + digest},
+		{storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Operation: "o", ID: "~sha256.short"}}, "app/fn//o/%7Esha256.short"},
 	} {
 		text, err := tt.key.MarshalText()
 		assert.NoError(t, err, "marshal %s", tt.text)
 		assert.Equal(t, string(text), tt.text, "text")
-		var back retrysafe.StoreKey
+		var back storeapi.StoreKey
 		assert.NoError(t, back.UnmarshalText(text), "unmarshal %s", tt.text)
 		assert.Equal(t, back, tt.key, "key")
 	}
@@ -88,7 +89,7 @@ func FuzzKeyText(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		var k retrysafe.StoreKey
+		var k storeapi.StoreKey
 		if k.UnmarshalText(text) != nil {
 			return
 		}
@@ -104,8 +105,8 @@ func FuzzKeyParts(f *testing.F) {
 	f.Add("ann", "charge", "k", "ann", "charge/k", "")
 	f.Add("~", "%", "/", "", "~sha256.", "\x00")
 	f.Fuzz(func(t *testing.T, a, b, c, d, e, g string) {
-		one := retrysafe.StoreKey{Namespace: "n", Layer: "l", Key: retrysafe.Key{Tenant: a, Operation: b, ID: c}}
-		two := retrysafe.StoreKey{Namespace: "n", Layer: "l", Key: retrysafe.Key{Tenant: d, Operation: e, ID: g}}
+		one := storeapi.StoreKey{Namespace: "n", Layer: "l", Key: retrysafe.Key{Tenant: a, Operation: b, ID: c}}
+		two := storeapi.StoreKey{Namespace: "n", Layer: "l", Key: retrysafe.Key{Tenant: d, Operation: e, ID: g}}
 		x, errX := one.MarshalText()
 		y, errY := two.MarshalText()
 		if errX != nil || errY != nil {

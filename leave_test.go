@@ -9,6 +9,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestCallerThatLeaves: work that has begun continues when its caller hangs up, in a function and
@@ -63,23 +64,23 @@ func TestCallerThatLeaves(t *testing.T) {
 func TestCallerThatTakesItsWorkAlong(t *testing.T) {
 	t.Parallel()
 	attached := retrysafe.Policy{Attached: true}
-	for name, do := range map[string]func(t *testing.T, ctx context.Context, s retrysafe.Store, work func(context.Context) (string, error)) error{
-		"option": func(t *testing.T, ctx context.Context, s retrysafe.Store, work func(context.Context) (string, error)) error {
+	for name, do := range map[string]func(t *testing.T, ctx context.Context, s storeapi.Store, work func(context.Context) (string, error)) error{
+		"option": func(t *testing.T, ctx context.Context, s storeapi.Store, work func(context.Context) (string, error)) error {
 			t.Helper()
 			_, err := retrysafe.Do(ctx, engineOn(t, s, retrysafe.Policy{}), charge, work, retrysafe.Attached())
 			return err
 		},
-		"policy": func(t *testing.T, ctx context.Context, s retrysafe.Store, work func(context.Context) (string, error)) error {
+		"policy": func(t *testing.T, ctx context.Context, s storeapi.Store, work func(context.Context) (string, error)) error {
 			t.Helper()
 			_, err := retrysafe.Do(ctx, engineOn(t, s, retrysafe.Policy{}), charge, work, retrysafe.WithPolicy(attached))
 			return err
 		},
-		"engine": func(t *testing.T, ctx context.Context, s retrysafe.Store, work func(context.Context) (string, error)) error {
+		"engine": func(t *testing.T, ctx context.Context, s storeapi.Store, work func(context.Context) (string, error)) error {
 			t.Helper()
 			_, err := retrysafe.Do(ctx, engineOn(t, s, attached), charge, work)
 			return err
 		},
-		"operation": func(t *testing.T, ctx context.Context, s retrysafe.Store, work func(context.Context) (string, error)) error {
+		"operation": func(t *testing.T, ctx context.Context, s storeapi.Store, work func(context.Context) (string, error)) error {
 			t.Helper()
 			op := retrysafe.NewOperation(engineOn(t, s, retrysafe.Policy{}), "charge", func(ctx context.Context, _ string) (string, error) { return work(ctx) }, &attached)
 			_, err := op.Do(ctx, "ann", "1", "tea")

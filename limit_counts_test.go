@@ -10,6 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -19,11 +20,11 @@ import (
 type hooked struct {
 	*memstore.Store
 	look   func(retrysafe.Record) retrysafe.Record
-	charge func(ctx context.Context, req *retrysafe.ChargeRequest, apply func() (retrysafe.Charged, error)) (retrysafe.Charged, error)
-	claim  func(ctx context.Context, apply func() (retrysafe.Acquired, error)) (retrysafe.Acquired, error)
+	charge func(ctx context.Context, req *storeapi.ChargeRequest, apply func() (storeapi.Charged, error)) (storeapi.Charged, error)
+	claim  func(ctx context.Context, apply func() (storeapi.Acquired, error)) (storeapi.Acquired, error)
 }
 
-func (s *hooked) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+func (s *hooked) Lookup(ctx context.Context, key storeapi.StoreKey) (retrysafe.Record, error) {
 	rec, err := s.Store.Lookup(ctx, key)
 	if s.look != nil {
 		rec = s.look(rec)
@@ -31,16 +32,16 @@ func (s *hooked) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.
 	return rec, err
 }
 
-func (s *hooked) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
-	apply := func() (retrysafe.Charged, error) { return s.Store.Charge(ctx, req) }
+func (s *hooked) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeapi.Charged, error) {
+	apply := func() (storeapi.Charged, error) { return s.Store.Charge(ctx, req) }
 	if s.charge != nil {
 		return s.charge(ctx, &req, apply)
 	}
 	return apply()
 }
 
-func (s *hooked) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
-	apply := func() (retrysafe.Acquired, error) { return s.Store.Acquire(ctx, req) }
+func (s *hooked) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
+	apply := func() (storeapi.Acquired, error) { return s.Store.Acquire(ctx, req) }
 	if s.claim != nil {
 		return s.claim(ctx, apply)
 	}
@@ -125,12 +126,12 @@ func TestLimitsOfARecordThatPassed(t *testing.T) {
 func TestLimitsOfLostClaims(t *testing.T) {
 	t.Parallel()
 
-	for name, way := range map[string]func(leave func(), apply func() (retrysafe.Acquired, error)) error{
-		"reply lost": func(_ func(), apply func() (retrysafe.Acquired, error)) error {
+	for name, way := range map[string]func(leave func(), apply func() (storeapi.Acquired, error)) error{
+		"reply lost": func(_ func(), apply func() (storeapi.Acquired, error)) error {
 			_, _ = apply()
 			return storetest.ErrFault
 		},
-		"caller left": func(leave func(), apply func() (retrysafe.Acquired, error)) error {
+		"caller left": func(leave func(), apply func() (storeapi.Acquired, error)) error {
 			_, _ = apply()
 			leave()
 			return context.Canceled
@@ -142,8 +143,8 @@ func TestLimitsOfLostClaims(t *testing.T) {
 				e := engineOn(t, s, limited(retrysafe.Limits{Live: 3}))
 				for i := range 10 {
 					caller, leave := context.WithCancel(ctx)
-					s.claim = func(_ context.Context, apply func() (retrysafe.Acquired, error)) (retrysafe.Acquired, error) {
-						return retrysafe.Acquired{}, way(leave, apply)
+					s.claim = func(_ context.Context, apply func() (storeapi.Acquired, error)) (storeapi.Acquired, error) {
+						return storeapi.Acquired{}, way(leave, apply)
 					}
 					c := new(counter)
 					_, err := retrysafe.Do(caller, e, numbered("ann", i), c.work)
@@ -196,13 +197,13 @@ func TestLimitsOfCallersThatLeave(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := &hooked{Store: newStore()}
 		e := engineOn(t, s, limited(retrysafe.Limits{Live: 3, PerSecond: 0.001, Burst: 3}))
-		s.charge = func(ctx context.Context, _ *retrysafe.ChargeRequest, apply func() (retrysafe.Charged, error)) (retrysafe.Charged, error) {
+		s.charge = func(ctx context.Context, _ *storeapi.ChargeRequest, apply func() (storeapi.Charged, error)) (storeapi.Charged, error) {
 			got, err := apply()
 			select {
 			case <-time.After(4 * time.Second):
 				return got, err
 			case <-ctx.Done():
-				return retrysafe.Charged{}, ctx.Err()
+				return storeapi.Charged{}, ctx.Err()
 			}
 		}
 		for range 3 {
@@ -269,7 +270,7 @@ type passing struct {
 	after time.Duration
 }
 
-func (p passing) RunTx(context.Context, retrysafe.TxRequest, func(context.Context, int) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
+func (p passing) RunTx(context.Context, storeapi.TxRequest, func(context.Context, int) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
 	time.Sleep(p.after)
 	return retrysafe.Record{}, errWork
 }
@@ -322,10 +323,10 @@ func TestLimitsGiveBackAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				s, tries := &hooked{Store: newStore()}, 0
-				s.charge = func(_ context.Context, req *retrysafe.ChargeRequest, apply func() (retrysafe.Charged, error)) (retrysafe.Charged, error) {
+				s.charge = func(_ context.Context, req *storeapi.ChargeRequest, apply func() (storeapi.Charged, error)) (storeapi.Charged, error) {
 					if req.Keys < 0 {
 						if tries++; tries <= tt.fails {
-							return retrysafe.Charged{}, tt.err
+							return storeapi.Charged{}, tt.err
 						}
 					}
 					return apply()
@@ -360,17 +361,17 @@ func TestLimitsOfIssuedKeysLast(t *testing.T) {
 // TestChargeIsBounded: numbers stay within what every store counts alike.
 func TestChargeIsBounded(t *testing.T) {
 	t.Parallel()
-	good := retrysafe.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour, Limits: retrysafe.Limits{PerSecond: 1, Burst: 1}}
+	good := storeapi.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour, Limits: storeapi.Limits{PerSecond: 1, Burst: 1}}
 	assert.NoError(t, good.Validate(), "a charge")
-	for name, change := range map[string]func(r *retrysafe.ChargeRequest){
-		"keys":           func(r *retrysafe.ChargeRequest) { r.Keys = 100_001 },
-		"keys back":      func(r *retrysafe.ChargeRequest) { r.Keys = -100_001 },
-		"bytes":          func(r *retrysafe.ChargeRequest) { r.Bytes = 1<<40 + 1 },
-		"bytes back":     func(r *retrysafe.ChargeRequest) { r.Bytes = -1<<40 - 1 },
-		"a slow rate":    func(r *retrysafe.ChargeRequest) { r.Limits.PerSecond = 1e-9 },
-		"a fast rate":    func(r *retrysafe.ChargeRequest) { r.Limits.PerSecond = 1e9 },
-		"a large burst":  func(r *retrysafe.ChargeRequest) { r.Limits.Burst = 100_001 },
-		"no time at all": func(r *retrysafe.ChargeRequest) { r.For = 0 },
+	for name, change := range map[string]func(r *storeapi.ChargeRequest){
+		"keys":           func(r *storeapi.ChargeRequest) { r.Keys = 100_001 },
+		"keys back":      func(r *storeapi.ChargeRequest) { r.Keys = -100_001 },
+		"bytes":          func(r *storeapi.ChargeRequest) { r.Bytes = 1<<40 + 1 },
+		"bytes back":     func(r *storeapi.ChargeRequest) { r.Bytes = -1<<40 - 1 },
+		"a slow rate":    func(r *storeapi.ChargeRequest) { r.Limits.PerSecond = 1e-9 },
+		"a fast rate":    func(r *storeapi.ChargeRequest) { r.Limits.PerSecond = 1e9 },
+		"a large burst":  func(r *storeapi.ChargeRequest) { r.Limits.Burst = 100_001 },
+		"no time at all": func(r *storeapi.ChargeRequest) { r.For = 0 },
 	} {
 		bad := good
 		change(&bad)

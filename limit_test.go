@@ -14,6 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -235,11 +236,11 @@ func TestLimitsStoreAway(t *testing.T) {
 // TestLimitsNeedALimiter: limits on a store that counts nothing are an error, never no limits.
 func TestLimitsNeedALimiter(t *testing.T) {
 	t.Parallel()
-	for name, s := range map[string]retrysafe.Store{"no method": plainStore{newStore()}, "a method that refuses": storetest.NewFaulty(plainStore{newStore()}, nil)} {
+	for name, s := range map[string]storeapi.Store{"no method": plainStore{newStore()}, "a method that refuses": storetest.NewFaulty(plainStore{newStore()}, nil)} {
 		e, c := engineOn(t, s, limited(retrysafe.Limits{Live: 3})), new(counter)
 		_, err := retrysafe.Do(ctx, e, charge, c.work)
 		assert.ErrorIs(t, err, errors.ErrUnsupported, "%s: a call", name)
-		assert.Contains(t, err.Error(), "use a store that implements retrysafe.Limiter", "%s: advice", name)
+		assert.Contains(t, err.Error(), "use a store that implements storeapi.Limiter", "%s: advice", name)
 		_, err = retrysafe.DoTx(ctx, e, noTx{}, charge, func(context.Context, int) (int, error) { return 0, c.fail(nil) })
 		assert.ErrorIs(t, err, errors.ErrUnsupported, "%s: a transaction", name)
 		c.started(t, 0)
@@ -320,15 +321,15 @@ func TestManyCopiesAtOnce(t *testing.T) {
 // slowRefunds hangs on give-backs, and hides known keys from lookups.
 type slowRefunds struct{ *memstore.Store }
 
-func (s slowRefunds) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+func (s slowRefunds) Lookup(ctx context.Context, key storeapi.StoreKey) (retrysafe.Record, error) {
 	rec, err := s.Store.Lookup(ctx, key)
 	return retrysafe.Record{Key: key, Now: rec.Now}, err
 }
 
-func (s slowRefunds) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+func (s slowRefunds) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeapi.Charged, error) {
 	if req.Keys < 0 {
 		<-ctx.Done()
-		return retrysafe.Charged{}, ctx.Err()
+		return storeapi.Charged{}, ctx.Err()
 	}
 	return s.Store.Charge(ctx, req)
 }

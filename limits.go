@@ -3,14 +3,15 @@ package retrysafe
 import (
 	"errors"
 	"fmt"
-	"math"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Limits bound what one tenant may have in the store, across all processes: the store keeps the
-// counts ([Limiter]), one for each namespace and tenant. They cover all layers, so a transaction
-// inside a guarded handler is a second key. A new key that is over a limit gets [ErrTooManyKeys]
-// before anything is stored. A known key is answered as usual, and not counted again. Callers
-// without a tenant count as one tenant.
+// counts ([storeapi.Limiter]), one for each namespace and tenant. They cover all layers, so a
+// transaction inside a guarded handler is a second key. A new key that is over a limit gets
+// [ErrTooManyKeys] before anything is stored. A known key is answered as usual, and not counted
+// again. Callers without a tenant count as one tenant.
 //
 // A call inside the work of another call (where [AttemptFrom] returns that call's attempt) is
 // counted and never refused: a refusal would put the outer key in doubt although the call is only
@@ -54,32 +55,24 @@ func (l *Limits) any() bool { return l.Live > 0 || l.PerSecond > 0 || l.Bytes > 
 
 // unrefused returns the limits for a key that is counted and not refused. Only a key that is more
 // than the largest burst ahead of the rate is still refused.
-func (l *Limits) unrefused() Limits {
+func unrefused(l storeapi.Limits) storeapi.Limits {
 	if l.PerSecond <= 0 {
-		return Limits{}
+		return storeapi.Limits{}
 	}
-	return Limits{PerSecond: l.PerSecond, Burst: maxBurst}
+	return storeapi.Limits{PerSecond: l.PerSecond, Burst: storeapi.MaxBurst}
 }
 
-// Bounds of a rate, which keep times within what every store can count.
-const (
-	minRate  = 0.0001
-	maxRate  = 100_000
-	maxBurst = 100_000
-)
-
-func (l *Limits) rateIsWrong() bool {
-	r := l.PerSecond
-	return math.IsNaN(r) || r > 0 && r < minRate || r > maxRate
-}
+// forStore returns the limits as a store gets them.
+func (l Limits) forStore() storeapi.Limits { return storeapi.Limits(l) }
 
 func (l *Limits) validate() error {
 	var errs []error
-	if l.rateIsWrong() {
-		errs = append(errs, fmt.Errorf("retrysafe: policy: Limits.PerSecond is %v; use %v to %v, or a negative number for no limit", l.PerSecond, minRate, maxRate))
+	limits := l.forStore()
+	if !limits.ValidRate() {
+		errs = append(errs, fmt.Errorf("retrysafe: policy: Limits.PerSecond is %v; use %v to %v, or a negative number for no limit", l.PerSecond, storeapi.MinRate, storeapi.MaxRate))
 	}
-	if l.Burst < 0 || l.Burst > maxBurst {
-		errs = append(errs, fmt.Errorf("retrysafe: policy: Limits.Burst is %d; use 1 to %d, or zero for a second's worth", l.Burst, maxBurst))
+	if l.Burst < 0 || l.Burst > storeapi.MaxBurst {
+		errs = append(errs, fmt.Errorf("retrysafe: policy: Limits.Burst is %d; use 1 to %d, or zero for a second's worth", l.Burst, storeapi.MaxBurst))
 	}
 	if l.Burst > 0 && l.PerSecond == 0 {
 		errs = append(errs, fmt.Errorf("retrysafe: policy: Limits.Burst is %d, and there is no PerSecond that it belongs to", l.Burst))

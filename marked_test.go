@@ -103,7 +103,8 @@ func TestKeyFor(t *testing.T) {
 		defer func() { _ = a.Release(t.Context(), nil) }()
 		return a.KeyFor(name)
 	}
-	for _, k := range []retrysafe.Key{{"t", "o", "i"}, {"t", "o", "j"}, {"t", "p", "i"}, {"u", "o", "i"}, {"", "o", "i"}, {"t", "o\n", "i"}} {
+	for _, part := range [][3]string{{"t", "o", "i"}, {"t", "o", "j"}, {"t", "p", "i"}, {"u", "o", "i"}, {"", "o", "i"}, {"t", "o\n", "i"}} {
+		k := retrysafe.Key{Tenant: part[0], Operation: part[1], ID: part[2]}
 		for _, name := range []string{"", "charge", "mail", "\ncharge"} {
 			what := fmt.Sprintf("%q of %q", name, []string{k.Tenant, k.Operation, k.ID})
 			key := derive(k, name)

@@ -9,6 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/nearstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // everybodys is a store that other services may share.
@@ -20,7 +21,7 @@ func (everybodys) Shared() bool { return true }
 // same place, also through a wrapper, and only then.
 func TestNamespaceOfASharedStore(t *testing.T) {
 	t.Parallel()
-	refused := func(s retrysafe.Store, o *retrysafe.Options) (said string) {
+	refused := func(s storeapi.Store, o *retrysafe.Options) (said string) {
 		defer func() {
 			if r := recover(); r != nil {
 				said = fmt.Sprint(r)
@@ -30,7 +31,7 @@ func TestNamespaceOfASharedStore(t *testing.T) {
 	}
 	shared := everybodys{memstore.New(nil)}
 	near := nearstore.New(shared, nil)
-	for _, s := range []retrysafe.Store{shared, near} {
+	for _, s := range []storeapi.Store{shared, near} {
 		assert.Contains(t, refused(s, nil), "Namespace is not set", "without options")
 		assert.Contains(t, refused(s, &retrysafe.Options{Sweep: -1}), `for example "shop"`, "without a namespace")
 		assert.Equal(t, refused(s, &retrysafe.Options{Namespace: "shop", Sweep: -1}), "<nil>", "with one")

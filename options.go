@@ -11,8 +11,9 @@ import (
 type Options struct {
 	// Namespace is part of every key, so two applications on one store never share keys. All
 	// processes of one application use the same namespace. It is required for a store that others
-	// may share ([Sharer]: Redis, PostgreSQL, MySQL); in memory and on SQLite the default is "app".
-	// Another namespace is another key space: after a change, retries of earlier calls run again.
+	// may share ([storeapi.Sharer]: Redis, PostgreSQL, MySQL); in memory and on SQLite the default
+	// is "app". Another namespace is another key space: after a change, retries of earlier calls
+	// run again.
 	Namespace string
 	// Policy is the default policy of calls and operations.
 	Policy Policy

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Forever is a retention that never ends.
-const Forever time.Duration = math.MaxInt64
+const Forever = storeapi.Forever
 
 // Duplicate is how a duplicate of finished work is answered.
 type Duplicate uint8

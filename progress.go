@@ -36,10 +36,10 @@ type StepRecord struct {
 	Answer Answer
 }
 
-// Progress returns what a call that has not ended has done so far. It returns the zero Progress if
-// nothing is stored, and for a finished record. Records from lists do not have it: look the record
-// up. The returned bytes are parts of the record's.
-func (r *Record) Progress() (Progress, error) {
+// ProgressOf returns what the call of a record has done so far, if it has not ended. It returns the
+// zero Progress if nothing is stored, and for a finished record. Records from lists do not have it:
+// look the record up. The returned bytes are parts of the record's.
+func ProgressOf(r *Record) (Progress, error) {
 	if r.State.Finished() || r.Answer.Codec == "" {
 		return Progress{}, nil
 	}

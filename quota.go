@@ -5,15 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // limiting is what limits need of a store that has the records.
 type limiting interface {
-	Limiter
-	Lookup(context.Context, StoreKey) (Record, error)
+	storeapi.Limiter
+	Lookup(context.Context, storeapi.StoreKey) (Record, error)
 }
 
-var errNoLimiter = fmt.Errorf("the store counts nothing, and the policy has Limits; use a store that implements retrysafe.Limiter, or leave the limits out: %w", errors.ErrUnsupported)
+var errNoLimiter = fmt.Errorf("the store counts nothing, and the policy has Limits; use a store that implements storeapi.Limiter, or leave the limits out: %w", errors.ErrUnsupported)
 
 // latestRetry bounds the RetryAfter of a caller over its limits: a slow rate, or a clock that was
 // set back, must not send it away for hours.
@@ -30,7 +32,7 @@ type quotas struct {
 // at once, both are charged, and the one that does not acquire it gives back. finish counts a key
 // that is not charged here and begins nevertheless. s is the store that has the record. A nil
 // reservation means that the policy has no limits.
-func (q *quotas) reserve(ctx context.Context, s any, key StoreKey, p *Policy, payer string, inside bool) (*reservation, error) {
+func (q *quotas) reserve(ctx context.Context, s any, key storeapi.StoreKey, p *Policy, payer string, inside bool) (*reservation, error) {
 	if !p.Limits.any() {
 		return nil, nil //nolint:nilnil // nothing is counted
 	}
@@ -38,8 +40,8 @@ func (q *quotas) reserve(ctx context.Context, s any, key StoreKey, p *Policy, pa
 	if !ok {
 		return nil, q.rt.wrap(key, 0, errNoLimiter, 0)
 	}
-	r := &reservation{quotas: q, store: store, req: ChargeRequest{
-		Namespace: key.Namespace, Tenant: payer, Keys: 1, For: p.Retention, Limits: p.Limits,
+	r := &reservation{quotas: q, store: store, req: storeapi.ChargeRequest{
+		Namespace: key.Namespace, Tenant: payer, Keys: 1, For: p.Retention, Limits: p.Limits.forStore(),
 	}}
 	if inside {
 		// Work that already runs must not be refused: its own key would be in doubt.
@@ -67,7 +69,7 @@ func (q *quotas) reserve(ctx context.Context, s any, key StoreKey, p *Policy, pa
 
 // known reports whether an attempt of the key has begun before, so that the call makes no new key.
 // A key that was only issued is new.
-func (q *quotas) known(ctx context.Context, store limiting, key StoreKey) (bool, error) {
+func (q *quotas) known(ctx context.Context, store limiting, key storeapi.StoreKey) (bool, error) {
 	var rec Record
 	err := askAgain(ctx, func() (err error) {
 		limited, cancel := context.WithTimeout(ctx, acquireLimit)
@@ -80,7 +82,7 @@ func (q *quotas) known(ctx context.Context, store limiting, key StoreKey) (bool,
 	return rec.State > StateIssued, err
 }
 
-func (q *quotas) chargeOnce(ctx context.Context, store Limiter, req *ChargeRequest, limit time.Duration) (Charged, error) {
+func (q *quotas) chargeOnce(ctx context.Context, store storeapi.Limiter, req *storeapi.ChargeRequest, limit time.Duration) (storeapi.Charged, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	done := q.rt.trace.store(ctx, "charge")
@@ -100,7 +102,7 @@ const (
 // again. One that was not answered is not, and counts wrongly until its time has passed. If too
 // many charges are in flight, the caller makes the call itself, once, which slows down those who
 // make them.
-func (q *quotas) chargeLater(store Limiter, next func() (ChargeRequest, bool)) {
+func (q *quotas) chargeLater(store storeapi.Limiter, next func() (storeapi.ChargeRequest, bool)) {
 	once := func() (again bool) {
 		req, ok := next()
 		if !ok {
@@ -134,10 +136,10 @@ func (q *quotas) chargeLater(store Limiter, next func() (ChargeRequest, bool)) {
 }
 
 func (q *quotas) countAnswer(s any, namespace, payer string, p *Policy, answer *Answer) {
-	store, ok := s.(Limiter)
+	store, ok := s.(storeapi.Limiter)
 	if !ok || p.Limits.Bytes <= 0 || len(answer.Body) == 0 {
 		return
 	}
-	req := ChargeRequest{Namespace: namespace, Tenant: payer, Bytes: int64(len(answer.Body)), For: p.Retention, Limits: p.Limits}
-	q.chargeLater(store, func() (ChargeRequest, bool) { return req, true })
+	req := storeapi.ChargeRequest{Namespace: namespace, Tenant: payer, Bytes: int64(len(answer.Body)), For: p.Retention, Limits: p.Limits.forStore()}
+	q.chargeLater(store, func() (storeapi.ChargeRequest, bool) { return req, true })
 }

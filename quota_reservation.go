@@ -3,14 +3,16 @@ package retrysafe
 import (
 	"context"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // reservation is what a call has counted for its key before it is known whether the key begins.
 // Only one goroutine uses it at a time.
 type reservation struct {
 	quotas   *quotas
-	store    Limiter
-	req      ChargeRequest
+	store    storeapi.Limiter
+	req      storeapi.ChargeRequest
 	counted  bool      // false if the key was known, or the call is inside other work
 	at       time.Time // when it was charged
 	finished bool
@@ -22,9 +24,9 @@ type reservation struct {
 //
 // The call does not end with its caller, who may hang up at any time: a count that no caller knows
 // of would stay. What is counted after the caller has left is given back.
-func (r *reservation) charge(ctx context.Context) (got Charged, err error) {
+func (r *reservation) charge(ctx context.Context) (got storeapi.Charged, err error) {
 	type answer struct {
-		got Charged
+		got storeapi.Charged
 		err error
 	}
 	whole := context.WithoutCancel(ctx)
@@ -54,13 +56,13 @@ func (r *reservation) charge(ctx context.Context) (got Charged, err error) {
 	})
 	if !started {
 		r.quotas.rt.life.leave()
-		return Charged{}, ErrClosed
+		return storeapi.Charged{}, ErrClosed
 	}
 	select {
 	case a := <-answers:
 		return a.got, a.err
 	case <-ctx.Done():
-		return Charged{}, ctx.Err()
+		return storeapi.Charged{}, ctx.Err()
 	}
 }
 
@@ -76,8 +78,8 @@ func (r *reservation) finish(began bool) {
 	case began == r.counted:
 	case began:
 		req := r.req
-		req.Limits = req.Limits.unrefused()
-		r.quotas.chargeLater(r.store, func() (ChargeRequest, bool) { return req, true })
+		req.Limits = unrefused(req.Limits)
+		r.quotas.chargeLater(r.store, func() (storeapi.ChargeRequest, bool) { return req, true })
 	default:
 		r.quotas.chargeLater(r.store, r.refund)
 	}
@@ -85,15 +87,15 @@ func (r *reservation) finish(began bool) {
 
 // refund returns the charge that gives back what still counts. What has expired by itself is left
 // out: it would be taken from other keys.
-func (r *reservation) refund() (req ChargeRequest, ok bool) {
+func (r *reservation) refund() (req storeapi.ChargeRequest, ok bool) {
 	req = r.req
 	req.Keys = -req.Keys
 	age := time.Since(r.at)
 	if rate := req.Limits.PerSecond; rate > 0 && age.Seconds() >= 1/rate {
-		req.Limits = Limits{}
+		req.Limits = storeapi.Limits{}
 	}
 	return req, age < req.For
 }
 
 // began reports whether owner has made a new key of rec, whatever happened to rec since then.
-func began(rec *Record, owner Owner) bool { return rec.Attempt == 1 && rec.Owner == owner }
+func began(rec *Record, owner storeapi.Owner) bool { return rec.Attempt == 1 && rec.Owner == owner }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Rate bounds how often something may be requested, by the generic cell rate algorithm (GCRA; ATM
@@ -22,14 +24,18 @@ type Rate struct {
 // Validate returns an error that says what is wrong with r, or nil. The zero Rate is an error,
 // since it has no rate.
 func (r Rate) Validate() error {
-	l := Limits{PerSecond: r.PerSecond, Burst: r.Burst}
+	l := r.limits()
 	switch {
-	case r.PerSecond <= 0 || l.rateIsWrong():
-		return fmt.Errorf("retrysafe: Rate.PerSecond is %v; use %v to %v", r.PerSecond, minRate, maxRate)
-	case r.Burst < 0 || r.Burst > maxBurst:
-		return fmt.Errorf("retrysafe: Rate.Burst is %d; use 1 to %d, or zero for a second's worth", r.Burst, maxBurst)
+	case r.PerSecond <= 0 || !l.ValidRate():
+		return fmt.Errorf("retrysafe: Rate.PerSecond is %v; use %v to %v", r.PerSecond, storeapi.MinRate, storeapi.MaxRate)
+	case r.Burst < 0 || r.Burst > storeapi.MaxBurst:
+		return fmt.Errorf("retrysafe: Rate.Burst is %d; use 1 to %d, or zero for a second's worth", r.Burst, storeapi.MaxBurst)
 	}
 	return nil
+}
+
+func (r Rate) limits() storeapi.Limits {
+	return storeapi.Limits{PerSecond: r.PerSecond, Burst: r.Burst}
 }
 
 // rateSpace is appended to the namespace for the counts of rates, so that they never meet those of
@@ -41,7 +47,7 @@ const rateSpace = "\x00rate"
 //
 // [ErrTooManyRequests] means that the request came too early and was not counted; RetryAfter of the
 // [*Error] says when to retry. [ErrUnavailable] means that the store does not answer: a request
-// that cannot be counted should not run. If the store has no [Limiter], the error wraps
+// that cannot be counted should not run. If the store has no [storeapi.Limiter], the error wraps
 // errors.ErrUnsupported.
 //
 // A request whose reply is lost may have been counted. That costs the tenant one request too many,
@@ -52,16 +58,16 @@ func (e *Engine) Allow(ctx context.Context, tenant, thing string, r Rate) error 
 	}
 	c := e.c
 	refuse := func(err error, after time.Duration) error { return &Error{Op: thing, Err: err, RetryAfter: after} }
-	store, ok := c.store.(Limiter)
+	store, ok := c.store.(storeapi.Limiter)
 	if !ok {
 		return refuse(errNoLimiter, 0)
 	}
-	req := ChargeRequest{
+	req := storeapi.ChargeRequest{
 		Namespace: KeyPart(c.namespace + rateSpace), Tenant: KeyPart(strconv.Itoa(len(thing)) + ":" + thing + tenant),
 		// The lifetime of keys does not matter here.
-		Keys: 1, For: time.Millisecond, Limits: Limits{PerSecond: r.PerSecond, Burst: r.Burst},
+		Keys: 1, For: time.Millisecond, Limits: r.limits(),
 	}
-	var got Charged
+	var got storeapi.Charged
 	err := askAgain(ctx, func() (err error) {
 		got, err = c.quotas.chargeOnce(ctx, store, &req, acquireLimit)
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestAllow: a burst, then the rate, separately for each tenant and thing. A refused request is not
@@ -65,7 +66,7 @@ func TestAllowErrors(t *testing.T) {
 	for _, r := range []retrysafe.Rate{{}, {PerSecond: -1}, {PerSecond: 1e6}, {PerSecond: 1e-5}, {PerSecond: math.NaN()}, {PerSecond: 1, Burst: -1}, {PerSecond: 1, Burst: 1e6}} {
 		assert.True(t, r.Validate() != nil && e.Allow(t.Context(), "", "", r) != nil, "%v is refused", r)
 	}
-	type bare struct{ retrysafe.Store } // no Limiter
+	type bare struct{ storeapi.Store } // no Limiter
 	err := retrysafe.New(bare{memstore.New(nil)}, nil).Allow(t.Context(), "a", "b", retrysafe.Rate{PerSecond: 1})
 	assert.ErrorIs(t, err, errors.ErrUnsupported, "a store that cannot count")
 	ctx, cancel := context.WithCancel(t.Context())

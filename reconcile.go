@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // reconcileAfter is how many leases a key must have been in doubt before Reconcile is called: a
@@ -93,7 +95,7 @@ func (c *core) reconcileToRun(ctx context.Context, rec *Record, o *callOptions) 
 	if v.attempt == nil {
 		return v, err
 	}
-	if err = v.attempt.keep(ctx, ExtendRequest{Works: true}); err == nil {
+	if err = v.attempt.keep(ctx, storeapi.ExtendRequest{Works: true}); err == nil {
 		return v, nil
 	}
 	c.life.stay() // the attempt leaves once, and so does the caller
@@ -114,12 +116,12 @@ func tooEarly(rec *Record, p *Policy) time.Duration {
 // takeOver acquires a record with the fence that was seen, to work or only to ask. If it returns
 // neither an attempt nor an error, the record has changed since.
 func (c *core) takeOver(ctx context.Context, rec *Record, o *callOptions, asks bool) (*Attempt, error) {
-	req := AcquireRequest{Key: rec.Key, Owner: newOwner(), Lease: o.policy.Lease, OnDoubt: rec.OnDoubt, IfFence: rec.Fence, Asks: asks}
+	req := storeapi.AcquireRequest{Key: rec.Key, Owner: newOwner(), Lease: o.policy.Lease, OnDoubt: rec.OnDoubt, IfFence: rec.Fence, Asks: asks}
 	got, sent, err := c.acquire(ctx, &req, rec, nil)
 	switch {
 	case err != nil:
 		return nil, c.wrap(rec.Key, rec.Attempt, err, time.Second)
-	case got.Status != Won:
+	case got.Status != storeapi.Won:
 		return nil, nil //nolint:nilnil // as documented
 	}
 	before := asReleased(&req, rec)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // ReconcileAll calls [Policy].Reconcile for the keys of an operation that are in doubt, one after
@@ -28,11 +30,11 @@ func (e *Engine) reconcileAll(ctx context.Context, operation string, o *callOpti
 	if o.policy.Reconcile == nil {
 		return 0, &Error{Op: operation, Err: errNoReconcile}
 	}
-	lister, ok := e.c.store.(Lister)
+	lister, ok := e.c.store.(storeapi.Lister)
 	if !ok {
 		return 0, &Error{Op: operation, Err: fmt.Errorf("the store does not list records: %w", errors.ErrUnsupported)}
 	}
-	req := ListRequest{Namespace: e.c.namespace, Layer: e.layer, Operation: operation, InDoubt: true}
+	req := storeapi.ListRequest{Namespace: e.c.namespace, Layer: e.layer, Operation: operation, InDoubt: true}
 	var unreadable error
 	for {
 		page, err := lister.List(ctx, req)

@@ -12,6 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -164,12 +165,12 @@ func TestReconcileLeavesALiveHolder(t *testing.T) {
 		s, d := newStore(), &detective{says: retrysafe.Resolution{Outcome: retrysafe.NotDone}}
 		crashed(t, s, retrysafe.Policy{Lease: time.Minute})
 		time.Sleep(3 * time.Minute)
-		key := retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: charge}
+		key := storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: charge}
 		rec, err := s.Lookup(ctx, key)
 		assert.NoError(t, err, "lookup")
 		e := engineOn(t, storetest.NewFaulty(s, func(op string, call int) storetest.Fault {
 			if op == "acquire" && call == 2 {
-				assert.NoError(t, s.Extend(ctx, retrysafe.ExtendRequest{Key: key, Owner: rec.Owner, Fence: rec.Fence, Lease: time.Minute}), "the holder's heartbeat")
+				assert.NoError(t, s.Extend(ctx, storeapi.ExtendRequest{Key: key, Owner: rec.Owner, Fence: rec.Fence, Lease: time.Minute}), "the holder's heartbeat")
 			}
 			return 0
 		}), d.policy())
@@ -284,7 +285,7 @@ func TestReconcileAll(t *testing.T) {
 func TestReconcileAllNeedsALister(t *testing.T) {
 	t.Parallel()
 	d := new(detective)
-	e := engineOn(t, struct{ retrysafe.Store }{memstore.New(nil)}, d.policy())
+	e := engineOn(t, struct{ storeapi.Store }{memstore.New(nil)}, d.policy())
 	_, err := e.ReconcileAll(ctx, "")
 	assert.ErrorIs(t, err, errors.ErrUnsupported, "a store that lists nothing")
 	out := new(outage)
@@ -315,7 +316,7 @@ func TestReconcileAtShutdown(t *testing.T) {
 		defer cancel()
 		assert.True(t, e.Shutdown(soon) != nil, "shutdown gives up")
 		assert.ErrorIs(t, <-ended, retrysafe.ErrInDoubt, "the call")
-		rec, err := s.Lookup(ctx, retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: charge})
+		rec, err := s.Lookup(ctx, storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: charge})
 		assert.NoError(t, err, "lookup")
 		assert.True(t, rec.State == retrysafe.StateInProgress, "state: %v", rec.State)
 	})

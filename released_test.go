@@ -7,6 +7,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -17,12 +18,12 @@ func TestReleasedFor(t *testing.T) {
 	nothing := func(context.Context) (string, error) { return "", retrysafe.NothingDone(errWork) }
 	for name, c := range map[string]struct {
 		policy retrysafe.Policy
-		before func(t *testing.T, s retrysafe.Store, e *retrysafe.Engine)
+		before func(t *testing.T, s storeapi.Store, e *retrysafe.Engine)
 		call   func(e *retrysafe.Engine) error
 		want   time.Duration
 	}{
 		"a first attempt": {want: 5 * time.Minute},
-		"another one": {before: func(t *testing.T, _ retrysafe.Store, e *retrysafe.Engine) {
+		"another one": {before: func(t *testing.T, _ storeapi.Store, e *retrysafe.Engine) {
 			t.Helper()
 			_, err := retrysafe.Do(ctx, e, charge, nothing)
 			assert.ErrorIs(t, err, errWork, "the first")
@@ -30,7 +31,7 @@ func TestReleasedFor(t *testing.T) {
 		"an own time":              {policy: retrysafe.Policy{ReleasedFor: time.Minute}, want: time.Minute},
 		"never beyond retention":   {policy: retrysafe.Policy{Retention: 2 * time.Minute}, want: 2 * time.Minute},
 		"for the whole retention":  {policy: retrysafe.Policy{ReleasedFor: retrysafe.Forever}, want: 24 * time.Hour},
-		"an attempt may have done": {policy: again, before: func(t *testing.T, s retrysafe.Store, _ *retrysafe.Engine) { t.Helper(); crashed(t, s, again) }, want: 24 * time.Hour},
+		"an attempt may have done": {policy: again, before: func(t *testing.T, s storeapi.Store, _ *retrysafe.Engine) { t.Helper(); crashed(t, s, again) }, want: 24 * time.Hour},
 		"a step was done": {call: func(e *retrysafe.Engine) error {
 			_, err := retrysafe.Do(ctx, e, charge, func(ctx context.Context) (string, error) {
 				_, err := retrysafe.Step(ctx, "pay", func(context.Context) (string, error) { return "paid", nil })

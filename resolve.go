@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Resolve resolves a key that is in doubt. It also accepts a failed key, which NotDone lets run
@@ -64,7 +66,7 @@ func (e *Engine) claimToResolve(ctx context.Context, rec *Record, r Resolution) 
 	policy.Retention = 0         // the record's retention stays
 	policy.Limits = Limits{}     // no new key begins
 	o := callOptions{policy: &policy, detached: true}
-	req := AcquireRequest{
+	req := storeapi.AcquireRequest{
 		Key: rec.Key, Owner: newOwner(), Lease: policy.Lease,
 		OnDoubt: rec.OnDoubt, IfFence: r.Fence, Force: r.Force, Asks: true,
 	}
@@ -74,10 +76,10 @@ func (e *Engine) claimToResolve(ctx context.Context, rec *Record, r Resolution) 
 		// being in doubt.
 		return nil, c.wrap(rec.Key, 0, fmt.Errorf("%w: look the record up again before you resolve it: %w", ErrUnconfirmed, err), 0)
 	}
-	if got.Status == Finished {
+	if got.Status == storeapi.Finished {
 		return nil, c.wrap(rec.Key, got.Record.Attempt, ErrDuplicate, 0)
 	}
-	if got.Status != Won {
+	if got.Status != storeapi.Won {
 		return nil, c.wrap(rec.Key, got.Record.Attempt, got.Err(), 0)
 	}
 	a := newAttempt(ctx, c, &got.Record, sent, &o)
@@ -90,8 +92,8 @@ func (e *Engine) claimToResolve(ctx context.Context, rec *Record, r Resolution) 
 	return a, nil
 }
 
-func (a *Attempt) resolved(r Resolution, doubt bool) ReleaseRequest {
-	return ReleaseRequest{
+func (a *Attempt) resolved(r Resolution, doubt bool) storeapi.ReleaseRequest {
+	return storeapi.ReleaseRequest{
 		Key: a.key, Owner: a.owner, Fence: a.fence, InDoubt: doubt, Cause: causeResolved,
 		LastError: fmt.Sprintf("resolved by %q at %s", r.By, time.Now().UTC().Format(time.RFC3339)),
 	}

@@ -11,12 +11,14 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // runtime is what everything that outlives one call shares: the store and its clock, the secret,
 // the trace, the lifecycle and the background goroutines.
 type runtime struct {
-	store     Store
+	store     storeapi.Store
 	namespace string
 	secret    []byte
 	macs      sync.Pool // HMACs under secret
@@ -36,7 +38,7 @@ type runtime struct {
 }
 
 // newRuntime returns the runtime of a new engine.
-func newRuntime(s Store, o *Options) *runtime {
+func newRuntime(s storeapi.Store, o *Options) *runtime {
 	rt := &runtime{
 		store: s, namespace: o.Namespace, secret: slices.Clone(o.Secret), codec: o.Codec, logger: o.Logger,
 	}
@@ -92,7 +94,7 @@ func (rt *runtime) binding(credential []byte) []byte {
 	return sum[:]
 }
 
-func (rt *runtime) keyHash(k StoreKey) string {
+func (rt *runtime) keyHash(k storeapi.StoreKey) string {
 	var space [256]byte
 	text, _ := k.AppendText(space[:0])
 	sum := rt.digest("key", text)
@@ -100,16 +102,16 @@ func (rt *runtime) keyHash(k StoreKey) string {
 }
 
 // wrap returns the error that callers see.
-func (rt *runtime) wrap(k StoreKey, attempt int, err error, after time.Duration) *Error {
+func (rt *runtime) wrap(k storeapi.StoreKey, attempt int, err error, after time.Duration) *Error {
 	return &Error{Op: k.Operation, Key: rt.keyHash(k), Attempt: attempt, Err: err, RetryAfter: after}
 }
 
-func newOwner() (o Owner) {
+func newOwner() (o storeapi.Owner) {
 	_, _ = rand.Read(o[:]) // never returns an error: it would end the process
 	return o
 }
 
-func (rt *runtime) lookup(ctx context.Context, key StoreKey) (Record, error) {
+func (rt *runtime) lookup(ctx context.Context, key storeapi.StoreKey) (Record, error) {
 	sent := time.Now()
 	done := rt.trace.store(ctx, "lookup")
 	rec, err := rt.store.Lookup(ctx, key)
@@ -120,7 +122,7 @@ func (rt *runtime) lookup(ctx context.Context, key StoreKey) (Record, error) {
 	return rec, err
 }
 
-func (rt *runtime) release(ctx context.Context, req ReleaseRequest) error {
+func (rt *runtime) release(ctx context.Context, req storeapi.ReleaseRequest) error {
 	done := rt.trace.store(ctx, "release")
 	err := rt.store.Release(ctx, req)
 	done(err)
@@ -128,7 +130,7 @@ func (rt *runtime) release(ctx context.Context, req ReleaseRequest) error {
 }
 
 // readClock reads the store's clock by looking up a key; any key will do.
-func (rt *runtime) readClock(ctx context.Context, key StoreKey) error {
+func (rt *runtime) readClock(ctx context.Context, key storeapi.StoreKey) error {
 	ctx, cancel := context.WithTimeout(ctx, acquireLimit)
 	defer cancel()
 	_, err := rt.lookup(ctx, key)
@@ -139,7 +141,7 @@ func (rt *runtime) readClock(ctx context.Context, key StoreKey) error {
 func (rt *runtime) enter() bool {
 	ok, first := rt.life.enter()
 	if first {
-		if s, can := rt.store.(Sweeper); can {
+		if s, can := rt.store.(storeapi.Sweeper); can {
 			rt.background.start(func() { rt.runSweeper(s) })
 		}
 	}

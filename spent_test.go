@@ -7,27 +7,28 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
 // returning gives claims back by itself, as shardstore does if the second home of a key refuses.
 // The answer of the first returned ones is lost.
 type returning struct {
-	retrysafe.Store
+	storeapi.Store
 	times   atomic.Int64
 	inDoubt bool
 }
 
-func (s *returning) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+func (s *returning) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	got, err := s.Store.Acquire(ctx, req)
-	if err != nil || got.Status != retrysafe.Won || s.times.Add(-1) < 0 {
+	if err != nil || got.Status != storeapi.Won || s.times.Add(-1) < 0 {
 		return got, err
 	}
-	err = s.Release(ctx, retrysafe.ReleaseRequest{Key: req.Key, Owner: req.Owner, Fence: got.Record.Fence, InDoubt: s.inDoubt, Cause: "unanswered"})
+	err = s.Release(ctx, storeapi.ReleaseRequest{Key: req.Key, Owner: req.Owner, Fence: got.Record.Fence, InDoubt: s.inDoubt, Cause: "unanswered"})
 	if err == nil {
 		err = storetest.ErrFault
 	}
-	return retrysafe.Acquired{}, err
+	return storeapi.Acquired{}, err
 }
 
 // TestClaimThatTheStoreGaveBack: nothing has run under such a claim, so the call claims the key

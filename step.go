@@ -121,7 +121,7 @@ func stepOf(ctx context.Context, name string) (*Attempt, *StepRecord, error) {
 // stepAnswer returns an answer as it is stored with its step. It copies the bytes, since each later
 // step writes them again and the caller may use its value.
 func (a *Attempt) stepAnswer(answer Answer, err error) (Answer, error) {
-	answer = answer.limited(a.policy.MaxAnswer)
+	answer = limited(answer, a.policy.MaxAnswer)
 	answer.Body = bytes.Clone(answer.Body)
 	return answer, err
 }

@@ -115,7 +115,7 @@ func TestStepOfAStaleHolder(t *testing.T) {
 		})
 		assert.ErrorIs(t, err, retrysafe.ErrLeaseLost, "the call")
 		p := lookup(t, e, charge)
-		steps, err := p.Progress()
+		steps, err := retrysafe.ProgressOf(&p)
 		assert.True(t, err == nil && len(steps.Steps) == 1, "what is kept: %v %v", steps.Steps, err)
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // stepJournal is what an attempt knows about the steps of its call: what its record had when it was
@@ -177,7 +179,7 @@ func (a *Attempt) save(ctx context.Context, b *stepJournal, order int64) error {
 	if err != nil {
 		return err
 	}
-	if err := a.keep(ctx, ExtendRequest{Progress: progress}); err != nil {
+	if err := a.keep(ctx, storeapi.ExtendRequest{Progress: progress}); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -189,7 +191,7 @@ func (a *Attempt) save(ctx context.Context, b *stepJournal, order int64) error {
 // keep stores progress, or that the work begins. It tries until the store has answered or the lease
 // has expired: what has happened must reach the record. After ctx has ended, it tries no longer
 // than a finishing call would.
-func (a *Attempt) keep(ctx context.Context, what ExtendRequest) (err error) {
+func (a *Attempt) keep(ctx context.Context, what storeapi.ExtendRequest) (err error) {
 	begun := time.Now()
 	for wait := 25 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		try, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackTime)

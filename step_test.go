@@ -11,6 +11,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -56,7 +57,7 @@ func (w *trip) all(ctx context.Context, names ...string) (string, error) {
 }
 
 // dies runs f in a process that dies in the middle: its heartbeats stop, and its lease expires.
-func dies(t *testing.T, s retrysafe.Store, p retrysafe.Policy, f func(ctx context.Context)) {
+func dies(t *testing.T, s storeapi.Store, p retrysafe.Policy, f func(ctx context.Context)) {
 	t.Helper()
 	e := retrysafe.New(s, &retrysafe.Options{Policy: p})
 	a, _, err := e.Begin(ctx, charge)
@@ -73,8 +74,8 @@ var again = retrysafe.Policy{Lease: 10 * time.Second, OnDoubt: retrysafe.Reexecu
 // however it is taken over.
 func TestStepsResume(t *testing.T) {
 	t.Parallel()
-	begin := func(w *trip, end func(*testing.T, context.Context)) func(*testing.T, retrysafe.Store, retrysafe.Policy) {
-		return func(t *testing.T, s retrysafe.Store, p retrysafe.Policy) {
+	begin := func(w *trip, end func(*testing.T, context.Context)) func(*testing.T, storeapi.Store, retrysafe.Policy) {
+		return func(t *testing.T, s storeapi.Store, p retrysafe.Policy) {
 			t.Helper()
 			dies(t, s, p, func(ctx context.Context) {
 				got, err := w.all(ctx, "reserve", "charge")
@@ -114,7 +115,7 @@ func TestStepsResume(t *testing.T) {
 				time.Sleep(time.Minute)
 				e := engineOn(t, s, c.p)
 				rec := lookup(t, e, charge)
-				p, err := rec.Progress()
+				p, err := retrysafe.ProgressOf(&rec)
 				assert.NoError(t, err, "progress")
 				assert.Equal(t, len(p.Steps), 2, "steps that the record shows")
 				res, err := retrysafe.Do(ctx, e, charge, func(ctx context.Context) (string, error) { return w.all(ctx, "reserve", "charge", "ship") })

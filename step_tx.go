@@ -4,31 +4,9 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
-
-// StepStore stores the progress of an attempt in a transaction of the caller's work. sqlstore is a
-// StepStore[*sql.Tx], and adapters/pgxidem has a StepStore for pgx.Tx.
-type StepStore[Tx any] interface {
-	// StepTx begins a transaction on the database of the records, and runs work once in it if the
-	// record belongs to r.Owner and r.Fence. It then renews the lease, stores the progress that
-	// work has returned, as Extend does, and commits.
-	//
-	// An error of work (or a panic) rolls back, and the error is returned as it is. [ErrLeaseLost]
-	// means that the record is not the caller's, or was not at the end; everything was rolled back.
-	// [ErrTxEnded] means that work has ended the transaction itself. If the reply to COMMIT is
-	// lost, the progress in the record decides what is returned, or the error is [ErrUnconfirmed].
-	// Any other error means that nothing was committed.
-	StepTx(ctx context.Context, r StepRequest, work func(context.Context, Tx) (Answer, error)) error
-}
-
-// StepRequest identifies the attempt that a transaction is for.
-type StepRequest struct {
-	Key   StoreKey
-	Owner Owner
-	Fence Fence
-	Lease time.Duration
-}
 
 // StepTx is [Step] with the effect and its recovery point in one database transaction. Either both
 // are there or neither, whatever dies, so the step takes effect exactly once, under [Reexecute]
@@ -41,7 +19,7 @@ type StepRequest struct {
 //
 // Errors are those of Step. With [ErrUnavailable] nothing was committed. With [ErrUnconfirmed] it
 // is unknown whether it was, and no other step of this attempt runs.
-func StepTx[Tx, T any](ctx context.Context, db StepStore[Tx], name string, fn func(context.Context, Tx) (T, error)) (v T, err error) {
+func StepTx[Tx, T any](ctx context.Context, db storeapi.StepStore[Tx], name string, fn func(context.Context, Tx) (T, error)) (v T, err error) {
 	a, found, err := stepOf(ctx, name)
 	if err != nil {
 		return v, err
@@ -56,7 +34,7 @@ func StepTx[Tx, T any](ctx context.Context, db StepStore[Tx], name string, fn fu
 	defer b.unlock()
 	step, order := StepRecord{Name: name, Finished: true}, int64(0)
 	var workErr, encodeErr error
-	req := StepRequest{Key: a.key, Owner: a.owner, Fence: a.fence, Lease: a.policy.Lease}
+	req := storeapi.StepRequest{Key: a.key, Owner: a.owner, Fence: a.fence, Lease: a.policy.Lease}
 	err = db.StepTx(context.WithValue(ctx, insideStepTx{}, true), req, func(ctx context.Context, tx Tx) (Answer, error) {
 		if v, workErr = fn(ctx, tx); workErr != nil {
 			return Answer{}, workErr

@@ -4,13 +4,15 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 const sweepBatch = 500
 
 // runSweeper removes expired records until the engine ends, or until the store says that it cannot
 // do that.
-func (rt *runtime) runSweeper(s Sweeper) {
+func (rt *runtime) runSweeper(s storeapi.Sweeper) {
 	every := rt.life.sweep
 	if every == 0 {
 		every = time.Minute

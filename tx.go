@@ -5,59 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
-
-// TxStore runs work in one database transaction together with the record of its key. sqlstore is a
-// TxStore[*sql.Tx].
-type TxStore[Tx any] interface {
-	// RunTx begins a transaction, claims the key in it, runs work once, writes its answer into the
-	// record and commits.
-	//
-	// work returns its outcome: StateCompleted commits effect and answer; StateFailed undoes the
-	// effect and commits the answer; an error (or a panic) rolls everything back, and RunTx returns
-	// the error as it is.
-	//
-	// The record that RunTx returns has r.Owner if this call's work was committed. Otherwise it is
-	// the record of an earlier call, and work did not run. If work did not run, errors are those of
-	// [Acquired.Err]. If the reply to COMMIT is lost, RunTx finds out what happened before it
-	// returns, or returns [ErrUnconfirmed].
-	RunTx(ctx context.Context, r TxRequest, work func(context.Context, Tx) (State, Answer, error)) (Record, error)
-}
-
-// TxRequest claims a key for one transaction.
-type TxRequest struct {
-	Key                  StoreKey
-	Owner                Owner
-	Fingerprint, Binding []byte
-	Retention            time.Duration
-	// Wait is how long to wait for another transaction that holds the key. A negative value means
-	// not at all.
-	Wait time.Duration
-	// Retries is how often the whole transaction is run again, work included, if the database has
-	// rolled it back in favour of another one (a deadlock, a serialization failure) after work was
-	// called. Before that it is run again in any case.
-	Retries int
-	// Gate can refuse the transaction before COMMIT; nil means no gate.
-	Gate *TxGate
-}
-
-// TxGate lets its owner refuse a transaction at the last moment, and wait for all transactions that
-// were not refused. shardstore moves keys with it.
-type TxGate struct {
-	// Lock names a record that exists. After the work the transaction takes a shared lock on it,
-	// which others may hold too, and keeps the lock until it has ended.
-	Lock StoreKey
-	// Check is called while the lock is held. lookup reads a record as it is committed at that
-	// moment. An error rolls everything back, and RunTx returns it as it is.
-	Check func(ctx context.Context, lookup func(StoreKey) (Record, error)) error
-}
-
-// TxSettler is a [Store] on a database whose [TxStore] supports [TxGate]. sqlstore implements it.
-type TxSettler interface {
-	// SettleTx returns when every transaction that holds the shared lock on the record of key has
-	// ended.
-	SettleTx(ctx context.Context, key StoreKey) error
-}
 
 // DoTx runs fn and stores its answer in one database transaction: the effect happens exactly once,
 // and the outcome is never in doubt. Whatever dies, either both are there or neither. A call that
@@ -74,7 +24,7 @@ type TxSettler interface {
 //
 // Errors are those of [Do]. [ErrUnconfirmed] means that COMMIT was sent and not answered: repeat
 // the call with the same key to learn the outcome.
-func DoTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), opts ...CallOption) (Result[T], error) {
+func DoTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), opts ...CallOption) (Result[T], error) {
 	e = e.Layer("tx")
 	call, o := e.c.traceCall(&ctx, e.storeKey(k)), e.callOptions(opts)
 	outcome, attempt := "failed", 0
@@ -93,7 +43,7 @@ func DoTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 	return res, err
 }
 
-func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), o *callOptions) (res Result[T], ran bool, err error) {
+func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), o *callOptions) (res Result[T], ran bool, err error) {
 	c, key := e.c, e.storeKey(k)
 	err = errors.Join(o.err, key.Validate())
 	if err == nil && o.issued.must {
@@ -116,7 +66,7 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 		return res, false, err
 	}
 	defer func() { reserved.finish(false) }() // if fn panics
-	req := TxRequest{Key: key, Owner: newOwner(), Fingerprint: o.fingerprint, Retention: o.policy.Retention, Wait: o.policy.Wait, Retries: o.retries}
+	req := storeapi.TxRequest{Key: key, Owner: newOwner(), Fingerprint: o.fingerprint, Retention: o.policy.Retention, Wait: o.policy.Wait, Retries: o.retries}
 	req.Binding = c.binding(o.binding)
 
 	var value T
@@ -127,7 +77,7 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 		value, workErr = fn(ctx, tx)
 		if workErr != nil && outcomeOf(workErr, &Policy{}) == Failed {
 			answer, err := failureOf(workErr).answer()
-			kept = answer.limited(o.policy.MaxAnswer)
+			kept = limited(answer, o.policy.MaxAnswer)
 			return StateFailed, kept, err
 		}
 		if workErr != nil {
@@ -135,7 +85,7 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 		}
 		var answer Answer
 		answer, encodeErr = encode(c.codec, &value)
-		kept = answer.limited(o.policy.MaxAnswer)
+		kept = limited(answer, o.policy.MaxAnswer)
 		return StateCompleted, kept, nil
 	})
 	mine := err == nil && rec.Owner == req.Owner

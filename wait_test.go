@@ -12,6 +12,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -214,7 +215,7 @@ type notifying struct {
 	lost    chan struct{} // closed: the connection is gone
 }
 
-func (n *notifying) Watch(ctx context.Context, _ retrysafe.StoreKey, changed func()) error {
+func (n *notifying) Watch(ctx context.Context, _ storeapi.StoreKey, changed func()) error {
 	n.watches.Add(1)
 	changed()
 	for {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // waitRoom lets the callers of this process that wait for one attempt share one look at the store.
@@ -23,7 +25,7 @@ type waitRoom struct {
 // waitKey identifies the attempt that a waiter found. A waiter waits for that one, not for any
 // later one.
 type waitKey struct {
-	key   StoreKey
+	key   storeapi.StoreKey
 	fence Fence
 }
 
@@ -124,7 +126,7 @@ func (w *waitRoom) leave(k waitKey, r *room) {
 }
 
 // wake wakes the callers that wait for an attempt which has ended in this process.
-func (w *waitRoom) wake(key StoreKey, fence Fence) {
+func (w *waitRoom) wake(key storeapi.StoreKey, fence Fence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r := w.rooms[waitKey{key, fence}]; r != nil {
@@ -180,7 +182,7 @@ func (w *waitRoom) watch(k waitKey, r *room) {
 // result says whether it does so now.
 func (w *waitRoom) listen(k waitKey, r *room) *atomic.Bool {
 	listening := new(atomic.Bool)
-	n, ok := w.rt.store.(Notifier)
+	n, ok := w.rt.store.(storeapi.Notifier)
 	if !ok {
 		return listening
 	}

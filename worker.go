@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // WorkerOptions configure a [Worker]. A nil *WorkerOptions and zero fields select the defaults.
@@ -149,11 +151,11 @@ func (w *Worker) Pass(ctx context.Context) (Passed, error) {
 func (w *Worker) look(ctx context.Context, p *passing, begin func(func())) error {
 	for _, r := range w.resumers {
 		c := r.engine.c
-		lister, ok := c.store.(Lister)
+		lister, ok := c.store.(storeapi.Lister)
 		if !ok {
 			return &Error{Op: r.name, Err: fmt.Errorf("the store does not list records: %w", errors.ErrUnsupported)}
 		}
-		for _, of := range []ListRequest{{InDoubt: true}, {State: StateReleased}} {
+		for _, of := range []storeapi.ListRequest{{InDoubt: true}, {State: StateReleased}} {
 			of.Namespace, of.Layer, of.Operation, of.Progress = c.namespace, r.engine.layer, r.name, true
 			for more := true; more; more = of.After != "" {
 				page, err := lister.List(ctx, of)

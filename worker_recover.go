@@ -25,7 +25,7 @@ func (w *Worker) finish(ctx context.Context, r *resumer, seen *Record, p *passin
 	if err != nil || rec.Fence != seen.Fence || rec.State != seen.State {
 		return // the next pass sees the new state
 	}
-	progress, err := rec.Progress()
+	progress, err := ProgressOf(&rec)
 	switch {
 	case err == nil && rec.Attempt-progress.Reopened >= w.o.MaxAttempts:
 		if w.giveUp(ctx, r, &rec) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -29,7 +30,7 @@ func (w *trip) sending(e *retrysafe.Engine, p retrysafe.Policy) *retrysafe.Opera
 var errDies = errors.New("the process dies here")
 
 // abandoned begins a call in a process that dies after two of its steps.
-func (w *trip) abandoned(t *testing.T, s retrysafe.Store, p retrysafe.Policy, id string) {
+func (w *trip) abandoned(t *testing.T, s storeapi.Store, p retrysafe.Policy, id string) {
 	t.Helper()
 	e := retrysafe.New(s, &retrysafe.Options{Policy: p, Secret: []byte("a secret of tests"), Sweep: -1})
 	op := retrysafe.NewOperation(e, "send", func(ctx context.Context, in parcel) (string, error) {
@@ -105,7 +106,7 @@ func TestWorkerRefuses(t *testing.T) {
 				w.abandoned(t, s, p, "bob")
 				if c.outcome != 0 {
 					p.Reconcile = func(_ context.Context, rec retrysafe.Record) (retrysafe.Resolution, error) {
-						done, err := rec.Progress()
+						done, err := retrysafe.ProgressOf(&rec)
 						assert.True(t, err == nil && len(done.Steps) == 2 && done.Steps[1].Name == "pay bob", "what was done is told: %+v %v", done.Steps, err)
 						return retrysafe.Resolution{Outcome: c.outcome}, nil
 					}
@@ -191,7 +192,7 @@ func TestWorkerBacksOff(t *testing.T) {
 		rec := lookup(t, e, sendKey("bob"))
 		assert.True(t, rec.InDoubt() && rec.Cause == "attempts", "the record: %v", rec)
 		assert.Equal(t, doubts, []string{"bob attempts"}, "what the trace was told")
-		p, err := rec.Progress()
+		p, err := retrysafe.ProgressOf(&rec)
 		assert.True(t, err == nil && len(p.Steps) == 2 && p.Input.Kept, "what was done is kept for whoever looks: %+v %v", p, err)
 	})
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/redisclient"
 	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // inFlight is how many messages a consumer has at a time.
@@ -149,7 +150,7 @@ func BenchmarkMessagesMemory(b *testing.B) { benchmarkOnce(b, memstore.New(nil))
 
 func BenchmarkMessagesRedis(b *testing.B) { benchmarkOnce(b, benchRedis(b)) }
 
-func benchmarkOnce(b *testing.B, s retrysafe.Store) {
+func benchmarkOnce(b *testing.B, s storeapi.Store) {
 	b.Helper()
 	w := newWork(b)
 	trips := &storeCalls{}
@@ -164,7 +165,7 @@ func BenchmarkMessagesRedisBatch(b *testing.B) { benchmarkBatch(b, benchRedis(b)
 
 func BenchmarkMessagesMemoryBatch(b *testing.B) { benchmarkBatch(b, memstore.New(nil)) }
 
-func benchmarkBatch(b *testing.B, s retrysafe.Store) {
+func benchmarkBatch(b *testing.B, s storeapi.Store) {
 	b.Helper()
 	w := newWork(b)
 	trips := &storeCalls{}
@@ -180,14 +181,14 @@ func benchmarkBatch(b *testing.B, s retrysafe.Store) {
 // one.
 type storeCalls struct{ atomic.Int64 }
 
-func newMessageEngine(s retrysafe.Store, n *storeCalls) *retrysafe.Engine {
+func newMessageEngine(s storeapi.Store, n *storeCalls) *retrysafe.Engine {
 	return retrysafe.New(s, &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: noLog, Trace: &retrysafe.Trace{Store: func(context.Context, retrysafe.StoreInfo) func(error) {
 		n.Add(1)
 		return func(error) {}
 	}}})
 }
 
-func benchRedis(b *testing.B) retrysafe.Store {
+func benchRedis(b *testing.B) storeapi.Store {
 	b.Helper()
 	servers.once.Do(func() {
 		servers.rabbit, servers.redis = servertest.StartRabbitMQ(forAll{b}), servertest.StartRedis(forAll{b}, "--appendonly", "yes", "--appendfsync", "everysec")

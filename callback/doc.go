@@ -17,7 +17,7 @@
 //
 // Below 400 the event is done. From 500 on it depends on Policy.OnDoubt, which must be set. Under
 // Reexecute the event is open again, and the provider's next try runs it: put the work into
-// [retrysafe.DoTx], so that a run that took effect is not run again. Under Refuse it is in doubt
+// retrysafe.DoTx, so that a run that took effect is not run again. Under Refuse it is in doubt
 // and is not run again by itself: an operator (retrysafe keys) or Policy.Reconcile resolves it. Of
 // the statuses 400 to 499, those that mean "not you" or "not now" (401, 403, 407, 408, 409, 421,
 // 423, 425, 429) leave the event open. Any other is stored, and duplicates get it: this event will

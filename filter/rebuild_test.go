@@ -13,6 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/filter"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // logTo returns a logger and its output.
@@ -140,7 +141,7 @@ func TestRebuildFromAStore(t *testing.T) {
 	}
 	b := newBloom(t, filter.Options{Items: 1000, FalsePositive: 1e-6})
 	skip := string(rune('b'))
-	n, err := b.Rebuild(t.Context(), filter.Records(t.Context(), store, retrysafe.ListRequest{Limit: 7}, func(r *retrysafe.Record) []byte {
+	n, err := b.Rebuild(t.Context(), filter.Records(t.Context(), store, storeapi.ListRequest{Limit: 7}, func(r *retrysafe.Record) []byte {
 		if r.Key.ID == skip {
 			return nil
 		}
@@ -150,9 +151,9 @@ func TestRebuildFromAStore(t *testing.T) {
 	assert.Equal(t, n, 49, "records")
 	assert.True(t, !b.Add([]byte("a")) && b.Add([]byte(skip)), "what is in")
 
-	_, err = b.Rebuild(t.Context(), filter.Records(t.Context(), noStore{}, retrysafe.ListRequest{}, nil), nil)
+	_, err = b.Rebuild(t.Context(), filter.Records(t.Context(), noStore{}, storeapi.ListRequest{}, nil), nil)
 	assert.ErrorIs(t, err, errSource, "a store that is away")
-	for _, err := range filter.Records(t.Context(), store, retrysafe.ListRequest{}, func(*retrysafe.Record) []byte { return []byte("x") }) {
+	for _, err := range filter.Records(t.Context(), store, storeapi.ListRequest{}, func(*retrysafe.Record) []byte { return []byte("x") }) {
 		assert.NoError(t, err, "the first")
 		break // the caller may stop early
 	}
@@ -160,6 +161,6 @@ func TestRebuildFromAStore(t *testing.T) {
 
 type noStore struct{}
 
-func (noStore) List(context.Context, retrysafe.ListRequest) (retrysafe.Page, error) {
-	return retrysafe.Page{}, errSource
+func (noStore) List(context.Context, storeapi.ListRequest) (storeapi.Page, error) {
+	return storeapi.Page{}, errSource
 }

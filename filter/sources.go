@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Rows returns the ids of a query with one column, for Rebuild. It reads them as they arrive and
@@ -36,7 +37,7 @@ func Rows(rows *sql.Rows, err error) iter.Seq2[[]byte, error] {
 
 // Records returns the ids of a store's records, for Rebuild. For each record, id returns the bytes
 // that Add gets, or nil to leave it out. The page size is r.Limit.
-func Records(ctx context.Context, store retrysafe.Lister, r retrysafe.ListRequest, id func(*retrysafe.Record) []byte) iter.Seq2[[]byte, error] {
+func Records(ctx context.Context, store storeapi.Lister, r storeapi.ListRequest, id func(*retrysafe.Record) []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for r := r; ; {
 			page, err := store.List(ctx, r)

@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/httpidem/httpidemtest"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // open starts the gateway before an origin, each in its own server.
@@ -32,7 +33,7 @@ func open(t *testing.T, origin http.Handler, s httpidemtest.Setup) string {
 	return serve(t, e, &gateway.Options{Upstreams: []string{up.URL}, Guard: s.Guard})
 }
 
-func newEngine(t *testing.T, s retrysafe.Store, p retrysafe.Policy) *retrysafe.Engine {
+func newEngine(t *testing.T, s storeapi.Store, p retrysafe.Policy) *retrysafe.Engine {
 	t.Helper()
 	e := retrysafe.New(s, &retrysafe.Options{Policy: p, Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() {

@@ -15,20 +15,21 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/nearstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // plainStore is a store without any of the optional interfaces.
-type plainStore struct{ retrysafe.Store }
+type plainStore struct{ storeapi.Store }
 
 // TestHealthyRunIsSilent tests that two hours in which nothing fails, with each kind of store, log
 // no warning and count no failure.
 func TestHealthyRunIsSilent(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func() retrysafe.Store{
-		"a store that sweeps":             func() retrysafe.Store { return memstore.New(nil) },
-		"one without optional interfaces": func() retrysafe.Store { return plainStore{memstore.New(nil)} },
-		"copies of one that sweeps":       func() retrysafe.Store { return nearstore.New(memstore.New(nil), nil) },
-		"copies of one without":           func() retrysafe.Store { return nearstore.New(plainStore{memstore.New(nil)}, nil) },
+	for name, open := range map[string]func() storeapi.Store{
+		"a store that sweeps":             func() storeapi.Store { return memstore.New(nil) },
+		"one without optional interfaces": func() storeapi.Store { return plainStore{memstore.New(nil)} },
+		"copies of one that sweeps":       func() storeapi.Store { return nearstore.New(memstore.New(nil), nil) },
+		"copies of one without":           func() storeapi.Store { return nearstore.New(plainStore{memstore.New(nil)}, nil) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			log := new(lockedBuffer)

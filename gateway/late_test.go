@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -177,10 +178,10 @@ type held struct {
 	taken bool // in the meantime another call has put the record in doubt
 }
 
-func (s *held) Acquire(ctx context.Context, r retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+func (s *held) Acquire(ctx context.Context, r storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	got, err := s.Faulty.Acquire(ctx, r)
 	if err == nil && s.taken {
-		err = s.Release(ctx, retrysafe.ReleaseRequest{Key: r.Key, Owner: r.Owner, Fence: got.Record.Fence, InDoubt: true})
+		err = s.Release(ctx, storeapi.ReleaseRequest{Key: r.Key, Owner: r.Owner, Fence: got.Record.Fence, InDoubt: true})
 	}
 	// of six seconds, and before the first heartbeat of the engine, which counts from now
 	time.Sleep(3300 * time.Millisecond)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // doubtAges are the upper bounds of the age classes in which records in doubt are counted; "older"
@@ -24,7 +24,7 @@ const mostDoubts = 10_000
 // openDoubts counts the records in doubt that are in the store now, by age: those of all processes,
 // also if a process died before it reported one.
 type openDoubts struct {
-	store  retrysafe.Lister
+	store  storeapi.Lister
 	count  *prometheus.Desc
 	oldest *prometheus.Desc
 	failed prometheus.Counter
@@ -36,8 +36,8 @@ type openDoubts struct {
 }
 
 // WatchDoubts adds metrics of the records in doubt in s, if s can list its records.
-func (m *Monitor) WatchDoubts(s retrysafe.Store) {
-	lister, ok := s.(retrysafe.Lister)
+func (m *Monitor) WatchDoubts(s storeapi.Store) {
+	lister, ok := s.(storeapi.Lister)
 	if !ok {
 		return
 	}
@@ -82,7 +82,7 @@ func (d *openDoubts) look() {
 	for _, a := range doubtAges {
 		ages[a.name] = 0
 	}
-	req := retrysafe.ListRequest{InDoubt: true, Limit: 1000}
+	req := storeapi.ListRequest{InDoubt: true, Limit: 1000}
 	for n := 0; n < mostDoubts; {
 		page, err := d.store.List(ctx, req)
 		if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpsig"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // clock is a clock that tests set.
@@ -36,7 +37,7 @@ func newClock() *clock {
 func (c *clock) now() time.Time           { return time.Unix(0, c.t.Load()) }
 func (c *clock) forward(by time.Duration) { c.t.Add(int64(by)) }
 
-func engineOn(tb testing.TB, s retrysafe.Store) *retrysafe.Engine {
+func engineOn(tb testing.TB, s storeapi.Store) *retrysafe.Engine {
 	tb.Helper()
 	e := retrysafe.New(s, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 	tb.Cleanup(func() {

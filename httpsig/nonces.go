@@ -21,7 +21,7 @@ var ErrNonceUsed = errors.New("httpsig: this nonce was used before")
 
 // NoncesOn returns nonces that are kept in the store of e, in its layer "sig". Each claim is one
 // call of the store: a nonce is a key that is issued and never used, so the store forgets it after
-// its time. The store must be able to issue keys (retrysafe.Issuer), as all stores of this project
+// its time. The store must be able to issue keys (storeapi.Issuer), as all stores of this project
 // are. All processes that accept the same keys need the same store and namespace.
 func NoncesOn(e *retrysafe.Engine) Nonces {
 	if e == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsig"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -180,7 +181,7 @@ func TestStoreAway(t *testing.T) {
 	_ = e.Shutdown(gone)
 	w.options.Nonces = httpsig.NoncesOn(e)
 	assert.Equal(t, w.send(w.sign(payment(t), w.signer("hmac"))), "shutting-down", "the engine is closed")
-	w.options.Nonces = httpsig.NoncesOn(engineOn(t, struct{ retrysafe.Store }{w.store}))
+	w.options.Nonces = httpsig.NoncesOn(engineOn(t, struct{ storeapi.Store }{w.store}))
 	assert.Equal(t, w.send(w.sign(payment(t), w.signer("hmac"))), "store-unavailable", "a store that issues nothing")
 	assert.ErrorIs(t, w.why.Load(), errors.ErrUnsupported, "the log")
 }

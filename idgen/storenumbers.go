@@ -11,6 +11,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/backoff"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // codec names the reservation that is stored with a lease: nanoseconds since 1970, 8 bytes,
@@ -24,7 +25,7 @@ const keepFor = 30 * 24 * time.Hour
 
 // storeNumbers leases numbers in a store.
 type storeNumbers struct {
-	store  retrysafe.Store
+	store  storeapi.Store
 	unsafe bool
 }
 
@@ -38,29 +39,29 @@ func (s *storeNumbers) Agree(ctx context.Context, namespace string, layout Layou
 	if err := s.keeps(ctx); err != nil && !s.unsafe {
 		return fmt.Errorf("the store may lose reservations, and ids would repeat: %w; or set Unsafe if they may", err)
 	}
-	key := retrysafe.StoreKey{Namespace: namespace, Layer: "ids", Key: retrysafe.Key{Operation: "layout", ID: "of all"}}
-	var owner retrysafe.Owner
+	key := storeapi.StoreKey{Namespace: namespace, Layer: "ids", Key: retrysafe.Key{Operation: "layout", ID: "of all"}}
+	var owner storeapi.Owner
 	_, _ = rand.Read(owner[:])
 	for {
-		got, err := s.store.Acquire(ctx, retrysafe.AcquireRequest{
+		got, err := s.store.Acquire(ctx, storeapi.AcquireRequest{
 			Key: key, Owner: owner, Lease: writing, Retention: retrysafe.Forever, OnDoubt: retrysafe.Reexecute,
 		})
 		switch {
 		case err != nil:
 			return err
-		case got.Status == retrysafe.Won:
+		case got.Status == storeapi.Won:
 			text := []byte(layout.String())
-			_, err := s.store.Complete(ctx, retrysafe.CompleteRequest{
+			_, err := s.store.Complete(ctx, storeapi.CompleteRequest{
 				Key: key, Owner: owner, Fence: got.Record.Fence, State: retrysafe.StateCompleted, Retention: retrysafe.Forever,
 				Answer: retrysafe.Answer{Kept: true, Codec: layoutCodec, Body: text, Size: int64(len(text))},
 			})
 			return err
-		case got.Status == retrysafe.Finished:
+		case got.Status == storeapi.Finished:
 			if is := string(got.Record.Answer.Body); is != layout.String() {
 				return OtherLayout(is, layout)
 			}
 			return nil
-		case got.Status != retrysafe.StatusInProgress:
+		case got.Status != storeapi.StatusInProgress:
 			return fmt.Errorf("the record of the layout cannot be read (status %d)", got.Status)
 		}
 		if err := backoff.Pause(ctx, 50*time.Millisecond); err != nil { // another process writes it
@@ -71,29 +72,29 @@ func (s *storeNumbers) Agree(ctx context.Context, namespace string, layout Layou
 
 // keeps returns an error that says how the store may lose what it has confirmed.
 func (s *storeNumbers) keeps(ctx context.Context) error {
-	keeper, ok := s.store.(retrysafe.Keeper)
+	keeper, ok := s.store.(storeapi.Keeper)
 	if !ok {
-		return fmt.Errorf("%T does not tell (retrysafe.Keeper)", s.store)
+		return fmt.Errorf("%T does not tell (storeapi.Keeper)", s.store)
 	}
 	err := keeper.Keeps(ctx)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return fmt.Errorf("a store that %T passes calls to does not tell (retrysafe.Keeper)", s.store)
+		return fmt.Errorf("a store that %T passes calls to does not tell (storeapi.Keeper)", s.store)
 	}
 	return err
 }
 
 func (s *storeNumbers) Take(ctx context.Context, r NumberRequest) (Taken, error) {
-	l := &storeLease{store: s.store, key: retrysafe.StoreKey{
+	l := &storeLease{store: s.store, key: storeapi.StoreKey{
 		Namespace: r.Namespace, Layer: "ids", Key: retrysafe.Key{Operation: "worker", ID: strconv.Itoa(r.Number)},
 	}}
 	_, _ = rand.Read(l.owner[:]) // never fails: it would end the process
-	got, err := s.store.Acquire(ctx, retrysafe.AcquireRequest{
+	got, err := s.store.Acquire(ctx, storeapi.AcquireRequest{
 		Key: l.key, Owner: l.owner, Lease: r.Lease, Retention: keepFor, OnDoubt: retrysafe.Reexecute,
 	})
 	switch {
 	case err != nil:
 		return Taken{}, err
-	case got.Status != retrysafe.Won:
+	case got.Status != storeapi.Won:
 		return Taken{}, ErrTaken
 	}
 	l.fence = got.Record.Fence
@@ -109,14 +110,14 @@ func reservedUntil(r retrysafe.Record) time.Time {
 }
 
 type storeLease struct {
-	store retrysafe.Store
-	key   retrysafe.StoreKey
-	owner retrysafe.Owner
+	store storeapi.Store
+	key   storeapi.StoreKey
+	owner storeapi.Owner
 	fence retrysafe.Fence
 }
 
 func (l *storeLease) Reserve(ctx context.Context, until int64, lease time.Duration) error {
-	return l.store.Extend(ctx, retrysafe.ExtendRequest{
+	return l.store.Extend(ctx, storeapi.ExtendRequest{
 		Key: l.key, Owner: l.owner, Fence: l.fence, Lease: lease,
 		Progress: &retrysafe.Answer{Codec: codec, Body: binary.BigEndian.AppendUint64(nil, uint64(until)), Kept: true, Size: until}, //nolint:gosec // not negative
 	})
@@ -124,5 +125,5 @@ func (l *storeLease) Reserve(ctx context.Context, until int64, lease time.Durati
 
 // Release ends the lease at once. The record stays with its reservation.
 func (l *storeLease) Release(ctx context.Context, cause string) error {
-	return l.store.Release(ctx, retrysafe.ReleaseRequest{Key: l.key, Owner: l.owner, Fence: l.fence, Retention: keepFor, Quiet: true, Cause: cause})
+	return l.store.Release(ctx, storeapi.ReleaseRequest{Key: l.key, Owner: l.owner, Fence: l.fence, Retention: keepFor, Quiet: true, Cause: cause})
 }

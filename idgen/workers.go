@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // The errors of Claim; test with errors.Is.
@@ -57,9 +58,9 @@ type Workers struct {
 
 // NewWorkers returns workers on a store. The store must keep progress (clause S19), as all stores
 // of this project do. Claim asks the store whether it can lose what it confirms
-// ([retrysafe.Keeper]), and refuses one that can, or that cannot answer. NewWorkers panics on
+// ([storeapi.Keeper]), and refuses one that can, or that cannot answer. NewWorkers panics on
 // invalid options.
-func NewWorkers(s retrysafe.Store, o *WorkersOptions) *Workers {
+func NewWorkers(s storeapi.Store, o *WorkersOptions) *Workers {
 	if s == nil {
 		panic("idgen: NewWorkers needs a store")
 	}

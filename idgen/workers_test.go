@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -104,11 +104,11 @@ func TestNextHolderStartsAbove(t *testing.T) {
 
 // cut is a store from which a process can be cut off.
 type cut struct {
-	retrysafe.Store
+	storeapi.Store
 	away atomic.Bool
 }
 
-func (c *cut) Extend(ctx context.Context, r retrysafe.ExtendRequest) error {
+func (c *cut) Extend(ctx context.Context, r storeapi.ExtendRequest) error {
 	if c.away.Load() {
 		return errors.New("no route to host")
 	}
@@ -224,7 +224,7 @@ func TestWorkersOptions(t *testing.T) {
 
 // keeping is a store that says whether it keeps what it confirms.
 type keeping struct {
-	retrysafe.Store
+	storeapi.Store
 	err error
 }
 
@@ -234,10 +234,10 @@ func (k keeping) Keeps(context.Context) error { return k.err }
 // cannot tell. Unsafe accepts them.
 func TestStoresThatForget(t *testing.T) {
 	t.Parallel()
-	for why, store := range map[string]retrysafe.Store{
+	for why, store := range map[string]storeapi.Store{
 		"gone with the process": memstore.New(nil),
 		"appendonly":            keeping{memstore.New(nil), errors.New("appendonly is off")},
-		"does not tell":         struct{ retrysafe.Store }{memstore.New(nil)},
+		"does not tell":         struct{ storeapi.Store }{memstore.New(nil)},
 		"passes calls to":       keeping{memstore.New(nil), errors.ErrUnsupported},
 	} {
 		_, err := idgen.NewWorkers(store, &idgen.WorkersOptions{Max: 1}).Claim(t.Context())

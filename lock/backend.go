@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Request says which lock a call is about, for which owner, and for how long.
@@ -12,7 +13,7 @@ type Request struct {
 	// Name has 1 to [MaxName] bytes, any but NUL. Backends must not truncate it or fold its case.
 	Name string
 	// Owner is 16 random bytes, different for each attempt to hold the lock.
-	Owner retrysafe.Owner
+	Owner storeapi.Owner
 	// Lease is how long the lock stays held without an Extend call. A backend may grant less; see
 	// [Grant].
 	Lease time.Duration

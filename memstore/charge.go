@@ -3,22 +3,22 @@ package memstore
 import (
 	"context"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-var _ retrysafe.Limiter = (*Store)(nil)
+var _ storeapi.Limiter = (*Store)(nil)
 
 // tenant is the owner of counted keys.
 type tenant struct{ namespace, name string }
 
-// Charge implements [retrysafe.Limiter].
-func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+// Charge implements [storeapi.Limiter].
+func (s *Store) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeapi.Charged, error) {
 	if err := ctx.Err(); err != nil {
-		return retrysafe.Charged{}, err
+		return storeapi.Charged{}, err
 	}
 	if err := req.Validate(); err != nil {
-		return retrysafe.Charged{}, err
+		return storeapi.Charged{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

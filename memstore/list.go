@@ -6,13 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// List implements [retrysafe.Lister]. Records are in the order of their keys' text.
-func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
+// List implements [storeapi.Lister]. Records are in the order of their keys' text.
+func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Page, error) {
 	if err := ctx.Err(); err != nil {
-		return retrysafe.Page{}, err
+		return storeapi.Page{}, err
 	}
 	limit := req.Limit
 	if limit <= 0 {
@@ -24,7 +24,7 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 	now := s.clock().UnixMicro()
 	type found struct {
 		text string
-		rec  retrysafe.Record
+		rec  storeapi.Record
 	}
 	var all []found
 	for key, row := range s.rows {
@@ -33,7 +33,7 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 		}
 		text, err := key.MarshalText()
 		if err != nil {
-			return retrysafe.Page{}, fmt.Errorf("list: %w", err)
+			return storeapi.Page{}, fmt.Errorf("list: %w", err)
 		}
 		if string(text) <= req.After {
 			continue
@@ -44,7 +44,7 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 		all = append(all, found{string(text), rec})
 	}
 	slices.SortFunc(all, func(a, b found) int { return strings.Compare(a.text, b.text) })
-	var page retrysafe.Page
+	var page storeapi.Page
 	for i, f := range all {
 		if i == limit {
 			page.Next = all[i-1].text
@@ -55,7 +55,7 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 	return page, nil
 }
 
-func matches(req *retrysafe.ListRequest, key retrysafe.StoreKey, state retrysafe.State) bool {
+func matches(req *storeapi.ListRequest, key storeapi.StoreKey, state storeapi.State) bool {
 	for _, f := range [][2]string{
 		{req.Namespace, key.Namespace},
 		{req.Layer, key.Layer},
@@ -69,7 +69,7 @@ func matches(req *retrysafe.ListRequest, key retrysafe.StoreKey, state retrysafe
 	return req.State == 0 || req.State == state
 }
 
-// Sweep implements [retrysafe.Sweeper].
+// Sweep implements [storeapi.Sweeper].
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err

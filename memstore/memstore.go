@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Options configure a store. Nil is valid.
@@ -25,8 +25,8 @@ type Store struct {
 	clock func() time.Time
 
 	mu    sync.Mutex // guards the fields below
-	rows  map[retrysafe.StoreKey]*protocol.Row
-	floor retrysafe.Fence // the largest fence of a removed record
+	rows  map[storeapi.StoreKey]*protocol.Row
+	floor storeapi.Fence // the largest fence of a removed record
 	usage map[tenant]protocol.Usage
 }
 
@@ -39,7 +39,7 @@ func steady() func() time.Time {
 
 // New returns an empty store.
 func New(o *Options) *Store {
-	s := &Store{clock: steady(), rows: make(map[retrysafe.StoreKey]*protocol.Row), usage: make(map[tenant]protocol.Usage)}
+	s := &Store{clock: steady(), rows: make(map[storeapi.StoreKey]*protocol.Row), usage: make(map[tenant]protocol.Usage)}
 	if o != nil && o.Clock != nil {
 		s.clock = o.Clock
 	}
@@ -47,22 +47,22 @@ func New(o *Options) *Store {
 }
 
 var (
-	_ retrysafe.Store   = (*Store)(nil)
-	_ retrysafe.Issuer  = (*Store)(nil)
-	_ retrysafe.Lister  = (*Store)(nil)
-	_ retrysafe.Sweeper = (*Store)(nil)
-	_ retrysafe.Keeper  = (*Store)(nil)
+	_ storeapi.Store   = (*Store)(nil)
+	_ storeapi.Issuer  = (*Store)(nil)
+	_ storeapi.Lister  = (*Store)(nil)
+	_ storeapi.Sweeper = (*Store)(nil)
+	_ storeapi.Keeper  = (*Store)(nil)
 )
 
 var errForgets = errors.New("memstore: what is kept is gone with the process, and others do not see it")
 
-// Keeps implements [retrysafe.Keeper]. It always returns an error: memory is lost with the process.
+// Keeps implements [storeapi.Keeper]. It always returns an error: memory is lost with the process.
 func (s *Store) Keeps(context.Context) error { return errForgets }
 
-// Acquire implements [retrysafe.Store].
-func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+// Acquire implements [storeapi.Store].
+func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	if err := check(ctx, req.Key); err != nil {
-		return retrysafe.Acquired{}, err
+		return storeapi.Acquired{}, err
 	}
 	req.Copy = protocol.OwnCopy(req.Copy)
 	s.mu.Lock()
@@ -70,7 +70,7 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 	now, row := s.at(req.Key)
 	next, status, write, err := protocol.Acquire(*row, now, s.floor, &req)
 	if err != nil {
-		return retrysafe.Acquired{}, err
+		return storeapi.Acquired{}, err
 	}
 	if write {
 		next.Fingerprint, next.Binding = bytes.Clone(next.Fingerprint), bytes.Clone(next.Binding)
@@ -80,13 +80,13 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 		// The caller has just passed this fingerprint, so it needs no copy.
 		rec := next.Record(req.Key, now)
 		rec.Fingerprint, rec.Binding, rec.Answer.Body = req.Fingerprint, bytes.Clone(rec.Binding), bytes.Clone(rec.Answer.Body)
-		return retrysafe.Acquired{Status: status, Record: rec}, nil
+		return storeapi.Acquired{Status: status, Record: rec}, nil
 	}
-	return retrysafe.Acquired{Status: status, Record: export(&next, req.Key, now)}, nil
+	return storeapi.Acquired{Status: status, Record: export(&next, req.Key, now)}, nil
 }
 
-// Extend implements [retrysafe.Store].
-func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
+// Extend implements [storeapi.Store].
+func (s *Store) Extend(ctx context.Context, req storeapi.ExtendRequest) error {
 	if err := check(ctx, req.Key); err != nil {
 		return err
 	}
@@ -103,17 +103,17 @@ func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
 	return err
 }
 
-// Complete implements [retrysafe.Store].
-func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (retrysafe.Record, error) {
+// Complete implements [storeapi.Store].
+func (s *Store) Complete(ctx context.Context, req storeapi.CompleteRequest) (storeapi.Record, error) {
 	if err := check(ctx, req.Key); err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, row := s.at(req.Key)
 	next, write, err := protocol.Complete(*row, now, &req)
 	if err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	if write {
 		next.Answer.Body = bytes.Clone(next.Answer.Body)
@@ -126,8 +126,8 @@ func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (re
 	return export(&next, req.Key, now), nil
 }
 
-// Release implements [retrysafe.Store].
-func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
+// Release implements [storeapi.Store].
+func (s *Store) Release(ctx context.Context, req storeapi.ReleaseRequest) error {
 	if err := check(ctx, req.Key); err != nil {
 		return err
 	}
@@ -141,10 +141,10 @@ func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error
 	return err
 }
 
-// Lookup implements [retrysafe.Store].
-func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+// Lookup implements [storeapi.Store].
+func (s *Store) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
 	if err := check(ctx, key); err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,8 +152,8 @@ func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.R
 	return export(row, key, now), nil
 }
 
-// Issue implements [retrysafe.Issuer].
-func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
+// Issue implements [storeapi.Issuer].
+func (s *Store) Issue(ctx context.Context, req storeapi.IssueRequest) (storeapi.Status, error) {
 	if err := check(ctx, req.Key); err != nil {
 		return 0, err
 	}
@@ -174,7 +174,7 @@ func (s *Store) Len() int {
 	return len(s.rows)
 }
 
-func check(ctx context.Context, key retrysafe.StoreKey) error {
+func check(ctx context.Context, key storeapi.StoreKey) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func check(ctx context.Context, key retrysafe.StoreKey) error {
 
 var absent protocol.Row // never written
 
-func (s *Store) at(key retrysafe.StoreKey) (protocol.Micros, *protocol.Row) {
+func (s *Store) at(key storeapi.StoreKey) (protocol.Micros, *protocol.Row) {
 	now := s.clock().UnixMicro()
 	if row := s.rows[key]; row != nil {
 		return now, row
@@ -191,7 +191,7 @@ func (s *Store) at(key retrysafe.StoreKey) (protocol.Micros, *protocol.Row) {
 	return now, &absent
 }
 
-func (s *Store) put(key retrysafe.StoreKey, row *protocol.Row, next protocol.Row) {
+func (s *Store) put(key storeapi.StoreKey, row *protocol.Row, next protocol.Row) {
 	if row == &absent {
 		row = new(protocol.Row)
 		s.rows[key] = row
@@ -200,7 +200,7 @@ func (s *Store) put(key retrysafe.StoreKey, row *protocol.Row, next protocol.Row
 }
 
 // export returns a record with copies of what a caller could change.
-func export(row *protocol.Row, key retrysafe.StoreKey, now protocol.Micros) retrysafe.Record {
+func export(row *protocol.Row, key storeapi.StoreKey, now protocol.Micros) storeapi.Record {
 	rec := row.Record(key, now)
 	rec.Fingerprint, rec.Binding = bytes.Clone(rec.Fingerprint), bytes.Clone(rec.Binding)
 	rec.Answer.Body = bytes.Clone(rec.Answer.Body)

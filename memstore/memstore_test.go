@@ -3,8 +3,8 @@ package memstore_test
 import (
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -18,5 +18,5 @@ func TestStore(t *testing.T) {
 }
 
 func BenchmarkStore(b *testing.B) {
-	storetest.Benchmark(b, func(*testing.B) retrysafe.Store { return memstore.New(nil) })
+	storetest.Benchmark(b, func(*testing.B) storeapi.Store { return memstore.New(nil) })
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // batches records the batches that a handler got, and how often it handled each message without an
@@ -202,7 +203,7 @@ func TestBatchRoundTrips(t *testing.T) {
 
 // counting is a store that supports batches and counts calls.
 type counting struct {
-	retrysafe.Store
+	storeapi.Store
 	calls map[string]int
 }
 
@@ -213,38 +214,38 @@ func (s *counting) count(op string) {
 	s.calls[op]++
 }
 
-func (s *counting) Lookup(ctx context.Context, k retrysafe.StoreKey) (retrysafe.Record, error) {
+func (s *counting) Lookup(ctx context.Context, k storeapi.StoreKey) (retrysafe.Record, error) {
 	s.count("lookup")
 	return s.Store.Lookup(ctx, k)
 }
 
-func (s *counting) Acquire(ctx context.Context, r retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+func (s *counting) Acquire(ctx context.Context, r storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	s.count("acquire")
 	return s.Store.Acquire(ctx, r)
 }
 
-func (s *counting) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) (out []retrysafe.BatchResult[retrysafe.Acquired], err error) {
+func (s *counting) AcquireBatch(ctx context.Context, reqs []storeapi.AcquireRequest) (out []storeapi.BatchResult[storeapi.Acquired], err error) {
 	s.count("acquirebatch")
 	for _, r := range reqs {
 		got, err := s.Store.Acquire(ctx, r)
-		out = append(out, retrysafe.BatchResult[retrysafe.Acquired]{Value: got, Err: err})
+		out = append(out, storeapi.BatchResult[storeapi.Acquired]{Value: got, Err: err})
 	}
 	return out, nil
 }
 
-func (s *counting) ExtendBatch(context.Context, []retrysafe.ExtendRequest) ([]error, error) {
+func (s *counting) ExtendBatch(context.Context, []storeapi.ExtendRequest) ([]error, error) {
 	panic("not called")
 }
 
-func (s *counting) CompleteBatch(ctx context.Context, reqs []retrysafe.CompleteRequest) (out []retrysafe.BatchResult[retrysafe.Record], err error) {
+func (s *counting) CompleteBatch(ctx context.Context, reqs []storeapi.CompleteRequest) (out []storeapi.BatchResult[retrysafe.Record], err error) {
 	s.count("completebatch")
 	for _, r := range reqs {
 		rec, err := s.Store.Complete(ctx, r)
-		out = append(out, retrysafe.BatchResult[retrysafe.Record]{Value: rec, Err: err})
+		out = append(out, storeapi.BatchResult[retrysafe.Record]{Value: rec, Err: err})
 	}
 	return out, nil
 }
 
-func (s *counting) ReleaseBatch(context.Context, []retrysafe.ReleaseRequest) ([]error, error) {
+func (s *counting) ReleaseBatch(context.Context, []storeapi.ReleaseRequest) ([]error, error) {
 	panic("not called")
 }

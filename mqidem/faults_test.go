@@ -14,6 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -316,7 +317,7 @@ func TestKillerInBatchUncounted(t *testing.T) {
 // fakeTx is a database that stores nothing and calls commit to commit.
 type fakeTx struct{ commit func() error }
 
-func (f *fakeTx) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, int) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
+func (f *fakeTx) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, int) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
 	if _, _, err := work(ctx, 1); err != nil {
 		return retrysafe.Record{}, err
 	}

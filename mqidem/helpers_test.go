@@ -16,6 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/mqidem/memqueue"
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 var errWork = errors.New("no stock")
@@ -25,7 +26,7 @@ var errWork = errors.New("no stock")
 type world struct {
 	t      *testing.T
 	broker *memqueue.Broker
-	store  retrysafe.Store
+	store  storeapi.Store
 	engine *retrysafe.Engine
 
 	mu       sync.Mutex
@@ -45,7 +46,7 @@ func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 }
 
 // newEngine returns an engine of another process.
-func (w *world) newEngine(s retrysafe.Store) *retrysafe.Engine {
+func (w *world) newEngine(s storeapi.Store) *retrysafe.Engine {
 	e := retrysafe.New(s, &retrysafe.Options{Sweep: -1, Secret: []byte("a secret of tests"), Logger: slog.New(slog.DiscardHandler)})
 	w.t.Cleanup(func() { w.kill(e) })
 	return e

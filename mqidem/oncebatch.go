@@ -13,7 +13,7 @@ import (
 type BatchHandler func(context.Context, []*Message) []error
 
 // OnceBatch is [Once] for batches. It claims the messages together and completes them together, in
-// as few round trips as the store needs (see retrysafe.Batcher). Each message has its own record
+// as few round trips as the store needs (see storeapi.Batcher). Each message has its own record
 // and fails separately.
 //
 // If a failure cannot be assigned to one message, h gets each message alone, in the same try. What

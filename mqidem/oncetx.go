@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // OnceTx returns a Handler whose effect happens exactly once. It writes the record of the message
@@ -21,7 +22,7 @@ import (
 // leaves nothing. If a consumer dies at the very first delivery, that try is not counted.
 //
 // Everything else is as with [Once].
-func OnceTx[Tx any](e *retrysafe.Engine, db retrysafe.TxStore[Tx], consumer string, h func(context.Context, Tx, *Message) error, opts ...retrysafe.CallOption) Handler {
+func OnceTx[Tx any](e *retrysafe.Engine, db storeapi.TxStore[Tx], consumer string, h func(context.Context, Tx, *Message) error, opts ...retrysafe.CallOption) Handler {
 	w := newWork(e, "tx", consumer, opts)
 	return func(ctx context.Context, m *Message) error {
 		t := &txTry{work: w, m: m, history: m.handling().history}

@@ -40,7 +40,7 @@ type Reason struct {
 	Tries int `json:"tries,omitempty"`
 	// Consumer is the name that was given to [Once]. Empty if the handler keeps no record.
 	Consumer string `json:"consumer,omitempty"`
-	// Key is the key of the record, as retrysafe.StoreKey.MarshalText writes it. Empty if there is
+	// Key is the key of the record, as storeapi.StoreKey.MarshalText writes it. Empty if there is
 	// no record.
 	Key string `json:"key,omitempty"`
 	// Until is the earliest time at which that record can expire; zero means never.

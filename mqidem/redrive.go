@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // The errors of Redrive. After any of them but ErrDoneElsewhere nothing was sent, and the message
@@ -82,7 +83,7 @@ func recordKey(e *retrysafe.Engine, why *Reason) (*retrysafe.Engine, retrysafe.K
 	if why.Key == "" {
 		return nil, retrysafe.Key{}, nil
 	}
-	var key retrysafe.StoreKey
+	var key storeapi.StoreKey
 	switch err := key.UnmarshalText([]byte(why.Key)); {
 	case err != nil:
 		return nil, retrysafe.Key{}, errReason

@@ -11,6 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // When its context ends, a consumer receives nothing new and lets running work finish.
@@ -218,11 +219,11 @@ func TestDeadLetter(t *testing.T) {
 // stopping is a store whose process dies after a message was dead-lettered and before its record
 // says so.
 type stopping struct {
-	retrysafe.Store
+	storeapi.Store
 	die func()
 }
 
-func (s stopping) Complete(ctx context.Context, r retrysafe.CompleteRequest) (retrysafe.Record, error) {
+func (s stopping) Complete(ctx context.Context, r storeapi.CompleteRequest) (retrysafe.Record, error) {
 	if r.State == retrysafe.StateFailed {
 		s.die()
 		return retrysafe.Record{}, errors.New("dead")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // try is a message and the attempt under which its work runs; nil if none was claimed.
@@ -132,7 +133,7 @@ func (w *work) reason(t *try, why string, err error) Reason {
 	}
 	if m.ID != "" {
 		// a valid key has no error
-		key, _ := retrysafe.StoreKey{Namespace: w.engine.Namespace(), Layer: w.layer, Key: w.key(m)}.MarshalText()
+		key, _ := storeapi.StoreKey{Namespace: w.engine.Namespace(), Layer: w.layer, Key: w.key(m)}.MarshalText()
 		r.Key = string(key)
 	}
 	return r

@@ -4,101 +4,101 @@ import (
 	"context"
 	"errors"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 var (
-	_ retrysafe.Issuer   = (*Store)(nil)
-	_ retrysafe.Limiter  = (*Store)(nil)
-	_ retrysafe.Lister   = (*Store)(nil)
-	_ retrysafe.Notifier = (*Store)(nil)
-	_ retrysafe.Sweeper  = (*Store)(nil)
-	_ retrysafe.Batcher  = (*Store)(nil)
-	_ retrysafe.Keeper   = (*Store)(nil)
-	_ retrysafe.Sharer   = (*Store)(nil)
+	_ storeapi.Issuer   = (*Store)(nil)
+	_ storeapi.Limiter  = (*Store)(nil)
+	_ storeapi.Lister   = (*Store)(nil)
+	_ storeapi.Notifier = (*Store)(nil)
+	_ storeapi.Sweeper  = (*Store)(nil)
+	_ storeapi.Batcher  = (*Store)(nil)
+	_ storeapi.Keeper   = (*Store)(nil)
+	_ storeapi.Sharer   = (*Store)(nil)
 )
 
-// Issue implements [retrysafe.Issuer].
-func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
-	if inner, ok := s.Store.(retrysafe.Issuer); ok {
+// Issue implements [storeapi.Issuer].
+func (s *Store) Issue(ctx context.Context, req storeapi.IssueRequest) (storeapi.Status, error) {
+	if inner, ok := s.Store.(storeapi.Issuer); ok {
 		return inner.Issue(ctx, req)
 	}
 	return 0, errors.ErrUnsupported
 }
 
-// Charge implements [retrysafe.Limiter].
-func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
-	if inner, ok := s.Store.(retrysafe.Limiter); ok {
+// Charge implements [storeapi.Limiter].
+func (s *Store) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeapi.Charged, error) {
+	if inner, ok := s.Store.(storeapi.Limiter); ok {
 		return inner.Charge(ctx, req)
 	}
-	return retrysafe.Charged{}, errors.ErrUnsupported
+	return storeapi.Charged{}, errors.ErrUnsupported
 }
 
-// List implements [retrysafe.Lister].
-func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
-	if inner, ok := s.Store.(retrysafe.Lister); ok {
+// List implements [storeapi.Lister].
+func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Page, error) {
+	if inner, ok := s.Store.(storeapi.Lister); ok {
 		return inner.List(ctx, req)
 	}
-	return retrysafe.Page{}, errors.ErrUnsupported
+	return storeapi.Page{}, errors.ErrUnsupported
 }
 
-// Watch implements [retrysafe.Notifier].
-func (s *Store) Watch(ctx context.Context, key retrysafe.StoreKey, changed func()) error {
-	if inner, ok := s.Store.(retrysafe.Notifier); ok {
+// Watch implements [storeapi.Notifier].
+func (s *Store) Watch(ctx context.Context, key storeapi.StoreKey, changed func()) error {
+	if inner, ok := s.Store.(storeapi.Notifier); ok {
 		return inner.Watch(ctx, key, changed)
 	}
 	return errors.ErrUnsupported
 }
 
-// Sweep implements [retrysafe.Sweeper].
+// Sweep implements [storeapi.Sweeper].
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
-	if inner, ok := s.Store.(retrysafe.Sweeper); ok {
+	if inner, ok := s.Store.(storeapi.Sweeper); ok {
 		return inner.Sweep(ctx, limit)
 	}
 	return 0, errors.ErrUnsupported
 }
 
-// Keeps implements [retrysafe.Keeper].
+// Keeps implements [storeapi.Keeper].
 func (s *Store) Keeps(ctx context.Context) error {
-	if inner, ok := s.Store.(retrysafe.Keeper); ok {
+	if inner, ok := s.Store.(storeapi.Keeper); ok {
 		return inner.Keeps(ctx)
 	}
 	return errors.ErrUnsupported
 }
 
-// Shared implements [retrysafe.Sharer].
+// Shared implements [storeapi.Sharer].
 func (s *Store) Shared() bool {
-	inner, ok := s.Store.(retrysafe.Sharer)
+	inner, ok := s.Store.(storeapi.Sharer)
 	return ok && inner.Shared()
 }
 
-// AcquireBatch implements [retrysafe.Batcher]. It does not use copies.
-func (s *Store) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
-	if inner, ok := s.Store.(retrysafe.Batcher); ok {
+// AcquireBatch implements [storeapi.Batcher]. It does not use copies.
+func (s *Store) AcquireBatch(ctx context.Context, reqs []storeapi.AcquireRequest) ([]storeapi.BatchResult[storeapi.Acquired], error) {
+	if inner, ok := s.Store.(storeapi.Batcher); ok {
 		return inner.AcquireBatch(ctx, reqs)
 	}
 	return nil, errors.ErrUnsupported
 }
 
-// ExtendBatch implements [retrysafe.Batcher].
-func (s *Store) ExtendBatch(ctx context.Context, reqs []retrysafe.ExtendRequest) ([]error, error) {
-	if inner, ok := s.Store.(retrysafe.Batcher); ok {
+// ExtendBatch implements [storeapi.Batcher].
+func (s *Store) ExtendBatch(ctx context.Context, reqs []storeapi.ExtendRequest) ([]error, error) {
+	if inner, ok := s.Store.(storeapi.Batcher); ok {
 		return inner.ExtendBatch(ctx, reqs)
 	}
 	return nil, errors.ErrUnsupported
 }
 
-// CompleteBatch implements [retrysafe.Batcher].
-func (s *Store) CompleteBatch(ctx context.Context, reqs []retrysafe.CompleteRequest) ([]retrysafe.BatchResult[retrysafe.Record], error) {
-	if inner, ok := s.Store.(retrysafe.Batcher); ok {
+// CompleteBatch implements [storeapi.Batcher].
+func (s *Store) CompleteBatch(ctx context.Context, reqs []storeapi.CompleteRequest) ([]storeapi.BatchResult[storeapi.Record], error) {
+	if inner, ok := s.Store.(storeapi.Batcher); ok {
 		return inner.CompleteBatch(ctx, reqs)
 	}
 	return nil, errors.ErrUnsupported
 }
 
-// ReleaseBatch implements [retrysafe.Batcher].
-func (s *Store) ReleaseBatch(ctx context.Context, reqs []retrysafe.ReleaseRequest) ([]error, error) {
-	if inner, ok := s.Store.(retrysafe.Batcher); ok {
+// ReleaseBatch implements [storeapi.Batcher].
+func (s *Store) ReleaseBatch(ctx context.Context, reqs []storeapi.ReleaseRequest) ([]error, error) {
+	if inner, ok := s.Store.(storeapi.Batcher); ok {
 		return inner.ReleaseBatch(ctx, reqs)
 	}
 	return nil, errors.ErrUnsupported

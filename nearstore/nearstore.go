@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Options configure a store. Nil is valid.
@@ -27,10 +27,10 @@ type Options struct {
 	Clock func() time.Time
 }
 
-// Store is a [retrysafe.Store] in front of another one, with every optional interface. It is safe
+// Store is a [storeapi.Store] in front of another one, with every optional interface. It is safe
 // for concurrent use.
 type Store struct {
-	retrysafe.Store
+	storeapi.Store
 
 	o Options
 
@@ -48,12 +48,12 @@ type Store struct {
 
 // copied is a finished record as of a time.
 type copied struct {
-	record retrysafe.Record
+	record storeapi.Record
 	at     time.Time
 }
 
 // New returns a store that copies finished records of inner after their second duplicate.
-func New(inner retrysafe.Store, o *Options) *Store {
+func New(inner storeapi.Store, o *Options) *Store {
 	s := &Store{Store: inner, seed: maphash.MakeSeed(), young: map[uint64]*copied{}}
 	if o != nil {
 		s.o = *o
@@ -70,18 +70,18 @@ func New(inner retrysafe.Store, o *Options) *Store {
 	return s
 }
 
-// Acquire implements [retrysafe.Store]. It asks the inner store unless a copy certainly has the
+// Acquire implements [storeapi.Store]. It asks the inner store unless a copy certainly has the
 // answer.
-func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	if err := ctx.Err(); err != nil {
-		return retrysafe.Acquired{}, err
+		return storeapi.Acquired{}, err
 	}
 	hash := maphash.Comparable(s.seed, req.Key)
 	if rec, ok := s.find(hash, &req); ok {
-		return retrysafe.Acquired{Status: retrysafe.Finished, Record: rec}, nil
+		return storeapi.Acquired{Status: storeapi.Finished, Record: rec}, nil
 	}
 	got, err := s.Store.Acquire(ctx, req)
-	if err == nil && got.Status == retrysafe.Finished && got.Record.State == retrysafe.StateCompleted && s.again(hash) {
+	if err == nil && got.Status == storeapi.Finished && got.Record.State == storeapi.StateCompleted && s.again(hash) {
 		s.keep(hash, &got.Record)
 	}
 	return got, err
@@ -89,9 +89,9 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 
 // find returns the answer to a plain duplicate: the same payload and credential, and no need for an
 // issued key.
-func (s *Store) find(hash uint64, req *retrysafe.AcquireRequest) (retrysafe.Record, bool) {
+func (s *Store) find(hash uint64, req *storeapi.AcquireRequest) (storeapi.Record, bool) {
 	if req.IfFence != 0 || req.MustBeIssued {
-		return retrysafe.Record{}, false
+		return storeapi.Record{}, false
 	}
 	s.mu.Lock()
 	c, ok := s.young[hash]
@@ -100,7 +100,7 @@ func (s *Store) find(hash uint64, req *retrysafe.AcquireRequest) (retrysafe.Reco
 	}
 	s.mu.Unlock()
 	if !ok || c.record.Key != req.Key || !bytes.Equal(c.record.Fingerprint, req.Fingerprint) || !bytes.Equal(c.record.Binding, req.Binding) {
-		return retrysafe.Record{}, false
+		return storeapi.Record{}, false
 	}
 	passed := s.o.Clock().Sub(c.at)
 	rec := c.record
@@ -109,7 +109,7 @@ func (s *Store) find(hash uint64, req *retrysafe.AcquireRequest) (retrysafe.Reco
 	late := !limit.IsZero() && rec.Now.After(limit)
 	over := !rec.Expires.IsZero() && !rec.Now.Add(clockError).Before(rec.Expires)
 	if passed < 0 || passed >= s.o.Age || late || over {
-		return retrysafe.Record{}, false
+		return storeapi.Record{}, false
 	}
 	rec.Answer.Body = bytes.Clone(rec.Answer.Body)
 	return rec, true
@@ -131,7 +131,7 @@ func (s *Store) again(hash uint64) bool {
 const clockError = 100 * time.Millisecond
 
 // keep stores a copy of a record.
-func (s *Store) keep(hash uint64, rec *retrysafe.Record) {
+func (s *Store) keep(hash uint64, rec *storeapi.Record) {
 	size := int64(len(rec.Answer.Body)+len(rec.Fingerprint)+len(rec.Binding)+len(rec.Key.Tenant)+len(rec.Key.Operation)+len(rec.Key.ID)) + overhead
 	if size > s.o.Bytes/8 {
 		return // it would displace all others

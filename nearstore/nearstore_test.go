@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/nearstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -29,7 +29,7 @@ func TestStore(t *testing.T) {
 
 func TestWrapper(t *testing.T) {
 	t.Parallel()
-	storetest.RunWrapper(t, func(s retrysafe.Store) retrysafe.Store { return nearstore.New(s, nil) })
+	storetest.RunWrapper(t, func(s storeapi.Store) storeapi.Store { return nearstore.New(s, nil) })
 }
 
 // world is a store with copies; it counts the calls to its inner store.
@@ -57,32 +57,32 @@ func newWorld(o nearstore.Options) *world {
 	return w
 }
 
-func request(id string) retrysafe.AcquireRequest {
-	return retrysafe.AcquireRequest{
-		Key:   retrysafe.StoreKey{Namespace: "n", Layer: "l", Key: retrysafe.Key{Tenant: "t", Operation: "o", ID: id}},
-		Owner: retrysafe.Owner{1}, Fingerprint: []byte("1print"), Binding: []byte("binding"), Lease: time.Minute, Retention: time.Hour,
-		OnDoubt: retrysafe.Refuse,
+func request(id string) storeapi.AcquireRequest {
+	return storeapi.AcquireRequest{
+		Key:   storeapi.StoreKey{Namespace: "n", Layer: "l", Key: storeapi.Key{Tenant: "t", Operation: "o", ID: id}},
+		Owner: storeapi.Owner{1}, Fingerprint: []byte("1print"), Binding: []byte("binding"), Lease: time.Minute, Retention: time.Hour,
+		OnDoubt: storeapi.Refuse,
 	}
 }
 
 // finish creates a finished record.
-func (w *world) finish(t *testing.T, id string, state retrysafe.State, size int) {
+func (w *world) finish(t *testing.T, id string, state storeapi.State, size int) {
 	t.Helper()
 	req := request(id)
 	got, err := w.Acquire(t.Context(), req)
 	assert.NoError(t, err, "acquire")
-	assert.Equal(t, got.Status, retrysafe.Won, "acquire")
-	_, err = w.Complete(t.Context(), retrysafe.CompleteRequest{
-		Key: req.Key, Owner: req.Owner, Fence: got.Record.Fence, State: state, Answer: retrysafe.Answer{Kept: true, Body: make([]byte, size)},
+	assert.Equal(t, got.Status, storeapi.Won, "acquire")
+	_, err = w.Complete(t.Context(), storeapi.CompleteRequest{
+		Key: req.Key, Owner: req.Owner, Fence: got.Record.Fence, State: state, Answer: storeapi.Answer{Kept: true, Body: make([]byte, size)},
 	})
 	assert.NoError(t, err, "complete")
 }
 
 // again makes a duplicate, and reports whether the inner store was asked.
-func (w *world) again(t *testing.T, id string, change func(*retrysafe.AcquireRequest)) (retrysafe.Acquired, bool) {
+func (w *world) again(t *testing.T, id string, change func(*storeapi.AcquireRequest)) (storeapi.Acquired, bool) {
 	t.Helper()
 	req, before := request(id), w.asked
-	req.Owner = retrysafe.Owner{2}
+	req.Owner = storeapi.Owner{2}
 	if change != nil {
 		change(&req)
 	}
@@ -92,11 +92,11 @@ func (w *world) again(t *testing.T, id string, change func(*retrysafe.AcquireReq
 }
 
 // repeat makes as many duplicates as a copy needs.
-func (w *world) repeat(t *testing.T, id string) retrysafe.Acquired {
+func (w *world) repeat(t *testing.T, id string) storeapi.Acquired {
 	t.Helper()
 	w.again(t, id, nil)
 	got, asked := w.again(t, id, nil)
-	assert.True(t, asked && got.Status == retrysafe.Finished, "the second repeat: %v", got.Status)
+	assert.True(t, asked && got.Status == storeapi.Finished, "the second repeat: %v", got.Status)
 	return got
 }
 
@@ -105,7 +105,7 @@ func (w *world) repeat(t *testing.T, id string) retrysafe.Acquired {
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(nearstore.Options{Age: 10 * time.Second})
-	w.finish(t, "k", retrysafe.StateCompleted, 10)
+	w.finish(t, "k", storeapi.StateCompleted, 10)
 	first := w.repeat(t, "k")
 	w.clock.Advance(9 * time.Second)
 	copied, asked := w.again(t, "k", nil)
@@ -125,29 +125,29 @@ func TestCopies(t *testing.T) {
 func TestWhatIsAsked(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		state  retrysafe.State
-		change func(*world, *retrysafe.AcquireRequest)
-		want   retrysafe.Status
+		state  storeapi.State
+		change func(*world, *storeapi.AcquireRequest)
+		want   storeapi.Status
 	}{
-		"another payload":    {retrysafe.StateCompleted, func(_ *world, r *retrysafe.AcquireRequest) { r.Fingerprint = []byte("1other") }, retrysafe.Mismatch},
-		"another credential": {retrysafe.StateCompleted, func(_ *world, r *retrysafe.AcquireRequest) { r.Binding = []byte("x") }, retrysafe.PrincipalChanged},
-		"no payload":         {retrysafe.StateCompleted, func(_ *world, r *retrysafe.AcquireRequest) { r.Fingerprint = nil }, retrysafe.Finished},
-		"a resolution":       {retrysafe.StateCompleted, func(_ *world, r *retrysafe.AcquireRequest) { r.IfFence = 1 }, retrysafe.FenceChanged},
-		"an issued key":      {retrysafe.StateCompleted, func(_ *world, r *retrysafe.AcquireRequest) { r.MustBeIssued = true }, retrysafe.NotIssued},
-		"a failure":          {retrysafe.StateFailed, nil, retrysafe.Finished},
-		"the retention":      {retrysafe.StateCompleted, func(w *world, _ *retrysafe.AcquireRequest) { w.clock.Advance(time.Hour) }, retrysafe.Won},
-		"almost over":        {retrysafe.StateCompleted, func(w *world, _ *retrysafe.AcquireRequest) { w.clock.Advance(time.Hour - time.Millisecond) }, retrysafe.Finished},
-		"a clock set back":   {retrysafe.StateCompleted, func(w *world, _ *retrysafe.AcquireRequest) { w.clock.Rewind(time.Minute) }, retrysafe.Finished},
+		"another payload":    {storeapi.StateCompleted, func(_ *world, r *storeapi.AcquireRequest) { r.Fingerprint = []byte("1other") }, storeapi.Mismatch},
+		"another credential": {storeapi.StateCompleted, func(_ *world, r *storeapi.AcquireRequest) { r.Binding = []byte("x") }, storeapi.PrincipalChanged},
+		"no payload":         {storeapi.StateCompleted, func(_ *world, r *storeapi.AcquireRequest) { r.Fingerprint = nil }, storeapi.Finished},
+		"a resolution":       {storeapi.StateCompleted, func(_ *world, r *storeapi.AcquireRequest) { r.IfFence = 1 }, storeapi.FenceChanged},
+		"an issued key":      {storeapi.StateCompleted, func(_ *world, r *storeapi.AcquireRequest) { r.MustBeIssued = true }, storeapi.NotIssued},
+		"a failure":          {storeapi.StateFailed, nil, storeapi.Finished},
+		"the retention":      {storeapi.StateCompleted, func(w *world, _ *storeapi.AcquireRequest) { w.clock.Advance(time.Hour) }, storeapi.Won},
+		"almost over":        {storeapi.StateCompleted, func(w *world, _ *storeapi.AcquireRequest) { w.clock.Advance(time.Hour - time.Millisecond) }, storeapi.Finished},
+		"a clock set back":   {storeapi.StateCompleted, func(w *world, _ *storeapi.AcquireRequest) { w.clock.Rewind(time.Minute) }, storeapi.Finished},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(nearstore.Options{Age: 24 * time.Hour})
 			w.finish(t, "k", tt.state, 10)
-			if tt.state == retrysafe.StateCompleted {
+			if tt.state == storeapi.StateCompleted {
 				w.repeat(t, "k")
 			}
 			w.again(t, "k", nil)
-			got, asked := w.again(t, "k", func(r *retrysafe.AcquireRequest) {
+			got, asked := w.again(t, "k", func(r *storeapi.AcquireRequest) {
 				if tt.change != nil {
 					tt.change(w, r)
 				}
@@ -164,7 +164,7 @@ func TestBounds(t *testing.T) {
 	w := newWorld(nearstore.Options{Bytes: 64 << 10})
 	for i := range 100 {
 		id := fmt.Sprint(i)
-		w.finish(t, id, retrysafe.StateCompleted, 1000)
+		w.finish(t, id, storeapi.StateCompleted, 1000)
 		w.repeat(t, id)
 	}
 	near := 0
@@ -174,7 +174,7 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	assert.True(t, near >= 10 && near <= 64, "copies of 1.6 kB in 64 KiB: %d", near)
-	w.finish(t, "large", retrysafe.StateCompleted, 10<<10)
+	w.finish(t, "large", storeapi.StateCompleted, 10<<10)
 	w.repeat(t, "large")
 	_, asked := w.again(t, "large", nil)
 	assert.True(t, asked, "a large one is asked for")
@@ -185,11 +185,11 @@ func TestBounds(t *testing.T) {
 func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(nearstore.Options{})
-	w.finish(t, "k", retrysafe.StateCompleted, 10)
+	w.finish(t, "k", storeapi.StateCompleted, 10)
 	w.repeat(t, "k")
 	w.away = true
 	got, asked := w.again(t, "k", nil)
-	assert.True(t, !asked && got.Status == retrysafe.Finished, "what is near: %v", got.Status)
+	assert.True(t, !asked && got.Status == storeapi.Finished, "what is near: %v", got.Status)
 	_, err := w.Acquire(t.Context(), request("other"))
 	assert.True(t, err != nil, "what is not")
 	ctx, cancel := context.WithCancel(t.Context())

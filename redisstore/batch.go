@@ -4,22 +4,22 @@ import (
 	"context"
 	"errors"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-var _ retrysafe.Batcher = (*Store)(nil)
+var _ storeapi.Batcher = (*Store)(nil)
 
-// AcquireBatch implements [retrysafe.Batcher] with one round trip for each node, if the client is a
+// AcquireBatch implements [storeapi.Batcher] with one round trip for each node, if the client is a
 // [redisclient.Pipeliner]. With Replicas it returns errors.ErrUnsupported, as the other batch calls
 // do: WAIT covers the writes of one connection.
-func (s *Store) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
+func (s *Store) AcquireBatch(ctx context.Context, reqs []storeapi.AcquireRequest) ([]storeapi.BatchResult[storeapi.Acquired], error) {
 	for i := range reqs {
 		if err := s.indexCopy(ctx, &reqs[i]); err != nil {
 			return nil, err
 		}
 	}
-	return batch(ctx, s, reqs, s.acquireCall, func(req *retrysafe.AcquireRequest, call redisclient.Call, a answer, err error) (retrysafe.Acquired, error) {
+	return batch(ctx, s, reqs, s.acquireCall, func(req *storeapi.AcquireRequest, call redisclient.Call, a answer, err error) (storeapi.Acquired, error) {
 		if got, ok := s.finishedThough(ctx, req, err); ok {
 			return got, nil
 		}
@@ -27,8 +27,8 @@ func (s *Store) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireReques
 	})
 }
 
-// ExtendBatch implements [retrysafe.Batcher].
-func (s *Store) ExtendBatch(ctx context.Context, reqs []retrysafe.ExtendRequest) ([]error, error) {
+// ExtendBatch implements [storeapi.Batcher].
+func (s *Store) ExtendBatch(ctx context.Context, reqs []storeapi.ExtendRequest) ([]error, error) {
 	for i := range reqs {
 		if reqs[i].Progress == nil {
 			continue
@@ -37,21 +37,21 @@ func (s *Store) ExtendBatch(ctx context.Context, reqs []retrysafe.ExtendRequest)
 			return nil, err
 		}
 	}
-	return errorsOf(batch(ctx, s, reqs, s.extendCall, func(_ *retrysafe.ExtendRequest, _ redisclient.Call, a answer, err error) (struct{}, error) {
+	return errorsOf(batch(ctx, s, reqs, s.extendCall, func(_ *storeapi.ExtendRequest, _ redisclient.Call, a answer, err error) (struct{}, error) {
 		return struct{}{}, a.unlessLost(err)
 	}))
 }
 
-// CompleteBatch implements [retrysafe.Batcher].
-func (s *Store) CompleteBatch(ctx context.Context, reqs []retrysafe.CompleteRequest) ([]retrysafe.BatchResult[retrysafe.Record], error) {
-	return batch(ctx, s, reqs, s.completeCall, func(req *retrysafe.CompleteRequest, call redisclient.Call, a answer, err error) (retrysafe.Record, error) {
+// CompleteBatch implements [storeapi.Batcher].
+func (s *Store) CompleteBatch(ctx context.Context, reqs []storeapi.CompleteRequest) ([]storeapi.BatchResult[storeapi.Record], error) {
+	return batch(ctx, s, reqs, s.completeCall, func(req *storeapi.CompleteRequest, call redisclient.Call, a answer, err error) (storeapi.Record, error) {
 		return s.completed(ctx, req, call.Args, a, err)
 	})
 }
 
-// ReleaseBatch implements [retrysafe.Batcher].
-func (s *Store) ReleaseBatch(ctx context.Context, reqs []retrysafe.ReleaseRequest) ([]error, error) {
-	return errorsOf(batch(ctx, s, reqs, s.releaseCall, func(_ *retrysafe.ReleaseRequest, _ redisclient.Call, a answer, err error) (struct{}, error) {
+// ReleaseBatch implements [storeapi.Batcher].
+func (s *Store) ReleaseBatch(ctx context.Context, reqs []storeapi.ReleaseRequest) ([]error, error) {
+	return errorsOf(batch(ctx, s, reqs, s.releaseCall, func(_ *storeapi.ReleaseRequest, _ redisclient.Call, a answer, err error) (struct{}, error) {
 		return struct{}{}, a.unlessLost(err)
 	}))
 }
@@ -60,7 +60,7 @@ func (s *Store) ReleaseBatch(ctx context.Context, reqs []retrysafe.ReleaseReques
 func batch[Req, T any](
 	ctx context.Context, s *Store, reqs []Req,
 	prepare func(*Req) (redisclient.Call, error), read func(*Req, redisclient.Call, answer, error) (T, error),
-) ([]retrysafe.BatchResult[T], error) {
+) ([]storeapi.BatchResult[T], error) {
 	client, ok := s.client.(redisclient.Pipeliner)
 	if !ok || s.o.Replicas != 0 {
 		return nil, errors.ErrUnsupported
@@ -68,7 +68,7 @@ func batch[Req, T any](
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	results := make([]retrysafe.BatchResult[T], len(reqs))
+	results := make([]storeapi.BatchResult[T], len(reqs))
 	for _, r := range rounds(reqs, results, prepare) {
 		for i, reply := range client.EvalMany(ctx, r.calls) {
 			at := r.places[i]
@@ -88,7 +88,7 @@ type round struct {
 // rounds distributes the calls so that each key is in a round at most once. A client may send some
 // calls of a round again (after a slot has moved, or if a server does not know a script), and so
 // after others. A call that cannot be sent gets its error at once.
-func rounds[Req, T any](reqs []Req, results []retrysafe.BatchResult[T], prepare func(*Req) (redisclient.Call, error)) (all []round) {
+func rounds[Req, T any](reqs []Req, results []storeapi.BatchResult[T], prepare func(*Req) (redisclient.Call, error)) (all []round) {
 	times := make(map[string]int, len(reqs))
 	for i := range reqs {
 		call, err := prepare(&reqs[i])
@@ -106,7 +106,7 @@ func rounds[Req, T any](reqs []Req, results []retrysafe.BatchResult[T], prepare 
 	return all
 }
 
-func errorsOf(results []retrysafe.BatchResult[struct{}], err error) ([]error, error) {
+func errorsOf(results []storeapi.BatchResult[struct{}], err error) ([]error, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/redisclient"
 	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // deaf is a client that records its calls and gets no replies. It does not support batches.
@@ -44,10 +44,10 @@ func on(t *testing.T, c redisclient.Client) *redisstore.Store {
 	return s
 }
 
-func claim(id string, owner byte) retrysafe.AcquireRequest {
-	return retrysafe.AcquireRequest{
-		Key:   retrysafe.StoreKey{Namespace: "n", Layer: "fn", Key: retrysafe.Key{Operation: "o", ID: id}},
-		Owner: retrysafe.Owner{owner}, Lease: time.Minute, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
+func claim(id string, owner byte) storeapi.AcquireRequest {
+	return storeapi.AcquireRequest{
+		Key:   storeapi.StoreKey{Namespace: "n", Layer: "fn", Key: storeapi.Key{Operation: "o", ID: id}},
+		Owner: storeapi.Owner{owner}, Lease: time.Minute, Retention: time.Hour, OnDoubt: storeapi.Refuse,
 	}
 }
 
@@ -56,7 +56,7 @@ func claim(id string, owner byte) retrysafe.AcquireRequest {
 func TestBatchSendsAKeyOnceAtATime(t *testing.T) {
 	t.Parallel()
 	c := new(deafToMany)
-	reqs := []retrysafe.AcquireRequest{claim("a", 1), claim("b", 2), claim("a", 3), claim("", 4), claim("a", 5), claim("b", 6), claim("c", 7)}
+	reqs := []storeapi.AcquireRequest{claim("a", 1), claim("b", 2), claim("a", 3), claim("", 4), claim("a", 5), claim("b", 6), claim("c", 7)}
 	results, err := on(t, c).AcquireBatch(t.Context(), reqs)
 	assert.NoError(t, err, "the batch")
 	var got []string
@@ -70,7 +70,7 @@ func TestBatchSendsAKeyOnceAtATime(t *testing.T) {
 	assert.Equal(t, got, []string{"127", "36", "5"}, "owners in each round")
 	for i, r := range results {
 		if i == 3 {
-			assert.ErrorIs(t, r.Err, retrysafe.ErrInvalidKey, "a call that cannot be made")
+			assert.ErrorIs(t, r.Err, storeapi.ErrInvalidKey, "a call that cannot be made")
 			continue
 		}
 		assert.ErrorIs(t, r.Err, errDeaf, "call %d", i)
@@ -83,13 +83,13 @@ func TestBatchSendsAKeyOnceAtATime(t *testing.T) {
 func TestBatchNeedsAPipeliner(t *testing.T) {
 	t.Parallel()
 	c := new(deaf)
-	_, err := on(t, c).AcquireBatch(t.Context(), []retrysafe.AcquireRequest{claim("a", 1)})
+	_, err := on(t, c).AcquireBatch(t.Context(), []storeapi.AcquireRequest{claim("a", 1)})
 	assert.ErrorIs(t, err, errors.ErrUnsupported, "a batch")
 	assert.Equal(t, len(c.sent), 0, "calls")
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	many := new(deafToMany)
-	_, err = on(t, many).AcquireBatch(gone, []retrysafe.AcquireRequest{claim("a", 1)})
+	_, err = on(t, many).AcquireBatch(gone, []storeapi.AcquireRequest{claim("a", 1)})
 	assert.ErrorIs(t, err, context.Canceled, "a batch whose context has ended")
 	assert.Equal(t, len(many.sent), 0, "calls")
 }
@@ -104,11 +104,11 @@ func TestHeartbeatsAlone(t *testing.T) {
 	req := claim("a", 1)
 	_, _ = s.Acquire(t.Context(), req)
 	assert.True(t, !alone(), "a claim goes with others")
-	for _, r := range []retrysafe.ExtendRequest{{Lease: time.Minute}, {Lease: time.Minute, Works: true}} {
+	for _, r := range []storeapi.ExtendRequest{{Lease: time.Minute}, {Lease: time.Minute, Works: true}} {
 		r.Key, r.Owner, r.Fence = req.Key, req.Owner, 1
 		_ = s.Extend(t.Context(), r)
 		assert.True(t, alone(), "a heartbeat goes alone")
 	}
-	_, _ = s.Complete(t.Context(), retrysafe.CompleteRequest{Key: req.Key, Owner: req.Owner, Fence: 1, State: retrysafe.StateCompleted})
+	_, _ = s.Complete(t.Context(), storeapi.CompleteRequest{Key: req.Key, Owner: req.Owner, Fence: 1, State: storeapi.StateCompleted})
 	assert.True(t, !alone(), "an end goes with others")
 }

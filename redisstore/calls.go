@@ -6,12 +6,12 @@ import (
 	"crypto/sha256"
 	"errors"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// Answers of scripts in addition to the values of retrysafe.Status.
+// Answers of scripts in addition to the values of storeapi.Status.
 const (
 	// completed: the caller builds the record from its request and what the script returns
 	ended = 98
@@ -50,25 +50,25 @@ func (s *Store) read(r redisclient.Reply) (answer, error) {
 var errReply = errors.New("redisstore: the server's reply is not that of the script; is there a proxy in between that changes replies?")
 
 // record parses the packed record; empty means that there is none.
-func (a *answer) record(key retrysafe.StoreKey) (retrysafe.Record, error) {
+func (a *answer) record(key storeapi.StoreKey) (storeapi.Record, error) {
 	var row protocol.Row
 	if len(a.packed) > 0 {
 		var err error
 		if row, err = protocol.ParseRow(a.packed); err != nil {
-			return retrysafe.Record{}, err
+			return storeapi.Record{}, err
 		}
 	}
 	return row.Record(key, a.now), nil
 }
 
-// Acquire implements [retrysafe.Store].
-func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+// Acquire implements [storeapi.Store].
+func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	call, err := s.acquireCall(&req)
 	if err != nil {
-		return retrysafe.Acquired{}, err
+		return storeapi.Acquired{}, err
 	}
 	if err := s.indexCopy(ctx, &req); err != nil {
-		return retrysafe.Acquired{}, err
+		return storeapi.Acquired{}, err
 	}
 	a, err := s.confirmed(ctx, call, won)
 	if got, ok := s.finishedThough(ctx, &req, err); ok {
@@ -79,7 +79,7 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 
 // finishedThough returns the answer of a finished record while the server refuses writes because
 // its memory is full.
-func (s *Store) finishedThough(ctx context.Context, req *retrysafe.AcquireRequest, err error) (got retrysafe.Acquired, ok bool) {
+func (s *Store) finishedThough(ctx context.Context, req *storeapi.AcquireRequest, err error) (got storeapi.Acquired, ok bool) {
 	var refused redisclient.Error
 	if !errors.As(err, &refused) || refused.Code() != "OOM" {
 		return got, false
@@ -92,18 +92,18 @@ func (s *Store) finishedThough(ctx context.Context, req *retrysafe.AcquireReques
 }
 
 // acquired reads the answer to a call with args.
-func (a *answer) acquired(req *retrysafe.AcquireRequest, args []string, err error) (retrysafe.Acquired, error) {
+func (a *answer) acquired(req *storeapi.AcquireRequest, args []string, err error) (storeapi.Acquired, error) {
 	if err != nil {
-		return retrysafe.Acquired{}, err
+		return storeapi.Acquired{}, err
 	}
 	if a.code == late {
-		return retrysafe.Acquired{}, retrysafe.ErrTooLate
+		return storeapi.Acquired{}, storeapi.ErrTooLate
 	}
 	if a.code == fresh {
-		a.code, a.packed = byte(retrysafe.Won), freshRecord(a, args[0][:8], args[0][8:24], protocol.Span(req.Lease), args[1])
+		a.code, a.packed = byte(storeapi.Won), freshRecord(a, args[0][:8], args[0][8:24], protocol.Span(req.Lease), args[1])
 	}
 	rec, err := a.record(req.Key)
-	return retrysafe.Acquired{Status: retrysafe.Status(a.code), Record: rec}, err
+	return storeapi.Acquired{Status: storeapi.Status(a.code), Record: rec}, err
 }
 
 // freshRecord returns the record that Acquire has created.
@@ -114,8 +114,8 @@ func freshRecord(a *answer, new8, owner string, lease protocol.Micros, behind st
 	return append(appendMicros(appendMicros(b, a.now), a.now), behind...)
 }
 
-// Extend implements [retrysafe.Store].
-func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
+// Extend implements [storeapi.Store].
+func (s *Store) Extend(ctx context.Context, req storeapi.ExtendRequest) error {
 	call, err := s.extendCall(&req)
 	if err != nil {
 		return err
@@ -136,16 +136,16 @@ func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
 
 func (a *answer) unlessLost(err error) error {
 	if err == nil && a.code == lost {
-		return retrysafe.ErrLeaseLost
+		return storeapi.ErrLeaseLost
 	}
 	return err
 }
 
-// Complete implements [retrysafe.Store].
-func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (retrysafe.Record, error) {
+// Complete implements [storeapi.Store].
+func (s *Store) Complete(ctx context.Context, req storeapi.CompleteRequest) (storeapi.Record, error) {
 	call, err := s.completeCall(&req)
 	if err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	a, err := s.confirmed(ctx, call, func(a *answer) bool { return a.code != lost })
 	return s.completed(ctx, &req, call.Args, a, err)
@@ -153,15 +153,15 @@ func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (re
 
 // completed reads the answer to a Complete with args. If the server refuses it, the work is
 // completed without its answer: that it is done matters more.
-func (s *Store) completed(ctx context.Context, req *retrysafe.CompleteRequest, args []string, a answer, err error) (retrysafe.Record, error) {
+func (s *Store) completed(ctx context.Context, req *storeapi.CompleteRequest, args []string, a answer, err error) (storeapi.Record, error) {
 	var refused redisclient.Error
 	if errors.As(err, &refused) && refused.Code() == "OOM" && req.Answer.Kept {
 		small := *req
-		small.Answer = retrysafe.Answer{Codec: req.Answer.Codec, Size: int64(len(req.Answer.Body)), Digest: sha256.Sum256(req.Answer.Body)}
+		small.Answer = storeapi.Answer{Codec: req.Answer.Codec, Size: int64(len(req.Answer.Body)), Digest: sha256.Sum256(req.Answer.Body)}
 		return s.Complete(ctx, small)
 	}
 	if err := a.unlessLost(err); err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	if a.code == ended {
 		a.code, a.packed = done, endedRecord(&a, req, args[1])
@@ -176,7 +176,7 @@ func (s *Store) completed(ctx context.Context, req *retrysafe.CompleteRequest, a
 // endedRecord returns the record that Complete has stored, without its body. head has the fields
 // from the codec to the digest. The script returns the flags, the attempt, the creation time, its
 // not-after, and the fields between the times and the answer.
-func endedRecord(a *answer, req *retrysafe.CompleteRequest, head string) []byte {
+func endedRecord(a *answer, req *storeapi.CompleteRequest, head string) []byte {
 	const format, given = 1, 1 + 4 + 8 + 8
 	p := a.packed
 	if len(p) < given {
@@ -191,8 +191,8 @@ func endedRecord(a *answer, req *retrysafe.CompleteRequest, head string) []byte 
 	return append(append(b, p[given:]...), head...)
 }
 
-// Release implements [retrysafe.Store].
-func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
+// Release implements [storeapi.Store].
+func (s *Store) Release(ctx context.Context, req storeapi.ReleaseRequest) error {
 	call, err := s.releaseCall(&req)
 	if err != nil {
 		return err
@@ -201,25 +201,25 @@ func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error
 	return a.unlessLost(err)
 }
 
-// Lookup implements [retrysafe.Store].
-func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+// Lookup implements [storeapi.Store].
+func (s *Store) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
 	call, err := s.call(lookup, &key, "0")
 	if err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	a, err := s.eval(ctx, call)
 	if err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	return a.record(key)
 }
 
-// Issue implements [retrysafe.Issuer].
-func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
+// Issue implements [storeapi.Issuer].
+func (s *Store) Issue(ctx context.Context, req storeapi.IssueRequest) (storeapi.Status, error) {
 	call, err := s.call(issue, &req.Key, string(req.Owner[:]), number(protocol.Span(req.Retention)))
 	if err != nil {
 		return 0, err
 	}
 	a, err := s.eval(ctx, call)
-	return retrysafe.Status(a.code), err
+	return storeapi.Status(a.code), err
 }

@@ -4,22 +4,22 @@ import (
 	"context"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-var _ retrysafe.Limiter = (*Store)(nil)
+var _ storeapi.Limiter = (*Store)(nil)
 
-// Charge implements [retrysafe.Limiter]: one script on one key for each tenant. The server removes
+// Charge implements [storeapi.Limiter]: one script on one key for each tenant. The server removes
 // the key when nothing counts any more. It does not wait for replicas: a failover may lose the
 // latest counts.
-func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+func (s *Store) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeapi.Charged, error) {
 	if err := req.Validate(); err != nil {
-		return retrysafe.Charged{}, err
+		return storeapi.Charged{}, err
 	}
 	if err := ctx.Err(); err != nil {
-		return retrysafe.Charged{}, err
+		return storeapi.Charged{}, err
 	}
 	t := protocol.TermsOf(&req)
 	a, err := s.read(s.client.Eval(ctx, redisclient.Call{
@@ -29,13 +29,13 @@ func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrys
 		},
 	}))
 	if err != nil {
-		return retrysafe.Charged{}, err
+		return storeapi.Charged{}, err
 	}
 	if a.code == done {
-		return retrysafe.Charged{OK: true}, nil
+		return storeapi.Charged{OK: true}, nil
 	}
 	if len(a.packed) != 8 {
-		return retrysafe.Charged{}, errReply
+		return storeapi.Charged{}, errReply
 	}
-	return retrysafe.Charged{After: time.Duration(micros(a.packed)) * time.Microsecond}, nil
+	return storeapi.Charged{After: time.Duration(micros(a.packed)) * time.Microsecond}, nil
 }

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // indexed is what this store knows about its indexes. An index has the keys of one operation whose
@@ -27,7 +27,7 @@ type indexed struct {
 
 type attempt struct {
 	name  string
-	fence retrysafe.Fence
+	fence storeapi.Fence
 }
 
 const (
@@ -39,13 +39,13 @@ const (
 
 // indexName returns the key of an index. It is never a record's key, since it has no id.
 func (s *Store) indexName(namespace, layer, operation string) string {
-	k := retrysafe.StoreKey{Namespace: namespace, Layer: "progress", Key: retrysafe.Key{Tenant: layer, Operation: operation}}
+	k := storeapi.StoreKey{Namespace: namespace, Layer: "progress", Key: storeapi.Key{Tenant: layer, Operation: operation}}
 	text, _ := k.AppendText([]byte(s.o.Prefix)) // never fails
 	return string(text)
 }
 
 // index adds the key of a record that is about to store progress.
-func (s *Store) index(ctx context.Context, key *retrysafe.StoreKey, fence retrysafe.Fence) error {
+func (s *Store) index(ctx context.Context, key *storeapi.StoreKey, fence storeapi.Fence) error {
 	text, err := key.MarshalText()
 	if err != nil {
 		return err
@@ -60,14 +60,14 @@ func (s *Store) index(ctx context.Context, key *retrysafe.StoreKey, fence retrys
 		return err
 	}
 	if x.add(this, index, names) {
-		of := retrysafe.ListRequest{Namespace: key.Namespace, Layer: key.Layer, Operation: key.Operation, Progress: true, Limit: 1000}
+		of := storeapi.ListRequest{Namespace: key.Namespace, Layer: key.Layer, Operation: key.Operation, Progress: true, Limit: 1000}
 		go s.clean(context.WithoutCancel(ctx), index, of)
 	}
 	return nil
 }
 
 // indexCopy adds the key of a claim that brings the progress of another store's record.
-func (s *Store) indexCopy(ctx context.Context, req *retrysafe.AcquireRequest) error {
+func (s *Store) indexCopy(ctx context.Context, req *storeapi.AcquireRequest) error {
 	if c := req.Copy; c == nil || c.State.Finished() || c.Answer.Codec == "" {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (x *indexed) add(a attempt, index string, names int64) (full bool) {
 
 // clean reads the index once, which removes finished records. Without a worker, nothing else
 // removes them.
-func (s *Store) clean(ctx context.Context, index string, of retrysafe.ListRequest) {
+func (s *Store) clean(ctx context.Context, index string, of storeapi.ListRequest) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var left int64
@@ -135,7 +135,7 @@ func (s *Store) clean(ctx context.Context, index string, of retrysafe.ListReques
 
 // listIndexed is List for the records in an index. Pages end at the place that was the last when
 // the walk began.
-func (s *Store) listIndexed(ctx context.Context, req retrysafe.ListRequest) (page retrysafe.Page, err error) {
+func (s *Store) listIndexed(ctx context.Context, req storeapi.ListRequest) (page storeapi.Page, err error) {
 	index := s.indexName(req.Namespace, req.Layer, req.Operation)
 	from, to, _ := strings.Cut(req.After, "-")
 	if from == "" {
@@ -148,7 +148,7 @@ func (s *Store) listIndexed(ctx context.Context, req retrysafe.ListRequest) (pag
 			return page, err
 		}
 		if err := s.take(ctx, &req, &page, index, names); err != nil {
-			return retrysafe.Page{}, err
+			return storeapi.Page{}, err
 		}
 		from, to = names.places[len(names.places)-1], last
 		page.Next = from + "-" + to
@@ -158,7 +158,7 @@ func (s *Store) listIndexed(ctx context.Context, req retrysafe.ListRequest) (pag
 
 // take adds matching records to the page, and removes names from the index whose records have
 // finished or are gone.
-func (s *Store) take(ctx context.Context, req *retrysafe.ListRequest, page *retrysafe.Page, index string, names entries) error {
+func (s *Store) take(ctx context.Context, req *storeapi.ListRequest, page *storeapi.Page, index string, names entries) error {
 	records, errs, err := s.heads(ctx, names.texts)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (s *Store) take(ctx context.Context, req *retrysafe.ListRequest, page *retr
 		rec := &records[i]
 		switch {
 		case errs[i] != nil:
-			page.Unreadable = append(page.Unreadable, retrysafe.Unreadable{Key: rec.Key, Err: errs[i]})
+			page.Unreadable = append(page.Unreadable, storeapi.Unreadable{Key: rec.Key, Err: errs[i]})
 		case rec.State == 0, rec.State.Finished():
 			spent = append(spent, names.texts[i], names.places[i])
 		case selected(req, rec):

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/redisnode"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // doing sends one command to a server.
@@ -58,9 +58,9 @@ func (s *Store) durable(node *redisnode.Node) {
 	}
 }
 
-var _ retrysafe.Keeper = (*Store)(nil)
+var _ storeapi.Keeper = (*Store)(nil)
 
-// Keeps implements [retrysafe.Keeper]. It checks every primary. Confirmed writes can be lost if a
+// Keeps implements [storeapi.Keeper]. It checks every primary. Confirmed writes can be lost if a
 // primary evicts keys, if it has no append-only file, and if a failover or a crash can come before
 // a write has reached a replica or the disk.
 func (s *Store) Keeps(ctx context.Context) error {
@@ -84,7 +84,7 @@ func (s *Store) Keeps(ctx context.Context) error {
 	})
 }
 
-var _ retrysafe.Sharer = (*Store)(nil)
+var _ storeapi.Sharer = (*Store)(nil)
 
-// Shared implements [retrysafe.Sharer]. Other machines can reach the server.
+// Shared implements [storeapi.Sharer]. Other machines can reach the server.
 func (*Store) Shared() bool { return true }

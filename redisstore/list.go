@@ -5,16 +5,16 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// List implements [retrysafe.Lister] for all primaries. Records are in the order of their keys'
+// List implements [storeapi.Lister] for all primaries. Records are in the order of their keys'
 // text. It scans the store's names once for each 65,536 of them.
-func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
+func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Page, error) {
 	nodes, ok := s.client.(redisclient.Nodes)
 	if !ok {
-		return retrysafe.Page{}, errors.ErrUnsupported
+		return storeapi.Page{}, errors.ErrUnsupported
 	}
 	if req.Limit <= 0 {
 		req.Limit = 100
@@ -23,11 +23,11 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 	if req.Progress && req.Namespace != "" && req.Layer != "" && req.Operation != "" {
 		return s.listIndexed(ctx, req)
 	}
-	var page retrysafe.Page
+	var page storeapi.Page
 	for after := req.After; ; {
 		w, err := s.walkFrom(ctx, nodes, &req, after)
 		if err != nil {
-			return retrysafe.Page{}, err
+			return storeapi.Page{}, err
 		}
 		if err := s.fill(ctx, &page, &req, after, w.rest(after)); err != nil || page.Next != "" {
 			return page, err
@@ -42,18 +42,18 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 
 // fill adds the selected records with these names, which come after last, to the page until it is
 // full. The next page then begins after the last name before the first record that did not fit.
-func (s *Store) fill(ctx context.Context, page *retrysafe.Page, req *retrysafe.ListRequest, last string, names []string) error {
+func (s *Store) fill(ctx context.Context, page *storeapi.Page, req *storeapi.ListRequest, last string, names []string) error {
 	for at := 0; at < len(names); at += 200 {
 		chunk := names[at:min(at+200, len(names))]
 		records, errs, err := s.heads(ctx, chunk)
 		if err != nil {
-			*page = retrysafe.Page{}
+			*page = storeapi.Page{}
 			return err
 		}
 		for i, rec := range records {
 			switch {
 			case errs[i] != nil:
-				page.Unreadable = append(page.Unreadable, retrysafe.Unreadable{Key: rec.Key, Err: errs[i]})
+				page.Unreadable = append(page.Unreadable, storeapi.Unreadable{Key: rec.Key, Err: errs[i]})
 			case !selected(req, &rec):
 			case len(page.Records) == req.Limit:
 				page.Next = last
@@ -68,7 +68,7 @@ func (s *Store) fill(ctx context.Context, page *retrysafe.Page, req *retrysafe.L
 }
 
 // selected reports whether a record matches the requested state.
-func selected(req *retrysafe.ListRequest, rec *retrysafe.Record) bool {
+func selected(req *storeapi.ListRequest, rec *storeapi.Record) bool {
 	return rec.State != 0 && (!req.InDoubt || rec.InDoubt()) && (req.State == 0 || rec.State == req.State) &&
 		(!req.Progress || !rec.State.Finished() && rec.Answer.Codec != "")
 }
@@ -93,8 +93,8 @@ func scanned(v any) (next string, keys []string, ok bool) {
 }
 
 // selects reports whether text is a key of this store with the requested parts.
-func selects(of *retrysafe.ListRequest, text string) bool {
-	var k retrysafe.StoreKey
+func selects(of *storeapi.ListRequest, text string) bool {
+	var k storeapi.StoreKey
 	if k.UnmarshalText([]byte(text)) != nil {
 		return false // something else with the same prefix
 	}
@@ -113,7 +113,7 @@ func selects(of *retrysafe.ListRequest, text string) bool {
 
 // heads reads records without the bodies of their answers. A record that cannot be read has an
 // error, and only its key.
-func (s *Store) heads(ctx context.Context, names []string) (records []retrysafe.Record, errs []error, err error) {
+func (s *Store) heads(ctx context.Context, names []string) (records []storeapi.Record, errs []error, err error) {
 	calls := make([]redisclient.Call, len(names))
 	for i, name := range names {
 		calls[i] = redisclient.Call{Script: lookup, Keys: []string{s.o.Prefix + name}, Args: []string{"1"}}
@@ -126,9 +126,9 @@ func (s *Store) heads(ctx context.Context, names []string) (records []retrysafe.
 			replies[i] = s.client.Eval(ctx, c)
 		}
 	}
-	records, errs = make([]retrysafe.Record, len(names)), make([]error, len(names))
+	records, errs = make([]storeapi.Record, len(names)), make([]error, len(names))
 	for i, r := range replies {
-		var key retrysafe.StoreKey
+		var key storeapi.StoreKey
 		if err := key.UnmarshalText([]byte(names[i])); err != nil {
 			return nil, nil, err
 		}
@@ -139,7 +139,7 @@ func (s *Store) heads(ctx context.Context, names []string) (records []retrysafe.
 			return nil, nil, err
 		}
 		if err != nil {
-			records[i], errs[i] = retrysafe.Record{Key: key}, err
+			records[i], errs[i] = storeapi.Record{Key: key}, err
 		}
 		records[i].Answer.Body = nil
 	}

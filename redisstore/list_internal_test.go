@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // keyspace is a server that has records with numbered keys, and answers SCAN and look-ups.
@@ -21,7 +21,7 @@ type keyspace struct {
 }
 
 func (k *keyspace) name(i int) string {
-	text, _ := retrysafe.StoreKey{Namespace: "n", Layer: "fn", Key: retrysafe.Key{Operation: "o", ID: fmt.Sprintf("%07d", i)}}.MarshalText()
+	text, _ := storeapi.StoreKey{Namespace: "n", Layer: "fn", Key: storeapi.Key{Operation: "o", ID: fmt.Sprintf("%07d", i)}}.MarshalText()
 	return string(text)
 }
 
@@ -49,7 +49,7 @@ func (k *keyspace) EachPrimary(ctx context.Context, f func(context.Context, func
 }
 
 func (k *keyspace) Eval(_ context.Context, c redisclient.Call) redisclient.Reply {
-	row := protocol.Row{State: retrysafe.StateCompleted, Attempt: 1, Fence: 7, Created: 1, Updated: 1}
+	row := protocol.Row{State: storeapi.StateCompleted, Attempt: 1, Fence: 7, Created: 1, Updated: 1}
 	packed, _ := row.AppendBinary(nil)
 	if !strings.HasPrefix(c.Keys[0], "p:") {
 		return redisclient.Reply{Err: redisclient.Error("ERR a key without the prefix")}
@@ -72,11 +72,11 @@ func TestSlowListHoldsUpNoOther(t *testing.T) {
 	s := k.store()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := s.List(t.Context(), retrysafe.ListRequest{})
+		_, err := s.List(t.Context(), storeapi.ListRequest{})
 		ended <- err
 	}()
 	<-stuck
-	page, err := s.List(t.Context(), retrysafe.ListRequest{Operation: "o", Limit: 1000})
+	page, err := s.List(t.Context(), storeapi.ListRequest{Operation: "o", Limit: 1000})
 	assert.True(t, err == nil && len(page.Records) == 1000, "another list: %d, %v", len(page.Records), err)
 	close(free)
 	assert.NoError(t, <-ended, "the slow list")
@@ -90,7 +90,7 @@ func TestListsSideBySide(t *testing.T) {
 	after := []string{"", "", ""}
 	found := 0
 	for range 5 {
-		for i, of := range []retrysafe.ListRequest{{}, {Operation: "o"}, {Namespace: "n"}} {
+		for i, of := range []storeapi.ListRequest{{}, {Operation: "o"}, {Namespace: "n"}} {
 			of.After, of.Limit = after[i], 500
 			page, err := s.List(t.Context(), of)
 			assert.NoError(t, err, "List")
@@ -110,7 +110,7 @@ func TestListOfManyIsBounded(t *testing.T) {
 	s := k.store()
 	next, last, found := "", "", 0
 	for more := true; more; more = next != "" {
-		page, err := s.List(t.Context(), retrysafe.ListRequest{After: next, Limit: 1000})
+		page, err := s.List(t.Context(), storeapi.ListRequest{After: next, Limit: 1000})
 		assert.NoError(t, err, "List")
 		for i := range page.Records {
 			assert.True(t, page.Records[i].Key.ID > last, "%q comes after %q", page.Records[i].Key.ID, last)

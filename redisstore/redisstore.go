@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/redisnode"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Options configure a store. Nil is valid.
@@ -26,7 +26,7 @@ type Options struct {
 	// ReplicaTime limits the wait for replicas; default 1 s.
 	ReplicaTime time.Duration
 	// Light stores only that work was finished: no answer and no fingerprint, 40 bytes a record.
-	// Duplicates get [retrysafe.ErrAnswerNotKept], or what Policy.Duplicate says (Reject, Succeed).
+	// Duplicates get retrysafe.ErrAnswerNotKept, or what Policy.Duplicate says (Reject, Succeed).
 	// Use it for millions of ids or messages.
 	Light bool
 	// Quiet publishes no message when an attempt ends. Each message costs the server about a
@@ -58,9 +58,9 @@ type Store struct {
 }
 
 var (
-	_ retrysafe.Store  = (*Store)(nil)
-	_ retrysafe.Issuer = (*Store)(nil)
-	_ retrysafe.Lister = (*Store)(nil)
+	_ storeapi.Store  = (*Store)(nil)
+	_ storeapi.Issuer = (*Store)(nil)
+	_ storeapi.Lister = (*Store)(nil)
 )
 
 // New returns a store. If the client can, New checks the configuration of every primary. It refuses
@@ -86,7 +86,7 @@ func New(ctx context.Context, c redisclient.Client, o *Options) (*Store, error) 
 
 // name returns the key of a record on the server. The text of a key contains no braces, so no part
 // of it is a hash tag.
-func (s *Store) name(k *retrysafe.StoreKey) (string, error) {
+func (s *Store) name(k *storeapi.StoreKey) (string, error) {
 	if err := k.Validate(); err != nil {
 		return "", err
 	}

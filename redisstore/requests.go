@@ -7,18 +7,18 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // call returns a call of a script on the key.
-func (s *Store) call(script *redisclient.Script, key *retrysafe.StoreKey, args ...string) (redisclient.Call, error) {
+func (s *Store) call(script *redisclient.Script, key *storeapi.StoreKey, args ...string) (redisclient.Call, error) {
 	name, err := s.name(key)
 	return redisclient.Call{Script: script, Keys: []string{name}, Args: args}, err
 }
 
-func (s *Store) acquireCall(req *retrysafe.AcquireRequest) (redisclient.Call, error) {
+func (s *Store) acquireCall(req *storeapi.AcquireRequest) (redisclient.Call, error) {
 	if len(req.Fingerprint) > 255 || len(req.Binding) > 255 {
 		return redisclient.Call{}, errors.New("redisstore: a fingerprint or binding has more than 255 bytes")
 	}
@@ -40,7 +40,7 @@ func (s *Store) acquireCall(req *retrysafe.AcquireRequest) (redisclient.Call, er
 	return s.call(acquire, &req.Key, string(claim), behind)
 }
 
-func (s *Store) extendCall(req *retrysafe.ExtendRequest) (redisclient.Call, error) {
+func (s *Store) extendCall(req *storeapi.ExtendRequest) (redisclient.Call, error) {
 	who, lease, works := holder(req.Fence, req.Owner), number(protocol.Span(req.Lease)), ""
 	if req.Works {
 		works = "1"
@@ -59,7 +59,7 @@ func (s *Store) extendCall(req *retrysafe.ExtendRequest) (redisclient.Call, erro
 	return s.call(extend, &req.Key, who, lease, works, string([]byte{row.AnswerFlags()}), string(head), string(req.Progress.Body))
 }
 
-func (s *Store) completeCall(req *retrysafe.CompleteRequest) (redisclient.Call, error) {
+func (s *Store) completeCall(req *storeapi.CompleteRequest) (redisclient.Call, error) {
 	if !req.State.Finished() {
 		return redisclient.Call{}, fmt.Errorf("redisstore: Complete with state %v; use completed or failed", req.State)
 	}
@@ -80,7 +80,7 @@ func (s *Store) completeCall(req *retrysafe.CompleteRequest) (redisclient.Call, 
 	return s.call(complete, &req.Key, string(end), string(head), string(req.Answer.Body))
 }
 
-func (s *Store) releaseCall(req *retrysafe.ReleaseRequest) (redisclient.Call, error) {
+func (s *Store) releaseCall(req *storeapi.ReleaseRequest) (redisclient.Call, error) {
 	doubt := "0"
 	if req.InDoubt {
 		doubt = "1"
@@ -95,9 +95,9 @@ func (s *Store) releaseCall(req *retrysafe.ReleaseRequest) (redisclient.Call, er
 
 // opening returns the beginning and the end of a new record for req. Fence, owner and times go
 // between them.
-func opening(req *retrysafe.AcquireRequest) (new8, behind string) {
+func opening(req *storeapi.AcquireRequest) (new8, behind string) {
 	row := protocol.Row{
-		State: retrysafe.StateInProgress, OnDoubt: req.OnDoubt, Attempt: 1, Fingerprint: req.Fingerprint, Binding: req.Binding,
+		State: storeapi.StateInProgress, OnDoubt: req.OnDoubt, Attempt: 1, Fingerprint: req.Fingerprint, Binding: req.Binding,
 		Retention: protocol.Span(req.Retention),
 	}
 	if !req.NotAfter.IsZero() {
@@ -108,7 +108,7 @@ func opening(req *retrysafe.AcquireRequest) (new8, behind string) {
 }
 
 // unusual is empty for a plain claim.
-func unusual(req *retrysafe.AcquireRequest) string {
+func unusual(req *storeapi.AcquireRequest) string {
 	var flags byte
 	if req.Force {
 		flags |= 1
@@ -142,7 +142,7 @@ func unusual(req *retrysafe.AcquireRequest) string {
 }
 
 // holder returns fence and owner in the format of a record.
-func holder(f retrysafe.Fence, o retrysafe.Owner) string { return bytes8(int64(f)) + string(o[:]) } //nolint:gosec // two's complement is the format
+func holder(f storeapi.Fence, o storeapi.Owner) string { return bytes8(int64(f)) + string(o[:]) } //nolint:gosec // two's complement is the format
 
 // retention is empty if the record's own retention applies.
 func retention(d time.Duration) string {

@@ -8,15 +8,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // walk has the next names of a list in progress, so that its pages do not scan the server again.
 // Another process, or a late page, scans again. The order is by name, and each page begins after
 // the last name of the page before. A walk is not changed after it was made.
 type walk struct {
-	of    retrysafe.ListRequest
+	of    storeapi.ListRequest
 	after string
 	names []string // those after after, in order
 	more  bool     // the server has more than fit
@@ -58,7 +58,7 @@ func (w *walk) has(after string) bool {
 }
 
 // walkFrom returns a walk with the names after a name. The first page of a list scans again.
-func (s *Store) walkFrom(ctx context.Context, nodes redisclient.Nodes, req *retrysafe.ListRequest, after string) (*walk, error) {
+func (s *Store) walkFrom(ctx context.Context, nodes redisclient.Nodes, req *storeapi.ListRequest, after string) (*walk, error) {
 	of := *req
 	of.After, of.Limit, of.State, of.InDoubt, of.Progress = "", 0, 0, false, false
 	if after != "" {
@@ -116,7 +116,7 @@ func (s *Store) scan(ctx context.Context, nodes redisclient.Nodes, w *walk) erro
 }
 
 // find returns a walk that has what comes after a name, or nil.
-func (all *walks) find(of *retrysafe.ListRequest, after string) *walk {
+func (all *walks) find(of *storeapi.ListRequest, after string) *walk {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for _, w := range all.kept {

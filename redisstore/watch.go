@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-var _ retrysafe.Notifier = (*Store)(nil)
+var _ storeapi.Notifier = (*Store)(nil)
 
-// Watch implements [retrysafe.Notifier] if the client can subscribe. A finished attempt is
+// Watch implements [storeapi.Notifier] if the client can subscribe. A finished attempt is
 // published on a channel with the name of the record.
-func (s *Store) Watch(ctx context.Context, key retrysafe.StoreKey, changed func()) error {
+func (s *Store) Watch(ctx context.Context, key storeapi.StoreKey, changed func()) error {
 	sub, ok := s.client.(redisclient.Subscriber)
 	if !ok || s.o.Quiet {
 		return errors.ErrUnsupported

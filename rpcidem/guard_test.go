@@ -11,9 +11,10 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/rpcidem"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-func engine(t *testing.T, s retrysafe.Store) *retrysafe.Engine {
+func engine(t *testing.T, s storeapi.Store) *retrysafe.Engine {
 	t.Helper()
 	e := retrysafe.New(s, &retrysafe.Options{Sweep: -1, Secret: []byte("16 bytes or more"), Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
@@ -73,9 +74,9 @@ func TestOptions(t *testing.T) {
 }
 
 // strict is a store that refuses to store answers, and says so.
-type strict struct{ retrysafe.Store }
+type strict struct{ storeapi.Store }
 
-func (strict) Complete(context.Context, retrysafe.CompleteRequest) (retrysafe.Record, error) {
+func (strict) Complete(context.Context, storeapi.CompleteRequest) (retrysafe.Record, error) {
 	return retrysafe.Record{}, errors.ErrUnsupported
 }
 

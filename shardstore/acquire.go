@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// Acquire implements [retrysafe.Store]. While a key moves, a claim must succeed at both homes.
-func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+// Acquire implements [storeapi.Store]. While a key moves, a claim must succeed at both homes.
+func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	if err := check(ctx, req.Key); err != nil {
-		return retrysafe.Acquired{}, err
+		return storeapi.Acquired{}, err
 	}
 	for range rounds {
 		p, err := s.place(ctx, req.Key)
-		var got retrysafe.Acquired
+		var got storeapi.Acquired
 		switch {
 		case err != nil:
 		case p.moves():
@@ -28,22 +28,22 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 			return got, err
 		}
 	}
-	return retrysafe.Acquired{}, errRestless
+	return storeapi.Acquired{}, errRestless
 }
 
 // acquireOne claims a key that does not move. The claim is valid no longer than the last look at
 // the map.
-func (s *Store) acquireOne(ctx context.Context, p *place, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+func (s *Store) acquireOne(ctx context.Context, p *place, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	got, err := p.home.Acquire(ctx, p.bounded(req))
 	switch {
-	case errors.Is(err, retrysafe.ErrTooLate):
+	case errors.Is(err, storeapi.ErrTooLate):
 		return got, s.late(ctx, p, req.Limit())
 	case err != nil:
 		return got, failed(p.name, err)
 	case got.Record.Now.After(p.until()): // a refusal by an old map
 		s.forget(p.name)
 		return got, errMoved
-	case got.Status == retrysafe.Won && s.old(p):
+	case got.Status == storeapi.Won && s.old(p):
 		return s.confirm(ctx, p, req, got)
 	}
 	return got, nil
@@ -53,7 +53,7 @@ func (s *Store) acquireOne(ctx context.Context, p *place, req retrysafe.AcquireR
 // have decided in time, but shown the record to others only after a change of maps had listed it
 // there: because of a slow disk, or of a replica that it waited for. If the key has left this
 // shard, the claim is given back before anything runs.
-func (s *Store) confirm(ctx context.Context, p *place, req retrysafe.AcquireRequest, got retrysafe.Acquired) (retrysafe.Acquired, error) {
+func (s *Store) confirm(ctx context.Context, p *place, req storeapi.AcquireRequest, got storeapi.Acquired) (storeapi.Acquired, error) {
 	_, err := s.look(ctx, p.m, p.name)
 	if err == nil {
 		return got, nil
@@ -62,14 +62,14 @@ func (s *Store) confirm(ctx context.Context, p *place, req retrysafe.AcquireRequ
 	if home, _ := m.Home(req.Key); errors.Is(err, errMoved) && home == p.name {
 		return got, err // the repeated call is won there again
 	}
-	if back := p.home.Release(ctx, giveBack(&req, &got.Record)); back != nil && !errors.Is(back, retrysafe.ErrLeaseLost) {
+	if back := p.home.Release(ctx, giveBack(&req, &got.Record)); back != nil && !errors.Is(back, storeapi.ErrLeaseLost) {
 		return got, failedUnsure(p.name, back)
 	}
 	return got, err
 }
 
 // bounded returns the request with the limits under which it may be sent to the home.
-func (p *place) bounded(req retrysafe.AcquireRequest) retrysafe.AcquireRequest {
+func (p *place) bounded(req storeapi.AcquireRequest) storeapi.AcquireRequest {
 	req.Until, req.MinFence = earlier(req.Until, p.until()), max(req.MinFence, p.m.Floor)
 	return req
 }
@@ -82,7 +82,7 @@ func (s *Store) late(ctx context.Context, p *place, asked time.Time) error {
 	case err != nil:
 		return err
 	case !asked.IsZero() && r.now.After(asked):
-		return retrysafe.ErrTooLate
+		return storeapi.ErrTooLate
 	}
 	if p.moves() {
 		if _, err := s.look(ctx, p.m, p.nextName); err != nil {
@@ -95,14 +95,14 @@ func (s *Store) late(ctx context.Context, p *place, asked time.Time) error {
 // acquireBoth claims a moving key. It claims it first at the old home, which is the only home for
 // processes that do not know of the move yet. Then it claims it at the new one, which is the only
 // home for processes that know that the move has ended.
-func (s *Store) acquireBoth(ctx context.Context, p *place, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+func (s *Store) acquireBoth(ctx context.Context, p *place, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	there, err := p.next.Lookup(ctx, req.Key)
 	if err != nil {
-		return retrysafe.Acquired{}, failed(p.nextName, err)
+		return storeapi.Acquired{}, failed(p.nextName, err)
 	}
 	if there.Now.After(p.nextUntil()) {
 		s.forget(p.nextName)
-		return retrysafe.Acquired{}, errMoved
+		return storeapi.Acquired{}, errMoved
 	}
 	s.mu.Lock()
 	raised := s.raised
@@ -110,14 +110,14 @@ func (s *Store) acquireBoth(ctx context.Context, p *place, req retrysafe.Acquire
 	first := p.bounded(req)
 	// Larger than any fence that the next home would give by itself, so that both homes give the
 	// same one.
-	first.MinFence = max(first.MinFence, there.Fence+1, raised+1, retrysafe.Fence(max(p.nextUntil().UnixMicro(), 0)+1))
+	first.MinFence = max(first.MinFence, there.Fence+1, raised+1, storeapi.Fence(max(p.nextUntil().UnixMicro(), 0)+1))
 	got, err := p.home.Acquire(ctx, first)
 	switch {
-	case errors.Is(err, retrysafe.ErrTooLate):
+	case errors.Is(err, storeapi.ErrTooLate):
 		return got, s.late(ctx, p, req.Limit())
 	case err != nil:
 		return got, failed(p.name, err)
-	case got.Status != retrysafe.Won:
+	case got.Status != storeapi.Won:
 		return s.refused(ctx, p, got, &there)
 	}
 	return s.acquireNext(ctx, p, req, &got.Record, &there)
@@ -125,19 +125,19 @@ func (s *Store) acquireBoth(ctx context.Context, p *place, req retrysafe.Acquire
 
 // refused confirms an unsuccessful answer of the old home, by the record at the next home or by
 // another look at the map. Processes that know that the move has ended ask the next home alone.
-func (s *Store) refused(ctx context.Context, p *place, got retrysafe.Acquired, there *retrysafe.Record) (retrysafe.Acquired, error) {
+func (s *Store) refused(ctx context.Context, p *place, got storeapi.Acquired, there *storeapi.Record) (storeapi.Acquired, error) {
 	here := &got.Record
 	alike := alike(there, here)
 	switch {
-	case got.Status == retrysafe.Finished && alike && there.State.Finished():
+	case got.Status == storeapi.Finished && alike && there.State.Finished():
 		return got, nil
-	case got.Status == retrysafe.Finished && alike && there.State == retrysafe.StateInProgress:
+	case got.Status == storeapi.Finished && alike && there.State == storeapi.StateInProgress:
 		// The process that finished it has not reached the next home. Complete it there, since
 		// callers that ask there alone would not know.
-		if _, err := p.next.Complete(ctx, copyTo(here, there)); err == nil || !errors.Is(err, retrysafe.ErrLeaseLost) {
+		if _, err := p.next.Complete(ctx, copyTo(here, there)); err == nil || !errors.Is(err, storeapi.ErrLeaseLost) {
 			return got, failedIf(p.nextName, err)
 		}
-	case got.Status != retrysafe.Finished && alike && there.State == here.State:
+	case got.Status != storeapi.Finished && alike && there.State == here.State:
 		return got, nil
 	}
 	return got, s.still(ctx, p.m)
@@ -145,21 +145,21 @@ func (s *Store) refused(ctx context.Context, p *place, got retrysafe.Acquired, t
 
 // copyTo returns a Complete that stores the outcome of a finished record, for the rest of its
 // retention, in an unfinished one.
-func copyTo(rec, there *retrysafe.Record) retrysafe.CompleteRequest {
-	keep := retrysafe.Forever
+func copyTo(rec, there *storeapi.Record) storeapi.CompleteRequest {
+	keep := storeapi.Forever
 	if !rec.Expires.IsZero() {
 		keep = max(rec.Expires.Sub(rec.Now), time.Microsecond)
 	}
-	return retrysafe.CompleteRequest{
+	return storeapi.CompleteRequest{
 		Key: rec.Key, Owner: there.Owner, Fence: there.Fence, State: rec.State, Answer: rec.Answer, Retention: keep, Quiet: true,
 	}
 }
 
 // acquireNext continues at the next home after a successful claim at the old one.
-func (s *Store) acquireNext(ctx context.Context, p *place, req retrysafe.AcquireRequest, won, there *retrysafe.Record) (retrysafe.Acquired, error) {
+func (s *Store) acquireNext(ctx context.Context, p *place, req storeapi.AcquireRequest, won, there *storeapi.Record) (storeapi.Acquired, error) {
 	next := following(p, req, won, there)
 	got, err := p.next.Acquire(ctx, next)
-	if err == nil && got.Status == retrysafe.StatusInDoubt && got.Record.Owner != req.Owner {
+	if err == nil && got.Status == storeapi.StatusInDoubt && got.Record.Owner != req.Owner {
 		// The old home has admitted this caller, and this is not the record of its previous holder.
 		// If the move has not ended, no caller was admitted here alone. So this record is what is
 		// left of an attempt that was taken over without this home, or that has expired there.
@@ -169,25 +169,25 @@ func (s *Store) acquireNext(ctx context.Context, p *place, req retrysafe.Acquire
 		}
 	}
 	switch {
-	case errors.Is(err, retrysafe.ErrTooLate):
-		if err = s.late(ctx, p, req.Limit()); errors.Is(err, retrysafe.ErrTooLate) {
+	case errors.Is(err, storeapi.ErrTooLate):
+		if err = s.late(ctx, p, req.Limit()); errors.Is(err, storeapi.ErrTooLate) {
 			// The old home has applied it, so the caller must not take ErrTooLate as certain.
-			err = fmt.Errorf("%w: the request came in time to shard %q and too late to %q", retrysafe.ErrUnavailable, p.name, p.nextName)
+			err = fmt.Errorf("%w: the request came in time to shard %q and too late to %q", storeapi.ErrUnavailable, p.name, p.nextName)
 		}
 		return got, err
 	case err != nil:
 		return got, failedUnsure(p.nextName, err)
-	case got.Status != retrysafe.Won:
+	case got.Status != storeapi.Won:
 		return s.undo(ctx, p, req, won, got)
 	case got.Record.Fence != won.Fence:
 		return got, s.misfit(ctx, p, req, won, &got.Record)
 	}
 	won.LeaseLeft = min(won.LeaseLeft, got.Record.LeaseLeft)
-	return retrysafe.Acquired{Status: retrysafe.Won, Record: *won}, nil
+	return storeapi.Acquired{Status: storeapi.Won, Record: *won}, nil
 }
 
 // following returns the request for the next home, where the record of the old home continues.
-func following(p *place, req retrysafe.AcquireRequest, won, there *retrysafe.Record) retrysafe.AcquireRequest {
+func following(p *place, req storeapi.AcquireRequest, won, there *storeapi.Record) storeapi.AcquireRequest {
 	// The time that is left, converted to the next home's clock. It counts from a moment before the
 	// old home reported its time.
 	by := there.Now.Sub(won.Now)
@@ -198,7 +198,7 @@ func following(p *place, req retrysafe.AcquireRequest, won, there *retrysafe.Rec
 	req.MinFence, req.Copy = won.Fence, won
 	req.Fingerprint, req.Binding, req.OnDoubt = won.Fingerprint, won.Binding, won.OnDoubt
 	switch {
-	case req.IfFence != 0 && there.State == retrysafe.StateFailed:
+	case req.IfFence != 0 && there.State == storeapi.StateFailed:
 		// the old home has reopened the failure, and this record is its copy
 		req.IfFence = there.Fence
 	case there.State == 0 || there.Fence != req.IfFence:
@@ -209,9 +209,9 @@ func following(p *place, req retrysafe.AcquireRequest, won, there *retrysafe.Rec
 }
 
 // undo gives back a claim at the old home that the next one has refused.
-func (s *Store) undo(ctx context.Context, p *place, req retrysafe.AcquireRequest, won *retrysafe.Record, got retrysafe.Acquired) (retrysafe.Acquired, error) {
+func (s *Store) undo(ctx context.Context, p *place, req storeapi.AcquireRequest, won *storeapi.Record, got storeapi.Acquired) (storeapi.Acquired, error) {
 	err := p.home.Release(ctx, giveBack(&req, won))
-	if err != nil && !errors.Is(err, retrysafe.ErrLeaseLost) {
+	if err != nil && !errors.Is(err, storeapi.ErrLeaseLost) {
 		return got, failedUnsure(p.name, err)
 	}
 	got.Record = shifted(got.Record, won.Now)
@@ -219,25 +219,25 @@ func (s *Store) undo(ctx context.Context, p *place, req retrysafe.AcquireRequest
 }
 
 // giveBack returns the release of a claim that no caller was given.
-func giveBack(req *retrysafe.AcquireRequest, won *retrysafe.Record) retrysafe.ReleaseRequest {
-	return retrysafe.ReleaseRequest{
+func giveBack(req *storeapi.AcquireRequest, won *storeapi.Record) storeapi.ReleaseRequest {
+	return storeapi.ReleaseRequest{
 		Key: req.Key, Owner: req.Owner, Fence: won.Fence, Cause: "unanswered", Quiet: true,
 		// That this caller did nothing says nothing about the attempt before it.
-		InDoubt: req.IfFence != 0 || won.OnDoubt == retrysafe.Reexecute && won.Attempt > 1,
+		InDoubt: req.IfFence != 0 || won.OnDoubt == storeapi.Reexecute && won.Attempt > 1,
 	}
 }
 
 // misfit gives back a claim to which the next home gave another fence, and remembers that fence.
-func (s *Store) misfit(ctx context.Context, p *place, req retrysafe.AcquireRequest, won, got *retrysafe.Record) error {
+func (s *Store) misfit(ctx context.Context, p *place, req storeapi.AcquireRequest, won, got *storeapi.Record) error {
 	s.mu.Lock()
 	s.raised = max(s.raised, got.Fence)
 	s.mu.Unlock()
-	back := retrysafe.ReleaseRequest{Key: req.Key, Owner: req.Owner, Fence: got.Fence, Cause: "unanswered", Quiet: true}
+	back := storeapi.ReleaseRequest{Key: req.Key, Owner: req.Owner, Fence: got.Fence, Cause: "unanswered", Quiet: true}
 	if err := p.next.Release(ctx, back); err != nil {
 		return failedUnsure(p.nextName, err)
 	}
 	return fmt.Errorf("%w: shard %q gave the fence %d where %d was asked for; if that stays, it does not keep AcquireRequest.MinFence",
-		retrysafe.ErrUnavailable, p.nextName, got.Fence, won.Fence)
+		storeapi.ErrUnavailable, p.nextName, got.Fence, won.Fence)
 }
 
 // moved converts a time to another clock; zero stays zero.
@@ -249,7 +249,7 @@ func moved(t time.Time, by time.Duration) time.Time {
 }
 
 // shifted converts a record to the clock of the old home, which callers of a moving key see.
-func shifted(rec retrysafe.Record, now time.Time) retrysafe.Record {
+func shifted(rec storeapi.Record, now time.Time) storeapi.Record {
 	by := now.Sub(rec.Now)
 	// Created stays: it is what the record began with, at whichever shard, and part of KeyFor.
 	for _, t := range []*time.Time{&rec.Now, &rec.Updated, &rec.Expires} {
@@ -261,7 +261,7 @@ func shifted(rec retrysafe.Record, now time.Time) retrysafe.Record {
 // failedUnsure is for calls after one that was applied: their error never says that nothing was
 // applied.
 func failedUnsure(name string, err error) error {
-	return fmt.Errorf("%w: shard %q: %s", retrysafe.ErrUnavailable, name, err.Error())
+	return fmt.Errorf("%w: shard %q: %s", storeapi.ErrUnavailable, name, err.Error())
 }
 
 func failedIf(name string, err error) error {

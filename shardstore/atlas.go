@@ -10,29 +10,29 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // atlas reads and writes the maps in the shards. Each map is a record of its own, completed and
 // kept for ever. So the first map that is written under a number stays.
-type atlas map[string]retrysafe.Store
+type atlas map[string]storeapi.Store
 
 // The namespace of the records of maps. No other record uses it.
 const namespace = "retrysafe-shardstore"
 
-func mapKey(number int64) retrysafe.StoreKey {
-	return retrysafe.StoreKey{
+func mapKey(number int64) storeapi.StoreKey {
+	return storeapi.StoreKey{
 		Namespace: namespace, Layer: "map",
-		Key: retrysafe.Key{Operation: "map", ID: strconv.FormatInt(number, 10)},
+		Key: storeapi.Key{Operation: "map", ID: strconv.FormatInt(number, 10)},
 	}
 }
 
 // shard returns the store with a name.
-func (a atlas) shard(name string) (retrysafe.Store, error) {
+func (a atlas) shard(name string) (storeapi.Store, error) {
 	if s := a[name]; s != nil {
 		return s, nil
 	}
-	return nil, fmt.Errorf("%w: the map names the shard %q, which this process was not given; start it with that shard", retrysafe.ErrUnavailable, name)
+	return nil, fmt.Errorf("%w: the map names the shard %q, which this process was not given; start it with that shard", storeapi.ErrUnavailable, name)
 }
 
 // look reads one map. m is nil if the shard has no map with that number as of now.
@@ -45,7 +45,7 @@ func (a atlas) look(ctx context.Context, name string, number int64) (m *Map, now
 	switch {
 	case err != nil:
 		return nil, now, failed(name, err)
-	case rec.State == retrysafe.StateCompleted:
+	case rec.State == storeapi.StateCompleted:
 		m, err = parseMap(name, number, &rec.Answer)
 	}
 	return m, rec.Now, err
@@ -76,7 +76,7 @@ func (a atlas) newest(ctx context.Context) (m *Map, source string, silent, err e
 	for _, name := range a.names() {
 		last, _, err := a.last(ctx, name, nil)
 		switch {
-		case errors.Is(err, retrysafe.ErrUnavailable):
+		case errors.Is(err, storeapi.ErrUnavailable):
 			silent = errors.Join(silent, err)
 		case err != nil:
 			return nil, "", nil, err
@@ -97,7 +97,7 @@ func (a atlas) write(ctx context.Context, name string, m *Map) (*Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	req := retrysafe.AcquireRequest{Key: mapKey(m.Number), Lease: writeLease, Retention: retrysafe.Forever, OnDoubt: retrysafe.Reexecute}
+	req := storeapi.AcquireRequest{Key: mapKey(m.Number), Lease: writeLease, Retention: storeapi.Forever, OnDoubt: storeapi.Reexecute}
 	_, _ = rand.Read(req.Owner[:]) // never fails
 	got, err := s.Acquire(ctx, req)
 	if err != nil { // once more, as the same owner
@@ -108,9 +108,9 @@ func (a atlas) write(ctx context.Context, name string, m *Map) (*Map, error) {
 	}
 	rec := got.Record
 	switch got.Status {
-	case retrysafe.Won:
-		end := retrysafe.CompleteRequest{
-			Key: req.Key, Owner: rec.Owner, Fence: rec.Fence, State: retrysafe.StateCompleted, Answer: m.answer(), Retention: retrysafe.Forever, Quiet: true,
+	case storeapi.Won:
+		end := storeapi.CompleteRequest{
+			Key: req.Key, Owner: rec.Owner, Fence: rec.Fence, State: storeapi.StateCompleted, Answer: m.answer(), Retention: storeapi.Forever, Quiet: true,
 		}
 		rec, err = s.Complete(ctx, end)
 		if err != nil {
@@ -119,9 +119,9 @@ func (a atlas) write(ctx context.Context, name string, m *Map) (*Map, error) {
 		if err != nil {
 			return nil, failed(name, err)
 		}
-	case retrysafe.Finished:
+	case storeapi.Finished:
 	default:
-		return nil, fmt.Errorf("%w: somebody else is about to write map %d in shard %q; try again in %v", retrysafe.ErrUnavailable, m.Number, name, writeLease)
+		return nil, fmt.Errorf("%w: somebody else is about to write map %d in shard %q; try again in %v", storeapi.ErrUnavailable, m.Number, name, writeLease)
 	}
 	return parseMap(name, m.Number, &rec.Answer)
 }
@@ -187,8 +187,8 @@ func (a atlas) passed(ctx context.Context, m *Map) (left time.Duration, err erro
 		if err != nil {
 			return 0, failed(name, err)
 		}
-		if rec.State != retrysafe.StateCompleted {
-			return 0, fmt.Errorf("%w: shard %q does not have map %d yet; try again", retrysafe.ErrUnavailable, name, m.Number)
+		if rec.State != storeapi.StateCompleted {
+			return 0, fmt.Errorf("%w: shard %q does not have map %d yet; try again", storeapi.ErrUnavailable, name, m.Number)
 		}
 		left = max(left, rec.Updated.Add(m.Lease+time.Millisecond).Sub(rec.Now))
 	}
@@ -197,7 +197,7 @@ func (a atlas) passed(ctx context.Context, m *Map) (left time.Duration, err erro
 
 // failed adds the shard's name to err. It keeps what err says about whether the call was applied.
 func failed(name string, err error) error {
-	for _, sure := range []error{retrysafe.ErrLeaseLost, retrysafe.ErrInvalidKey, retrysafe.ErrTooLate, retrysafe.ErrInTransaction, errors.ErrUnsupported} {
+	for _, sure := range []error{storeapi.ErrLeaseLost, storeapi.ErrInvalidKey, storeapi.ErrTooLate, storeapi.ErrInTransaction, errors.ErrUnsupported} {
 		if errors.Is(err, sure) {
 			return err
 		}
@@ -205,5 +205,5 @@ func failed(name string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	return fmt.Errorf("%w: shard %q: %w", retrysafe.ErrUnavailable, name, err)
+	return fmt.Errorf("%w: shard %q: %w", storeapi.ErrUnavailable, name, err)
 }

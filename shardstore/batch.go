@@ -5,13 +5,13 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // batches reports whether every shard supports batches.
 func (a atlas) batches(ctx context.Context) (bool, error) {
 	for _, name := range a.names() {
-		b, ok := a[name].(retrysafe.Batcher)
+		b, ok := a[name].(storeapi.Batcher)
 		if !ok {
 			return false, nil
 		}
@@ -27,44 +27,44 @@ func (a atlas) batches(ctx context.Context) (bool, error) {
 // together is the largest number of concurrent calls of one batch.
 const together = 8
 
-// AcquireBatch implements [retrysafe.Batcher]. It makes one batch for each shard, and single calls
+// AcquireBatch implements [storeapi.Batcher]. It makes one batch for each shard, and single calls
 // for keys that move.
-func (s *Store) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
-	type result = retrysafe.BatchResult[retrysafe.Acquired]
-	return batch(ctx, s, reqs, func(r *retrysafe.AcquireRequest) retrysafe.StoreKey { return r.Key },
-		func(b retrysafe.Batcher, p *place, part []retrysafe.AcquireRequest) ([]result, error) {
+func (s *Store) AcquireBatch(ctx context.Context, reqs []storeapi.AcquireRequest) ([]storeapi.BatchResult[storeapi.Acquired], error) {
+	type result = storeapi.BatchResult[storeapi.Acquired]
+	return batch(ctx, s, reqs, func(r *storeapi.AcquireRequest) storeapi.StoreKey { return r.Key },
+		func(b storeapi.Batcher, p *place, part []storeapi.AcquireRequest) ([]result, error) {
 			for i := range part {
 				part[i] = p.bounded(part[i])
 			}
 			return b.AcquireBatch(ctx, part)
 		},
-		func(r retrysafe.AcquireRequest) result {
+		func(r storeapi.AcquireRequest) result {
 			got, err := s.Acquire(ctx, r)
 			return result{Value: got, Err: err}
 		},
 		func(p *place, r result) bool {
-			return errors.Is(r.Err, retrysafe.ErrTooLate) || r.Err == nil && (r.Value.Record.Now.After(p.until()) || r.Value.Status == retrysafe.Won && s.old(p))
+			return errors.Is(r.Err, storeapi.ErrTooLate) || r.Err == nil && (r.Value.Record.Now.After(p.until()) || r.Value.Status == storeapi.Won && s.old(p))
 		},
 		func(err error) result { return result{Err: err} })
 }
 
-// ExtendBatch implements [retrysafe.Batcher].
-func (s *Store) ExtendBatch(ctx context.Context, reqs []retrysafe.ExtendRequest) ([]error, error) {
-	return batch(ctx, s, reqs, func(r *retrysafe.ExtendRequest) retrysafe.StoreKey { return r.Key },
-		func(b retrysafe.Batcher, _ *place, part []retrysafe.ExtendRequest) ([]error, error) {
+// ExtendBatch implements [storeapi.Batcher].
+func (s *Store) ExtendBatch(ctx context.Context, reqs []storeapi.ExtendRequest) ([]error, error) {
+	return batch(ctx, s, reqs, func(r *storeapi.ExtendRequest) storeapi.StoreKey { return r.Key },
+		func(b storeapi.Batcher, _ *place, part []storeapi.ExtendRequest) ([]error, error) {
 			return b.ExtendBatch(ctx, part)
 		},
-		func(r retrysafe.ExtendRequest) error { return s.Extend(ctx, r) }, lostInBatch, same)
+		func(r storeapi.ExtendRequest) error { return s.Extend(ctx, r) }, lostInBatch, same)
 }
 
-// CompleteBatch implements [retrysafe.Batcher].
-func (s *Store) CompleteBatch(ctx context.Context, reqs []retrysafe.CompleteRequest) ([]retrysafe.BatchResult[retrysafe.Record], error) {
-	type result = retrysafe.BatchResult[retrysafe.Record]
-	return batch(ctx, s, reqs, func(r *retrysafe.CompleteRequest) retrysafe.StoreKey { return r.Key },
-		func(b retrysafe.Batcher, _ *place, part []retrysafe.CompleteRequest) ([]result, error) {
+// CompleteBatch implements [storeapi.Batcher].
+func (s *Store) CompleteBatch(ctx context.Context, reqs []storeapi.CompleteRequest) ([]storeapi.BatchResult[storeapi.Record], error) {
+	type result = storeapi.BatchResult[storeapi.Record]
+	return batch(ctx, s, reqs, func(r *storeapi.CompleteRequest) storeapi.StoreKey { return r.Key },
+		func(b storeapi.Batcher, _ *place, part []storeapi.CompleteRequest) ([]result, error) {
 			return b.CompleteBatch(ctx, part)
 		},
-		func(r retrysafe.CompleteRequest) result {
+		func(r storeapi.CompleteRequest) result {
 			rec, err := s.Complete(ctx, r)
 			return result{Value: rec, Err: err}
 		},
@@ -72,24 +72,24 @@ func (s *Store) CompleteBatch(ctx context.Context, reqs []retrysafe.CompleteRequ
 		func(err error) result { return result{Err: err} })
 }
 
-// ReleaseBatch implements [retrysafe.Batcher].
-func (s *Store) ReleaseBatch(ctx context.Context, reqs []retrysafe.ReleaseRequest) ([]error, error) {
-	return batch(ctx, s, reqs, func(r *retrysafe.ReleaseRequest) retrysafe.StoreKey { return r.Key },
-		func(b retrysafe.Batcher, _ *place, part []retrysafe.ReleaseRequest) ([]error, error) {
+// ReleaseBatch implements [storeapi.Batcher].
+func (s *Store) ReleaseBatch(ctx context.Context, reqs []storeapi.ReleaseRequest) ([]error, error) {
+	return batch(ctx, s, reqs, func(r *storeapi.ReleaseRequest) storeapi.StoreKey { return r.Key },
+		func(b storeapi.Batcher, _ *place, part []storeapi.ReleaseRequest) ([]error, error) {
 			return b.ReleaseBatch(ctx, part)
 		},
-		func(r retrysafe.ReleaseRequest) error { return s.Release(ctx, r) }, lostInBatch, same)
+		func(r storeapi.ReleaseRequest) error { return s.Release(ctx, r) }, lostInBatch, same)
 }
 
 // lostInBatch reports whether an answer needs another look at the map first.
-func lostInBatch(_ *place, err error) bool { return errors.Is(err, retrysafe.ErrLeaseLost) }
+func lostInBatch(_ *place, err error) bool { return errors.Is(err, storeapi.ErrLeaseLost) }
 
 func same(err error) error { return err }
 
 // batch sends each shard its part, in the order of the calls. A call whose answer may come from an
 // old map is repeated as a single call.
-func batch[Q, R any](ctx context.Context, s *Store, reqs []Q, key func(*Q) retrysafe.StoreKey,
-	many func(retrysafe.Batcher, *place, []Q) ([]R, error), one func(Q) R, doubtful func(*place, R) bool, failure func(error) R,
+func batch[Q, R any](ctx context.Context, s *Store, reqs []Q, key func(*Q) storeapi.StoreKey,
+	many func(storeapi.Batcher, *place, []Q) ([]R, error), one func(Q) R, doubtful func(*place, R) bool, failure func(error) R,
 ) ([]R, error) {
 	if !s.batches {
 		return nil, errors.ErrUnsupported
@@ -138,7 +138,7 @@ func batch[Q, R any](ctx context.Context, s *Store, reqs []Q, key func(*Q) retry
 			for j, i := range part.at {
 				mine[j] = reqs[i]
 			}
-			got, err := many(part.place.home.(retrysafe.Batcher), part.place, mine) //nolint:forcetypeassert,errcheck // New has looked
+			got, err := many(part.place.home.(storeapi.Batcher), part.place, mine) //nolint:forcetypeassert,errcheck // New has looked
 			for j, i := range part.at {
 				switch {
 				case err != nil:

@@ -5,18 +5,18 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// Extend implements [retrysafe.Store].
-func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
-	return s.held(ctx, req.Key, false, func(shard retrysafe.Store) error { return shard.Extend(ctx, req) })
+// Extend implements [storeapi.Store].
+func (s *Store) Extend(ctx context.Context, req storeapi.ExtendRequest) error {
+	return s.held(ctx, req.Key, false, func(shard storeapi.Store) error { return shard.Extend(ctx, req) })
 }
 
-// Complete implements [retrysafe.Store]. The next home gets what the first one has stored.
-func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (rec retrysafe.Record, err error) {
+// Complete implements [storeapi.Store]. The next home gets what the first one has stored.
+func (s *Store) Complete(ctx context.Context, req storeapi.CompleteRequest) (rec storeapi.Record, err error) {
 	first := true
-	err = s.held(ctx, req.Key, false, func(shard retrysafe.Store) error {
+	err = s.held(ctx, req.Key, false, func(shard storeapi.Store) error {
 		kept, err := shard.Complete(ctx, req)
 		if err == nil && first {
 			rec, first = kept, false
@@ -24,28 +24,28 @@ func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (re
 		}
 		return err
 	})
-	if errors.Is(err, retrysafe.ErrLeaseLost) {
+	if errors.Is(err, storeapi.ErrLeaseLost) {
 		// A change may have copied the outcome that an earlier try of this call has stored.
 		if kept, look := s.Lookup(ctx, req.Key); look == nil && kept.State.Finished() && kept.Owner == copyOwner(req.Owner, req.Fence) {
 			return kept, nil
 		}
 	}
 	if err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	return rec, nil
 }
 
-// Release implements [retrysafe.Store]. It releases the key at the next home first: the key is free
+// Release implements [storeapi.Store]. It releases the key at the next home first: the key is free
 // when the old home has released it.
-func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
-	return s.held(ctx, req.Key, true, func(shard retrysafe.Store) error { return shard.Release(ctx, req) })
+func (s *Store) Release(ctx context.Context, req storeapi.ReleaseRequest) error {
+	return s.held(ctx, req.Key, true, func(shard storeapi.Store) error { return shard.Release(ctx, req) })
 }
 
 // held makes a holder's call at each home, at the next one first or last. If the next home does not
 // have the record, or another holder's, the key was claimed before the move began. Then the old
 // home alone decides, unless the move has ended meanwhile.
-func (s *Store) held(ctx context.Context, key retrysafe.StoreKey, nextFirst bool, call func(retrysafe.Store) error) error {
+func (s *Store) held(ctx context.Context, key storeapi.StoreKey, nextFirst bool, call func(storeapi.Store) error) error {
 	if err := check(ctx, key); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (s *Store) held(ctx context.Context, key retrysafe.StoreKey, nextFirst bool
 		case p.moves():
 			err = s.heldTwice(ctx, p, nextFirst, call)
 		default:
-			if err = failedIf(p.name, call(p.home)); errors.Is(err, retrysafe.ErrLeaseLost) {
+			if err = failedIf(p.name, call(p.home)); errors.Is(err, storeapi.ErrLeaseLost) {
 				if _, moved := s.look(ctx, p.m, p.name); moved != nil {
 					err = moved
 				}
@@ -69,22 +69,22 @@ func (s *Store) held(ctx context.Context, key retrysafe.StoreKey, nextFirst bool
 	return errRestless
 }
 
-func (s *Store) heldTwice(ctx context.Context, p *place, nextFirst bool, call func(retrysafe.Store) error) error {
+func (s *Store) heldTwice(ctx context.Context, p *place, nextFirst bool, call func(storeapi.Store) error) error {
 	var next error
 	if nextFirst {
-		if next = call(p.next); next != nil && !errors.Is(next, retrysafe.ErrLeaseLost) {
+		if next = call(p.next); next != nil && !errors.Is(next, storeapi.ErrLeaseLost) {
 			return failed(p.nextName, next)
 		}
 	}
 	home := call(p.home)
-	if home != nil && !errors.Is(home, retrysafe.ErrLeaseLost) {
+	if home != nil && !errors.Is(home, storeapi.ErrLeaseLost) {
 		if nextFirst {
 			return failedUnsure(p.name, home)
 		}
 		return failed(p.name, home)
 	}
 	if !nextFirst && home == nil {
-		if next = call(p.next); next != nil && !errors.Is(next, retrysafe.ErrLeaseLost) {
+		if next = call(p.next); next != nil && !errors.Is(next, storeapi.ErrLeaseLost) {
 			return failedUnsure(p.nextName, next)
 		}
 	}
@@ -97,10 +97,10 @@ func (s *Store) heldTwice(ctx context.Context, p *place, nextFirst bool, call fu
 	return home
 }
 
-// Lookup implements [retrysafe.Store].
-func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+// Lookup implements [storeapi.Store].
+func (s *Store) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
 	if err := check(ctx, key); err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	for range rounds {
 		rec, err := s.lookup(ctx, key)
@@ -108,13 +108,13 @@ func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.R
 			return rec, err
 		}
 	}
-	return retrysafe.Record{}, errRestless
+	return storeapi.Record{}, errRestless
 }
 
-func (s *Store) lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+func (s *Store) lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
 	p, err := s.place(ctx, key)
 	if err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	rec, err := p.home.Lookup(ctx, key)
 	switch {
@@ -143,8 +143,8 @@ func (s *Store) lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.R
 	return rec, nil
 }
 
-// Issue implements [retrysafe.Issuer].
-func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
+// Issue implements [storeapi.Issuer].
+func (s *Store) Issue(ctx context.Context, req storeapi.IssueRequest) (storeapi.Status, error) {
 	if err := check(ctx, req.Key); err != nil {
 		return 0, err
 	}
@@ -157,13 +157,13 @@ func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysaf
 	return 0, errRestless
 }
 
-func (s *Store) issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
+func (s *Store) issue(ctx context.Context, req storeapi.IssueRequest) (storeapi.Status, error) {
 	p, err := s.place(ctx, req.Key)
 	if err != nil {
 		return 0, err
 	}
-	home, ok := p.home.(retrysafe.Issuer)
-	next, okNext := p.next.(retrysafe.Issuer)
+	home, ok := p.home.(storeapi.Issuer)
+	next, okNext := p.next.(storeapi.Issuer)
 	if !ok || !okNext {
 		return 0, errors.ErrUnsupported
 	}
@@ -171,7 +171,7 @@ func (s *Store) issue(ctx context.Context, req retrysafe.IssueRequest) (retrysaf
 	if err != nil {
 		return status, failed(p.name, err)
 	}
-	if p.moves() && status == retrysafe.Won {
+	if p.moves() && status == storeapi.Won {
 		if status, err = next.Issue(ctx, req); err != nil {
 			return status, failedUnsure(p.nextName, err)
 		}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Status describes the progress of a change of maps.
@@ -24,7 +24,7 @@ type Status struct {
 
 // ReadStatus reads the maps of all shards and changes nothing. If there is no map, Map.Number is
 // zero.
-func ReadStatus(ctx context.Context, shards map[string]retrysafe.Store) (Status, error) {
+func ReadStatus(ctx context.Context, shards map[string]storeapi.Store) (Status, error) {
 	a, err := newAtlas(shards)
 	if err != nil {
 		return Status{}, err
@@ -90,8 +90,8 @@ func (e *BlockedError) Error() string {
 // takes a running move back at once.
 //
 // A copy has a larger fence than its original. All else stays: attempts are counted on, and
-// [retrysafe.Attempt.KeyFor] returns the same keys.
-func Change(ctx context.Context, shards map[string]retrysafe.Store, names []string) (Map, error) {
+// retrysafe.Attempt.KeyFor returns the same keys.
+func Change(ctx context.Context, shards map[string]storeapi.Store, names []string) (Map, error) {
 	a, err := newAtlas(shards)
 	if err != nil {
 		return Map{}, err
@@ -207,7 +207,7 @@ func (a atlas) end(ctx context.Context, m *Map) (*Map, time.Duration, error) {
 
 // complete copies to the next shards what they lack, and returns the largest fence of the moved
 // records.
-func (a atlas) complete(ctx context.Context, m *Map) (most retrysafe.Fence, err error) {
+func (a atlas) complete(ctx context.Context, m *Map) (most storeapi.Fence, err error) {
 	for _, name := range m.Was {
 		// What was decided before this write will become visible, or its caller looks at the map
 		// again.
@@ -226,7 +226,7 @@ func (a atlas) complete(ctx context.Context, m *Map) (most retrysafe.Fence, err 
 // hasTx reports whether one of the shards may run transactions.
 func (a atlas) hasTx(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
-		_, ok := a[name].(retrysafe.TxSettler)
+		_, ok := a[name].(storeapi.TxSettler)
 		return ok
 	})
 }
@@ -234,7 +234,7 @@ func (a atlas) hasTx(names []string) bool {
 // settleTx waits for the end of every transaction that looked at the maps before the newest one.
 func (a atlas) settleTx(ctx context.Context, names []string) error {
 	for _, name := range names {
-		if s, ok := a[name].(retrysafe.TxSettler); ok {
+		if s, ok := a[name].(storeapi.TxSettler); ok {
 			if err := s.SettleTx(ctx, txLock); err != nil {
 				return failed(name, err)
 			}
@@ -245,7 +245,7 @@ func (a atlas) settleTx(ctx context.Context, names []string) error {
 
 // settle publishes the map that ends a move or takes it back. most is the largest fence of the
 // moved records.
-func (a atlas) settle(ctx context.Context, m *Map, names []string, most retrysafe.Fence) (*Map, time.Duration, error) {
+func (a atlas) settle(ctx context.Context, m *Map, names []string, most storeapi.Fence) (*Map, time.Duration, error) {
 	floor := max(m.Floor, most+1)
 	for _, name := range m.Was {
 		fence, err := a.probe(ctx, name)

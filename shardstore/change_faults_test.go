@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/shardstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -25,7 +25,7 @@ func TestBatchOverANewMap(t *testing.T) {
 		s := open(t, all, nil) // map 1: x and y
 		shardstore.SetClock(s, local.Now)
 		m := s.Map()
-		var atX, k2, k3 retrysafe.StoreKey
+		var atX, k2, k3 storeapi.StoreKey
 		for i := range 100 {
 			home, _ := m.Home(keyOf(i))
 			switch {
@@ -39,7 +39,7 @@ func TestBatchOverANewMap(t *testing.T) {
 		}
 		// k3 was worked on at y, and its record is gone
 		first := win(t, s, k3, 1)
-		assert.NoError(t, s.Release(t.Context(), retrysafe.ReleaseRequest{Key: k3, Owner: first.Owner, Fence: first.Fence, Retention: time.Second}), "release")
+		assert.NoError(t, s.Release(t.Context(), storeapi.ReleaseRequest{Key: k3, Owner: first.Owner, Fence: first.Fence, Retention: time.Second}), "release")
 		advance(time.Minute)
 		_, err := s.Sweep(t.Context(), 100)
 		assert.NoError(t, err, "sweep")
@@ -62,9 +62,9 @@ func TestBatchOverANewMap(t *testing.T) {
 		assert.NoError(t, err, "lookup")
 		m3, _ := step()
 		assert.Equal(t, m3.Number, int64(3), "ended")
-		var got retrysafe.Acquired
+		var got storeapi.Acquired
 		if inBatch {
-			r, err := s.AcquireBatch(t.Context(), []retrysafe.AcquireRequest{ask(atX, 2), ask(k2, 2), ask(k3, 2)})
+			r, err := s.AcquireBatch(t.Context(), []storeapi.AcquireRequest{ask(atX, 2), ask(k2, 2), ask(k3, 2)})
 			assert.NoError(t, err, "batch")
 			assert.NoError(t, r[2].Err, "k3")
 			got = r[2].Value
@@ -73,7 +73,7 @@ func TestBatchOverANewMap(t *testing.T) {
 			got, err = s.Acquire(t.Context(), ask(k3, 2))
 			assert.NoError(t, err, "k3")
 		}
-		assert.Equal(t, got.Status, retrysafe.Won, "status")
+		assert.Equal(t, got.Status, storeapi.Won, "status")
 		if got.Record.Fence <= first.Fence {
 			t.Errorf("in a batch %v: the fence goes back from %d to %d (floor of the map: %d)", inBatch, first.Fence, got.Record.Fence, m3.Floor)
 		}
@@ -83,23 +83,23 @@ func TestBatchOverANewMap(t *testing.T) {
 // batching makes batches of single calls.
 type batching struct{ *memstore.Store }
 
-func (b batching) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) (all []retrysafe.BatchResult[retrysafe.Acquired], err error) {
+func (b batching) AcquireBatch(ctx context.Context, reqs []storeapi.AcquireRequest) (all []storeapi.BatchResult[storeapi.Acquired], err error) {
 	for _, r := range reqs {
 		got, err := b.Acquire(ctx, r)
-		all = append(all, retrysafe.BatchResult[retrysafe.Acquired]{Value: got, Err: err})
+		all = append(all, storeapi.BatchResult[storeapi.Acquired]{Value: got, Err: err})
 	}
 	return all, nil
 }
 
-func (b batching) ExtendBatch(ctx context.Context, reqs []retrysafe.ExtendRequest) (all []error, err error) {
+func (b batching) ExtendBatch(ctx context.Context, reqs []storeapi.ExtendRequest) (all []error, err error) {
 	return nil, errors.ErrUnsupported
 }
 
-func (b batching) CompleteBatch(ctx context.Context, reqs []retrysafe.CompleteRequest) (all []retrysafe.BatchResult[retrysafe.Record], err error) {
+func (b batching) CompleteBatch(ctx context.Context, reqs []storeapi.CompleteRequest) (all []storeapi.BatchResult[storeapi.Record], err error) {
 	return nil, errors.ErrUnsupported
 }
 
-func (b batching) ReleaseBatch(ctx context.Context, reqs []retrysafe.ReleaseRequest) (all []error, err error) {
+func (b batching) ReleaseBatch(ctx context.Context, reqs []storeapi.ReleaseRequest) (all []error, err error) {
 	return nil, errors.ErrUnsupported
 }
 
@@ -147,9 +147,9 @@ func TestReleasedTokensMove(t *testing.T) {
 	s := open(t, all, nil)
 	shardstore.SetClock(s, local.Now)
 	key := keyOf(1)
-	st, err := s.Issue(t.Context(), retrysafe.IssueRequest{Key: key, Owner: retrysafe.Owner{9}, Retention: 24 * time.Hour})
-	assert.True(t, err == nil && st == retrysafe.Won, "issued: %v %v", st, err)
-	use := func(owner byte) retrysafe.Acquired {
+	st, err := s.Issue(t.Context(), storeapi.IssueRequest{Key: key, Owner: storeapi.Owner{9}, Retention: 24 * time.Hour})
+	assert.True(t, err == nil && st == storeapi.Won, "issued: %v %v", st, err)
+	use := func(owner byte) storeapi.Acquired {
 		req := ask(key, owner)
 		req.MustBeIssued, req.Retention = true, 24*time.Hour
 		got, err := s.Acquire(t.Context(), req)
@@ -157,7 +157,7 @@ func TestReleasedTokensMove(t *testing.T) {
 		return got
 	}
 	rec := use(1).Record
-	back := retrysafe.ReleaseRequest{Key: key, Owner: rec.Owner, Fence: rec.Fence, Cause: "nothing-done"}
+	back := storeapi.ReleaseRequest{Key: key, Owner: rec.Owner, Fence: rec.Fence, Cause: "nothing-done"}
 	assert.NoError(t, s.Release(t.Context(), back), "nothing was done")
 	var ended error
 	for range 4 {
@@ -169,7 +169,7 @@ func TestReleasedTokensMove(t *testing.T) {
 	assert.Equal(t, s.Map().Names, []string{"x"}, "shards that this process knows yet")
 	got := use(2)
 	assert.Equal(t, s.Map().Names, []string{"y"}, "shards when it has looked")
-	assert.True(t, got.Status == retrysafe.Won && got.Record.Issued && got.Record.Attempt == 2, "the token after the change: %+v", got)
+	assert.True(t, got.Status == storeapi.Won && got.Record.Issued && got.Record.Attempt == 2, "the token after the change: %+v", got)
 }
 
 // TestSlowCleaning: a process that still removes what a move has left, while another process has
@@ -180,12 +180,12 @@ func TestSlowCleaning(t *testing.T) {
 	all := memories(2, clock)
 	s := open(t, shards{"a": all["a"]}, nil)
 	rec := win(t, s, keyOf(2), 1)
-	assert.NoError(t, s.Release(t.Context(), retrysafe.ReleaseRequest{Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence}), "release")
+	assert.NoError(t, s.Release(t.Context(), storeapi.ReleaseRequest{Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence}), "release")
 	assert.NoError(t, finish(t, all, []string{"b"}, clock), "the move to b")
 	s = open(t, all, nil)
 	m := s.Map()
 	rec = win(t, s, keyOf(2), 2)
-	assert.NoError(t, s.Release(t.Context(), retrysafe.ReleaseRequest{Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence}), "release")
+	assert.NoError(t, s.Release(t.Context(), storeapi.ReleaseRequest{Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence}), "release")
 	doubt := win(t, s, keyOf(5), 1) // holds up the move back
 	announce(t, all, []string{"a"}, clock)
 	s = open(t, all, nil)

@@ -9,40 +9,40 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/shardstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
 // brief is a lease of maps that is short enough to wait for.
 var brief = &shardstore.Options{Lease: 20 * time.Millisecond}
 
-func keyOf(i int) retrysafe.StoreKey {
-	return retrysafe.StoreKey{Namespace: "n", Layer: "fn", Key: retrysafe.Key{Operation: "pay", ID: fmt.Sprint("key ", i)}}
+func keyOf(i int) storeapi.StoreKey {
+	return storeapi.StoreKey{Namespace: "n", Layer: "fn", Key: storeapi.Key{Operation: "pay", ID: fmt.Sprint("key ", i)}}
 }
 
-func ask(key retrysafe.StoreKey, owner byte) retrysafe.AcquireRequest {
-	return retrysafe.AcquireRequest{
-		Key: key, Owner: retrysafe.Owner{owner, 1}, Lease: time.Hour, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
+func ask(key storeapi.StoreKey, owner byte) storeapi.AcquireRequest {
+	return storeapi.AcquireRequest{
+		Key: key, Owner: storeapi.Owner{owner, 1}, Lease: time.Hour, Retention: time.Hour, OnDoubt: storeapi.Refuse,
 	}
 }
 
-func complete(t *testing.T, s retrysafe.Store, rec retrysafe.Record, keep time.Duration) {
+func complete(t *testing.T, s storeapi.Store, rec storeapi.Record, keep time.Duration) {
 	t.Helper()
-	_, err := s.Complete(t.Context(), retrysafe.CompleteRequest{
-		Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence, State: retrysafe.StateCompleted, Retention: keep,
-		Answer: retrysafe.Answer{Codec: "raw", Body: []byte("done"), Kept: true},
+	_, err := s.Complete(t.Context(), storeapi.CompleteRequest{
+		Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence, State: storeapi.StateCompleted, Retention: keep,
+		Answer: storeapi.Answer{Codec: "raw", Body: []byte("done"), Kept: true},
 	})
 	assert.NoError(t, err, "Complete")
 }
 
-func win(t *testing.T, s retrysafe.Store, key retrysafe.StoreKey, owner byte) retrysafe.Record {
+func win(t *testing.T, s storeapi.Store, key storeapi.StoreKey, owner byte) storeapi.Record {
 	t.Helper()
 	got, err := s.Acquire(t.Context(), ask(key, owner))
 	assert.NoError(t, err, "Acquire")
-	assert.Equal(t, got.Status, retrysafe.Won, "status of a claim that may run")
+	assert.Equal(t, got.Status, storeapi.Won, "status of a claim that may run")
 	return got.Record
 }
 
@@ -88,12 +88,12 @@ func TestAway(t *testing.T) {
 		home, _ := m.Home(keyOf(i))
 		got, err := s.Acquire(t.Context(), ask(keyOf(i), 1))
 		if home == "b" {
-			assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a key whose home is away")
+			assert.ErrorIs(t, err, storeapi.ErrUnavailable, "a key whose home is away")
 			refused++
 			continue
 		}
 		assert.NoError(t, err, "a key whose home is there")
-		assert.Equal(t, got.Status, retrysafe.Won, "status of a key whose home is there")
+		assert.Equal(t, got.Status, storeapi.Won, "status of a key whose home is there")
 		served++
 	}
 	assert.True(t, served > 20 && refused > 5, "%d served, %d refused", served, refused)
@@ -105,28 +105,28 @@ func TestAway(t *testing.T) {
 	}
 	down.Store(true)
 	_, err := shardstore.Change(t.Context(), all, []string{"a", "c"})
-	assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a change without one of the shards")
+	assert.ErrorIs(t, err, storeapi.ErrUnavailable, "a change without one of the shards")
 	assert.Equal(t, s.Map().Names, []string{"a", "b", "c"}, "shards after a change that did not begin")
 	_, err = shardstore.New(t.Context(), shards{"x": memstore.New(nil), "y": &away{Store: memstore.New(nil), down: down}}, nil)
-	assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a first map without one of the shards")
+	assert.ErrorIs(t, err, storeapi.ErrUnavailable, "a first map without one of the shards")
 }
 
 // away is a shard that can be cut off.
 type away struct {
-	retrysafe.Store
+	storeapi.Store
 	down *atomic.Bool
 }
 
-func (a *away) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+func (a *away) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	if a.down.Load() {
-		return retrysafe.Acquired{}, errCut
+		return storeapi.Acquired{}, errCut
 	}
 	return a.Store.Acquire(ctx, req)
 }
 
-func (a *away) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+func (a *away) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
 	if a.down.Load() {
-		return retrysafe.Record{}, errCut
+		return storeapi.Record{}, errCut
 	}
 	return a.Store.Lookup(ctx, key)
 }
@@ -139,17 +139,17 @@ func TestChange(t *testing.T) {
 	s := open(t, shards{"a": all["a"]}, nil)
 	old := win(t, s, keyOf(1), 1)
 	doubt := win(t, s, keyOf(2), 1)
-	assert.NoError(t, s.Release(t.Context(), retrysafe.ReleaseRequest{Key: doubt.Key, Owner: doubt.Owner, Fence: doubt.Fence, InDoubt: true}), "doubt")
+	assert.NoError(t, s.Release(t.Context(), storeapi.ReleaseRequest{Key: doubt.Key, Owner: doubt.Owner, Fence: doubt.Fence, InDoubt: true}), "doubt")
 	announce(t, all, []string{"b"}, clock)
 
 	stale := s // knows only a: the map names a shard that it was not given
 	_, err := stale.Acquire(t.Context(), ask(keyOf(1), 9))
-	assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a process that was not given the new shard")
+	assert.ErrorIs(t, err, storeapi.ErrUnavailable, "a process that was not given the new shard")
 	s = open(t, all, nil)
 	complete(t, s, old, time.Hour)
 	moving := win(t, s, keyOf(3), 1)
 	_, err = s.Home(t.Context(), keyOf(3))
-	assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "the home of a key that moves")
+	assert.ErrorIs(t, err, storeapi.ErrUnavailable, "the home of a key that moves")
 
 	step := func() error {
 		_, left, err := shardstore.Step(t.Context(), all, []string{"b"})
@@ -177,7 +177,7 @@ func TestChange(t *testing.T) {
 	assert.True(t, err == nil && left == 0 && !m.Moving() && m.Number == 3, "the change is done: %+v %v %v", m, left, err)
 	answer, err := s.Acquire(t.Context(), ask(keyOf(3), 8))
 	assert.NoError(t, err, "a repeat after the move")
-	assert.Equal(t, answer.Status, retrysafe.Finished, "status of a repeat after the move")
+	assert.Equal(t, answer.Status, storeapi.Finished, "status of a repeat after the move")
 	home, err := s.Home(t.Context(), keyOf(3))
 	assert.True(t, err == nil && home == "b", "home after the move: %s %v", home, err)
 	again := win(t, s, keyOf(1), 1)
@@ -198,9 +198,9 @@ func TestFirstMap(t *testing.T) {
 	}
 	_, err = shardstore.New(t.Context(), shards{"c": memstore.New(nil)}, &shardstore.Options{Lease: time.Microsecond})
 	assert.True(t, err != nil, "a lease that is too short")
-	mine := retrysafe.StoreKey{Namespace: "retrysafe-shardstore", Layer: "map", Key: retrysafe.Key{Operation: "map", ID: "1"}}
+	mine := storeapi.StoreKey{Namespace: "retrysafe-shardstore", Layer: "map", Key: storeapi.Key{Operation: "map", ID: "1"}}
 	_, err = open(t, memories(2, nil), nil).Lookup(t.Context(), mine)
-	assert.ErrorIs(t, err, retrysafe.ErrInvalidKey, "the namespace of the maps")
+	assert.ErrorIs(t, err, storeapi.ErrInvalidKey, "the namespace of the maps")
 }
 
 // TestRace: callers hammer keys through several handles while shards are added and removed. No key
@@ -237,7 +237,7 @@ func TestRace(t *testing.T) {
 				got, err := handles[g%3].Acquire(t.Context(), req)
 				if err != nil { // briefly unavailable: given back, as the engine does
 					settle(t, func() error { return giveBack(t, handles[g%3], req) })
-				} else if got.Status == retrysafe.Won {
+				} else if got.Status == storeapi.Won {
 					if n, end := runs[i].Add(1), ended[i].Load(); n > 1 && (end == 0 || time.Since(began) < time.Duration(end)+900*time.Millisecond) {
 						t.Errorf("key %d ran again; the first run had ended at %v, and now it is %v", i, time.Duration(end), time.Since(began))
 					} else if n > 1 {
@@ -246,9 +246,9 @@ func TestRace(t *testing.T) {
 					// the retention of the answer does not begin before this
 					ended[i].Store(int64(time.Since(began)))
 					settle(t, func() error {
-						_, err := handles[g%3].Complete(t.Context(), retrysafe.CompleteRequest{
-							Key: req.Key, Owner: req.Owner, Fence: got.Record.Fence, State: retrysafe.StateCompleted,
-							Answer: retrysafe.Answer{Codec: "raw", Body: []byte("x"), Kept: true}, Retention: time.Second,
+						_, err := handles[g%3].Complete(t.Context(), storeapi.CompleteRequest{
+							Key: req.Key, Owner: req.Owner, Fence: got.Record.Fence, State: storeapi.StateCompleted,
+							Answer: storeapi.Answer{Codec: "raw", Body: []byte("x"), Kept: true}, Retention: time.Second,
 						})
 						return err
 					})
@@ -280,7 +280,7 @@ func settle(t *testing.T, call func() error) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); <-time.After(time.Millisecond) {
 		err := call()
-		if err == nil || !errors.Is(err, retrysafe.ErrUnavailable) {
+		if err == nil || !errors.Is(err, storeapi.ErrUnavailable) {
 			if err != nil {
 				t.Errorf("a holder is told: %v", err)
 			}
@@ -291,14 +291,14 @@ func settle(t *testing.T, call func() error) {
 }
 
 // giveBack releases a claim that had no answer but may have succeeded.
-func giveBack(t *testing.T, s retrysafe.Store, req retrysafe.AcquireRequest) error {
+func giveBack(t *testing.T, s storeapi.Store, req storeapi.AcquireRequest) error {
 	t.Helper()
 	rec, err := s.Lookup(t.Context(), req.Key)
-	if err != nil || rec.State != retrysafe.StateInProgress || rec.Owner != req.Owner {
+	if err != nil || rec.State != storeapi.StateInProgress || rec.Owner != req.Owner {
 		return err
 	}
-	err = s.Release(t.Context(), retrysafe.ReleaseRequest{Key: req.Key, Owner: req.Owner, Fence: rec.Fence})
-	if errors.Is(err, retrysafe.ErrLeaseLost) {
+	err = s.Release(t.Context(), storeapi.ReleaseRequest{Key: req.Key, Owner: req.Owner, Fence: rec.Fence})
+	if errors.Is(err, storeapi.ErrLeaseLost) {
 		return nil
 	}
 	return err

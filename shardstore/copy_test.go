@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/shardstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -32,11 +32,11 @@ func TestCopies(t *testing.T) {
 	all := memories(3, clock)
 	s := open(t, shards{"a": all["a"]}, nil)
 	kept := win(t, s, keyOf(1), 1)
-	complete(t, s, kept, retrysafe.Forever)
+	complete(t, s, kept, storeapi.Forever)
 	short := win(t, s, keyOf(2), 1)
 	complete(t, s, short, 10*time.Minute)
 	issued := ask(keyOf(3), 1)
-	_, err := s.Issue(t.Context(), retrysafe.IssueRequest{Key: issued.Key, Owner: retrysafe.Owner{3}, Retention: time.Hour})
+	_, err := s.Issue(t.Context(), storeapi.IssueRequest{Key: issued.Key, Owner: storeapi.Owner{3}, Retention: time.Hour})
 	assert.NoError(t, err, "issue")
 	issued.MustBeIssued, issued.Fingerprint, issued.Binding = true, []byte("\x01one"), []byte("\x01two")
 	got, err := s.Acquire(t.Context(), issued)
@@ -49,17 +49,17 @@ func TestCopies(t *testing.T) {
 		for _, key := range []int{1, 2} {
 			again, err := s.Acquire(t.Context(), ask(keyOf(key), 9))
 			assert.NoError(t, err, "a repeat on %q", names)
-			assert.True(t, again.Status == retrysafe.Finished && string(again.Record.Answer.Body) == "done", "key %d on %q is told %+v", key, names, again)
+			assert.True(t, again.Status == storeapi.Finished && string(again.Record.Answer.Body) == "done", "key %d on %q is told %+v", key, names, again)
 		}
 		complete(t, s, kept, time.Hour) // its first caller never got the answer to Complete
 		again, err := s.Acquire(t.Context(), issued)
 		assert.NoError(t, err, "a repeat of a redeemed key on %q", names)
-		assert.Equal(t, again.Status, retrysafe.Finished, "a redeemed key on %q", names)
+		assert.Equal(t, again.Status, storeapi.Finished, "a redeemed key on %q", names)
 		other := issued
-		other.Owner, other.Fingerprint = retrysafe.Owner{7}, []byte("\x01other")
+		other.Owner, other.Fingerprint = storeapi.Owner{7}, []byte("\x01other")
 		again, err = s.Acquire(t.Context(), other)
 		assert.NoError(t, err, "another payload on %q", names)
-		assert.Equal(t, again.Status, retrysafe.Mismatch, "another payload on %q", names)
+		assert.Equal(t, again.Status, storeapi.Mismatch, "another payload on %q", names)
 	}
 	clock.Advance(10 * time.Minute)
 	win(t, s, keyOf(2), 2)
@@ -76,8 +76,8 @@ func TestCopiesOfFailures(t *testing.T) {
 	s := open(t, shards{"a": all["a"]}, nil)
 	for i := range 2 {
 		failed := win(t, s, keyOf(i), 1)
-		_, err := s.Complete(t.Context(), retrysafe.CompleteRequest{
-			Key: failed.Key, Owner: failed.Owner, Fence: failed.Fence, State: retrysafe.StateFailed, Retention: time.Hour,
+		_, err := s.Complete(t.Context(), storeapi.CompleteRequest{
+			Key: failed.Key, Owner: failed.Owner, Fence: failed.Fence, State: storeapi.StateFailed, Retention: time.Hour,
 		})
 		assert.NoError(t, err, "Complete")
 	}
@@ -85,14 +85,14 @@ func TestCopiesOfFailures(t *testing.T) {
 	announce(t, all, []string{"b"}, clock)
 	s = open(t, all, nil)
 	assert.True(t, finish(t, all, []string{"b"}, clock) != nil, "a doubt holds the move up")
-	reopen := func(i int) retrysafe.Record {
+	reopen := func(i int) storeapi.Record {
 		rec, err := s.Lookup(t.Context(), keyOf(i))
 		assert.NoError(t, err, "look")
 		req := ask(keyOf(i), 3)
 		req.IfFence = rec.Fence
 		got, err := s.Acquire(t.Context(), req)
 		assert.NoError(t, err, "reopen")
-		assert.Equal(t, got.Status, retrysafe.Won, "status of a failure that is opened again")
+		assert.Equal(t, got.Status, storeapi.Won, "status of a failure that is opened again")
 		return got.Record
 	}
 	complete(t, s, reopen(0), time.Hour)
@@ -102,7 +102,7 @@ func TestCopiesOfFailures(t *testing.T) {
 	for i := range 2 {
 		got, err := s.Acquire(t.Context(), ask(keyOf(i), 9))
 		assert.NoError(t, err, "a repeat")
-		assert.True(t, got.Status == retrysafe.Finished && string(got.Record.Answer.Body) == "done", "key %d after the move: %+v", i, got)
+		assert.True(t, got.Status == storeapi.Finished && string(got.Record.Answer.Body) == "done", "key %d after the move: %+v", i, got)
 	}
 }
 
@@ -114,8 +114,8 @@ func TestDoubtOfACopy(t *testing.T) {
 	all := memories(2, clock)
 	s := open(t, shards{"a": all["a"]}, nil)
 	failed := win(t, s, keyOf(1), 1)
-	_, err := s.Complete(t.Context(), retrysafe.CompleteRequest{
-		Key: failed.Key, Owner: failed.Owner, Fence: failed.Fence, State: retrysafe.StateFailed, Retention: time.Hour,
+	_, err := s.Complete(t.Context(), storeapi.CompleteRequest{
+		Key: failed.Key, Owner: failed.Owner, Fence: failed.Fence, State: storeapi.StateFailed, Retention: time.Hour,
 	})
 	assert.NoError(t, err, "Complete")
 	assert.NoError(t, finish(t, all, []string{"b"}, clock), "the move")
@@ -125,12 +125,12 @@ func TestDoubtOfACopy(t *testing.T) {
 	req := ask(keyOf(1), 2)
 	req.IfFence = rec.Fence
 	got, err := s.Acquire(t.Context(), req)
-	assert.True(t, err == nil && got.Status == retrysafe.Won, "reopened: %+v, %v", got, err)
+	assert.True(t, err == nil && got.Status == storeapi.Won, "reopened: %+v, %v", got, err)
 	assert.True(t, got.Record.Attempt == 2 && got.Record.Created.Equal(failed.Created), "the record goes on: %+v", got.Record)
-	assert.NoError(t, s.Release(t.Context(), retrysafe.ReleaseRequest{Key: rec.Key, Owner: req.Owner, Fence: got.Record.Fence, InDoubt: true}), "in doubt")
+	assert.NoError(t, s.Release(t.Context(), storeapi.ReleaseRequest{Key: rec.Key, Owner: req.Owner, Fence: got.Record.Fence, InDoubt: true}), "in doubt")
 	clock.Advance(1000 * time.Hour)
 	loose := ask(keyOf(1), 3)
-	loose.OnDoubt = retrysafe.Reexecute
+	loose.OnDoubt = storeapi.Reexecute
 	got, err = s.Acquire(t.Context(), loose)
-	assert.True(t, err == nil && got.Status == retrysafe.StatusInDoubt, "weeks later: %+v, %v", got, err)
+	assert.True(t, err == nil && got.Status == storeapi.StatusInDoubt, "weeks later: %+v, %v", got, err)
 }

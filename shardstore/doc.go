@@ -3,7 +3,7 @@
 //
 // A [Map] says which shard is the home of a key. It is computed from the text of the key and the
 // names of the shards. So all processes agree, and a change of the shards moves no more keys than
-// necessary. Maps are numbered and stored in every shard, as records of a [retrysafe.Store]: any
+// necessary. Maps are numbered and stored in every shard, as records of a [storeapi.Store]: any
 // store can be a shard.
 //
 // No failure of a shard makes a key run twice. A shard that does not answer makes its keys

@@ -5,18 +5,18 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Step is one step of Change: it continues as far as possible without waiting, and returns how long
 // to wait; zero: the change is done.
-func Step(ctx context.Context, shards map[string]retrysafe.Store, names []string) (*Map, time.Duration, error) {
+func Step(ctx context.Context, shards map[string]storeapi.Store, names []string) (*Map, time.Duration, error) {
 	return atlas(shards).step(ctx, sorted(names))
 }
 
 // Hasty ends a move without checking whether a process still uses the map before, or whether the
 // next shards lack something.
-func Hasty(ctx context.Context, shards map[string]retrysafe.Store, look bool) error {
+func Hasty(ctx context.Context, shards map[string]storeapi.Store, look bool) error {
 	a := atlas(shards)
 	m, _, _, err := a.newest(ctx)
 	if err != nil || !m.Moving() {
@@ -46,6 +46,6 @@ func Dump(s *Store) string {
 }
 
 // Clean removes what the move before m has left.
-func Clean(ctx context.Context, shards map[string]retrysafe.Store, m *Map) error {
+func Clean(ctx context.Context, shards map[string]storeapi.Store, m *Map) error {
 	return atlas(shards).clean(ctx, m)
 }

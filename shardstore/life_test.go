@@ -11,6 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/shardstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -19,9 +20,9 @@ type payments map[string]int
 
 // pay runs the work of key, which charges the bank with the key of its attempt, and then fails if
 // its answer gets lost. It returns the number of the attempt.
-func (p payments) pay(t *testing.T, s *shardstore.Store, key retrysafe.Key, lost error) (n int) {
+func (p payments) pay(t *testing.T, s *shardstore.Store, key storeapi.Key, lost error) (n int) {
 	t.Helper()
-	e := retrysafe.New(s, &retrysafe.Options{Namespace: "n", Policy: retrysafe.Policy{OnDoubt: retrysafe.Reexecute}})
+	e := retrysafe.New(s, &retrysafe.Options{Namespace: "n", Policy: retrysafe.Policy{OnDoubt: storeapi.Reexecute}})
 	defer func() { assert.NoError(t, e.Shutdown(t.Context()), "Shutdown") }()
 	_, err := retrysafe.Do(t.Context(), e, key, func(ctx context.Context) (string, error) {
 		a, _ := retrysafe.AttemptFrom(ctx)
@@ -66,7 +67,7 @@ type losing struct {
 	releases atomic.Int64
 }
 
-func (s *losing) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
+func (s *losing) Release(ctx context.Context, req storeapi.ReleaseRequest) error {
 	err := s.Store.Release(ctx, req)
 	if s.releases.Add(-1) >= 0 {
 		return errCut
@@ -83,7 +84,7 @@ func TestClaimsThatAreGivenBack(t *testing.T) {
 		clock := storetest.NewClock()
 		all := memories(2, clock)
 		far := ask(keyOf(9), 1)
-		far.MinFence = retrysafe.Fence(clock.Now().Add(time.Hour).UnixMicro())
+		far.MinFence = storeapi.Fence(clock.Now().Add(time.Hour).UnixMicro())
 		got, err := all["b"].Acquire(t.Context(), far)
 		assert.NoError(t, err, "a claim at b")
 		complete(t, all["b"], got.Record, time.Second)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Map says which shard is the home of a key. Maps are numbered from 1. A map never changes: a
@@ -30,7 +30,7 @@ type Map struct {
 	// shard's clock.
 	Lease time.Duration `json:"lease_ns"`
 	// Floor is the smallest fence of a new claim: no former shard has given a larger one.
-	Floor retrysafe.Fence `json:"floor,omitempty"`
+	Floor storeapi.Fence `json:"floor,omitempty"`
 }
 
 // Moving reports whether keys are moving from the shards in Was to those in Names.
@@ -41,7 +41,7 @@ func (m *Map) sure() time.Duration { return m.Lease - m.Lease/10 }
 
 // Home returns the shard that decides on the key, and the shard that it moves to, which is the same
 // if it does not move.
-func (m *Map) Home(key retrysafe.StoreKey) (home, next string) {
+func (m *Map) Home(key storeapi.StoreKey) (home, next string) {
 	var space [256]byte
 	text, _ := key.AppendText(space[:0]) // never fails
 	return m.homes(text)
@@ -131,12 +131,12 @@ const (
 // mapCodec is the codec of a map in a record: JSON.
 const mapCodec = "shardmap"
 
-func (m *Map) answer() retrysafe.Answer {
+func (m *Map) answer() storeapi.Answer {
 	body, _ := json.Marshal(m) // strings and numbers: never fails
-	return retrysafe.Answer{Codec: mapCodec, Body: body, Kept: true}
+	return storeapi.Answer{Codec: mapCodec, Body: body, Kept: true}
 }
 
-func parseMap(shard string, number int64, a *retrysafe.Answer) (*Map, error) {
+func parseMap(shard string, number int64, a *storeapi.Answer) (*Map, error) {
 	m := new(Map)
 	err := json.Unmarshal(a.Body, m)
 	if a.Codec != mapCodec || err != nil || m.Number != number || checkNames(m.Names) != nil || m.Lease <= 0 {

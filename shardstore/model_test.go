@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/shardstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // action is a next step: a call of a process, the arrival of a late request, or the passing of
@@ -147,16 +147,16 @@ func (w *world) probe() {
 		w.probeTx(s)
 		return
 	}
-	req := retrysafe.AcquireRequest{Key: theKey, Owner: retrysafe.Owner{99}, Lease: time.Hour, Retention: time.Hour, OnDoubt: retrysafe.Refuse}
+	req := storeapi.AcquireRequest{Key: theKey, Owner: storeapi.Owner{99}, Lease: time.Hour, Retention: time.Hour, OnDoubt: storeapi.Refuse}
 	done := w.done
 	got, err := s.Acquire(ctx, req)
 	switch {
 	case err != nil:
 		w.broken = "a new process is told: " + err.Error()
-	case got.Status == retrysafe.Won:
+	case got.Status == storeapi.Won:
 		w.log = append(w.log, "a new process asks, and wins")
 		w.won(got.Record)
-	case done != "" && (got.Status != retrysafe.Finished || string(got.Record.Answer.Body) != done):
+	case done != "" && (got.Status != storeapi.Finished || string(got.Record.Answer.Body) != done):
 		w.broken = fmt.Sprintf("a new process is told %v and %q after %q was kept", got.Status, got.Record.Answer.Body, done)
 	}
 }

@@ -6,71 +6,71 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 var (
-	_ retrysafe.Store    = (*Store)(nil)
-	_ retrysafe.Issuer   = (*Store)(nil)
-	_ retrysafe.Limiter  = (*Store)(nil)
-	_ retrysafe.Lister   = (*Store)(nil)
-	_ retrysafe.Notifier = (*Store)(nil)
-	_ retrysafe.Sweeper  = (*Store)(nil)
-	_ retrysafe.Batcher  = (*Store)(nil)
-	_ retrysafe.Keeper   = (*Store)(nil)
-	_ retrysafe.Sharer   = (*Store)(nil)
+	_ storeapi.Store    = (*Store)(nil)
+	_ storeapi.Issuer   = (*Store)(nil)
+	_ storeapi.Limiter  = (*Store)(nil)
+	_ storeapi.Lister   = (*Store)(nil)
+	_ storeapi.Notifier = (*Store)(nil)
+	_ storeapi.Sweeper  = (*Store)(nil)
+	_ storeapi.Batcher  = (*Store)(nil)
+	_ storeapi.Keeper   = (*Store)(nil)
+	_ storeapi.Sharer   = (*Store)(nil)
 )
 
-// Charge implements [retrysafe.Limiter]. A tenant's counts are in one shard. While they move, the
+// Charge implements [storeapi.Limiter]. A tenant's counts are in one shard. While they move, the
 // old shard decides, and the next one counts as well.
-func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+func (s *Store) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeapi.Charged, error) {
 	if err := ctx.Err(); err != nil {
-		return retrysafe.Charged{}, err
+		return storeapi.Charged{}, err
 	}
 	if err := req.Validate(); err != nil {
-		return retrysafe.Charged{}, err
+		return storeapi.Charged{}, err
 	}
 	// never fails
-	text, _ := retrysafe.StoreKey{Namespace: req.Namespace, Layer: "limit", Key: retrysafe.Key{Tenant: req.Tenant}}.AppendText(nil)
+	text, _ := storeapi.StoreKey{Namespace: req.Namespace, Layer: "limit", Key: storeapi.Key{Tenant: req.Tenant}}.AppendText(nil)
 	for range rounds {
 		charged, err := s.charge(ctx, text, req)
 		if !errors.Is(err, errMoved) {
 			return charged, err
 		}
 	}
-	return retrysafe.Charged{}, errRestless
+	return storeapi.Charged{}, errRestless
 }
 
-func (s *Store) charge(ctx context.Context, text []byte, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+func (s *Store) charge(ctx context.Context, text []byte, req storeapi.ChargeRequest) (storeapi.Charged, error) {
 	p := new(place)
 	s.mu.Lock()
 	p.m = s.m
 	s.mu.Unlock()
 	p.name, p.nextName = p.m.homes(text)
 	if err := s.fill(ctx, p); err != nil {
-		return retrysafe.Charged{}, err
+		return storeapi.Charged{}, err
 	}
-	home, ok := p.home.(retrysafe.Limiter)
-	next, okNext := p.next.(retrysafe.Limiter)
+	home, ok := p.home.(storeapi.Limiter)
+	next, okNext := p.next.(storeapi.Limiter)
 	if !ok || !okNext {
-		return retrysafe.Charged{}, errors.ErrUnsupported
+		return storeapi.Charged{}, errors.ErrUnsupported
 	}
 	charged, err := home.Charge(ctx, req)
 	if err != nil || !charged.OK || !p.moves() {
 		return charged, failedIf(p.name, err)
 	}
-	req.Limits = retrysafe.Limits{} // it was admitted
+	req.Limits = storeapi.Limits{} // it was admitted
 	if _, err := next.Charge(ctx, req); err != nil {
 		return charged, failedUnsure(p.nextName, err)
 	}
 	return charged, nil
 }
 
-// List implements [retrysafe.Lister]: one shard after the other, sorted by name. A record with two
+// List implements [storeapi.Lister]: one shard after the other, sorted by name. A record with two
 // homes is listed at the old one.
-func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
+func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Page, error) {
 	if err := ctx.Err(); err != nil {
-		return retrysafe.Page{}, err
+		return storeapi.Page{}, err
 	}
 	m := s.Map()
 	names := m.Names
@@ -83,7 +83,7 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 	}
 	limit = min(limit, 1000)
 	at, after, _ := strings.Cut(req.After, cursorMark)
-	var page retrysafe.Page
+	var page storeapi.Page
 	for i, name := range names {
 		if name < at {
 			continue
@@ -95,7 +95,7 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 			req.After, req.Limit = after, limit-len(page.Records)
 			part, err := s.listed(ctx, name, req)
 			if err != nil {
-				return retrysafe.Page{}, err
+				return storeapi.Page{}, err
 			}
 			for _, rec := range part.Records {
 				if home, _ := m.Home(rec.Key); home == name && rec.Key.Namespace != namespace {
@@ -130,21 +130,21 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 // contain it.
 const cursorMark = "\x00"
 
-func (s *Store) listed(ctx context.Context, name string, req retrysafe.ListRequest) (retrysafe.Page, error) {
+func (s *Store) listed(ctx context.Context, name string, req storeapi.ListRequest) (storeapi.Page, error) {
 	shard, err := s.atlas.shard(name)
 	if err != nil {
-		return retrysafe.Page{}, err
+		return storeapi.Page{}, err
 	}
-	lister, ok := shard.(retrysafe.Lister)
+	lister, ok := shard.(storeapi.Lister)
 	if !ok {
-		return retrysafe.Page{}, errors.ErrUnsupported
+		return storeapi.Page{}, errors.ErrUnsupported
 	}
 	page, err := lister.List(ctx, req)
 	return page, failedIf(name, err)
 }
 
-// Watch implements [retrysafe.Notifier]. It watches at the shard that decides on the key.
-func (s *Store) Watch(ctx context.Context, key retrysafe.StoreKey, changed func()) error {
+// Watch implements [storeapi.Notifier]. It watches at the shard that decides on the key.
+func (s *Store) Watch(ctx context.Context, key storeapi.StoreKey, changed func()) error {
 	if err := check(ctx, key); err != nil {
 		return err
 	}
@@ -154,13 +154,13 @@ func (s *Store) Watch(ctx context.Context, key retrysafe.StoreKey, changed func(
 	if err != nil {
 		return err
 	}
-	if n, ok := shard.(retrysafe.Notifier); ok {
+	if n, ok := shard.(storeapi.Notifier); ok {
 		return n.Watch(ctx, key, changed)
 	}
 	return errors.ErrUnsupported
 }
 
-// Sweep implements [retrysafe.Sweeper] for the shards that need it, one after the other. A shard
+// Sweep implements [storeapi.Sweeper] for the shards that need it, one after the other. A shard
 // that is away does not keep it from the others.
 func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	swept := false
@@ -171,7 +171,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 		if err != nil {
 			return removed, err
 		}
-		sweeper, ok := shard.(retrysafe.Sweeper)
+		sweeper, ok := shard.(storeapi.Sweeper)
 		if !ok {
 			continue
 		}
@@ -194,7 +194,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	return removed, errors.Join(errs...)
 }
 
-// Shared implements [retrysafe.Sharer]. It reports whether any shard is shared.
+// Shared implements [storeapi.Sharer]. It reports whether any shard is shared.
 func (s *Store) Shared() bool {
 	m := s.Map()
 	for _, name := range m.all() {
@@ -202,14 +202,14 @@ func (s *Store) Shared() bool {
 		if err != nil {
 			return true
 		}
-		if inner, ok := shard.(retrysafe.Sharer); ok && inner.Shared() {
+		if inner, ok := shard.(storeapi.Sharer); ok && inner.Shared() {
 			return true
 		}
 	}
 	return false
 }
 
-// Keeps implements [retrysafe.Keeper]. It checks each shard.
+// Keeps implements [storeapi.Keeper]. It checks each shard.
 func (s *Store) Keeps(ctx context.Context) error {
 	m := s.Map()
 	for _, name := range m.all() {
@@ -217,7 +217,7 @@ func (s *Store) Keeps(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		keeper, ok := shard.(retrysafe.Keeper)
+		keeper, ok := shard.(storeapi.Keeper)
 		if !ok {
 			return errors.ErrUnsupported
 		}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Options configure a store. Nil is valid.
@@ -20,7 +20,7 @@ type Options struct {
 	Lease time.Duration
 }
 
-// Store is a [retrysafe.Store] over shards, with every optional interface that the shards have. It
+// Store is a [storeapi.Store] over shards, with every optional interface that the shards have. It
 // is safe for concurrent use, and keeps no goroutines.
 type Store struct {
 	atlas   atlas
@@ -31,7 +31,7 @@ type Store struct {
 	m     *Map               // the newest map that this process knows
 	looks map[string]reading // by shard; for m
 	// the largest fence that a shard gave in spite of MinFence, since it had removed a larger one
-	raised retrysafe.Fence
+	raised storeapi.Fence
 }
 
 // reading is a look at a shard, which had no map after m.
@@ -44,7 +44,7 @@ type reading struct {
 // for ever. The store uses the newest map that the shards have; it does not use shards that the map
 // does not name. If no shard has a map, New creates the first one, with all shards. Only then all
 // of them must answer.
-func New(ctx context.Context, shards map[string]retrysafe.Store, o *Options) (*Store, error) {
+func New(ctx context.Context, shards map[string]storeapi.Store, o *Options) (*Store, error) {
 	a, err := newAtlas(shards)
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func New(ctx context.Context, shards map[string]retrysafe.Store, o *Options) (*S
 	return s, err
 }
 
-func newAtlas(shards map[string]retrysafe.Store) (atlas, error) {
+func newAtlas(shards map[string]storeapi.Store) (atlas, error) {
 	names := atlas(shards).names()
 	if err := checkNames(names); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (a atlas) first(ctx context.Context, o *Options) (*Map, error) {
 		if len(m.Names) == 1 {
 			break // all its records are at home
 		}
-		err := a.each(ctx, name, func(*retrysafe.Record) error { return errNotEmpty })
+		err := a.each(ctx, name, func(*storeapi.Record) error { return errNotEmpty })
 		if errors.Is(err, errNotEmpty) {
 			return nil, fmt.Errorf("shardstore: shard %q has records, whose homes the first map would move: make the first Store of that shard alone, and add the others by Change", name)
 		} else if err != nil && !errors.Is(err, errors.ErrUnsupported) {
@@ -117,10 +117,10 @@ func (s *Store) Map() Map {
 
 // Home returns the name of the shard that has the records of key, for programs that read their own
 // tables beside them. The result is valid for half of the map's lease (5 s with the default
-// Options.Lease); then the key may get another home. For transactions of [retrysafe.DoTx] use
+// Options.Lease); then the key may get another home. For transactions of retrysafe.DoTx use
 // [NewTx], which finds the home itself. While the key moves, Home returns an error that wraps
-// [retrysafe.ErrUnavailable].
-func (s *Store) Home(ctx context.Context, key retrysafe.StoreKey) (string, error) {
+// [storeapi.ErrUnavailable].
+func (s *Store) Home(ctx context.Context, key storeapi.StoreKey) (string, error) {
 	if err := check(ctx, key); err != nil {
 		return "", err
 	}
@@ -132,7 +132,7 @@ func (s *Store) Home(ctx context.Context, key retrysafe.StoreKey) (string, error
 		case err != nil:
 			return "", err
 		case p.moves():
-			return "", fmt.Errorf("%w: the key moves from shard %q to %q; try again when the change of maps has ended", retrysafe.ErrUnavailable, p.name, p.nextName)
+			return "", fmt.Errorf("%w: the key moves from shard %q to %q; try again when the change of maps has ended", storeapi.ErrUnavailable, p.name, p.nextName)
 		}
 		return p.name, nil
 	}
@@ -148,14 +148,14 @@ var (
 	// errMoved means that there is a newer map, and that the call must be decided again.
 	errMoved = errors.New("shardstore: there is a newer map")
 	// errRestless means that a call was started again too often.
-	errRestless = fmt.Errorf("%w: the shards' maps or clocks change too fast; try again", retrysafe.ErrUnavailable)
+	errRestless = fmt.Errorf("%w: the shards' maps or clocks change too fast; try again", storeapi.ErrUnavailable)
 )
 
 // place has the homes of a key by one map.
 type place struct {
 	m              *Map
 	name, nextName string
-	home, next     retrysafe.Store
+	home, next     storeapi.Store
 	// seen and nextSeen are the shards' clocks at the last look.
 	seen, nextSeen time.Time
 	// sent is our clock at the look at home.
@@ -173,7 +173,7 @@ func (p *place) nextUntil() time.Time { return p.nextSeen.Add(p.m.sure()) }
 func (s *Store) old(p *place) bool { return s.clock().Sub(p.sent) >= p.m.sure() }
 
 // place finds the homes of a key. If the last look there is old, it looks for newer maps.
-func (s *Store) place(ctx context.Context, key retrysafe.StoreKey) (*place, error) {
+func (s *Store) place(ctx context.Context, key storeapi.StoreKey) (*place, error) {
 	s.mu.Lock()
 	m := s.m
 	s.mu.Unlock()
@@ -252,12 +252,12 @@ func (s *Store) still(ctx context.Context, m *Map) error {
 	return err
 }
 
-func check(ctx context.Context, key retrysafe.StoreKey) error {
+func check(ctx context.Context, key storeapi.StoreKey) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if key.Namespace == namespace {
-		return fmt.Errorf("%w: the namespace %q is that of the maps", retrysafe.ErrInvalidKey, namespace)
+		return fmt.Errorf("%w: the namespace %q is that of the maps", storeapi.ErrInvalidKey, namespace)
 	}
 	return key.Validate()
 }

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/shardstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-type shards = map[string]retrysafe.Store
+type shards = map[string]storeapi.Store
 
 // memories returns n empty stores with their own clock.
 func memories(n int, clock *storetest.Clock) shards {
@@ -46,7 +46,7 @@ func TestStore(t *testing.T) {
 				all := memories(n, clock)
 				return storetest.Backend{
 					Store: open(t, all, nil), Advance: clock.Advance, Rewind: clock.Rewind,
-					Reopen: func() retrysafe.Store { return open(t, all, nil) },
+					Reopen: func() storeapi.Store { return open(t, all, nil) },
 				}
 			}, storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Durable: true})
 		})
@@ -77,7 +77,7 @@ func TestStoreInAMove(t *testing.T) {
 				assert.True(t, m.Moving(), "keys move")
 				return storetest.Backend{
 					Store: unswept{s}, Advance: clock.Advance,
-					Reopen: func() retrysafe.Store { return unswept{open(t, all, nil)} },
+					Reopen: func() storeapi.Store { return unswept{open(t, all, nil)} },
 				}
 			}, storetest.Features{Issuer: true, Limiter: true, Lister: true, Durable: true})
 		})

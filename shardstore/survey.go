@@ -7,21 +7,21 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // each calls f for every record of a shard except maps, without its body.
-func (a atlas) each(ctx context.Context, name string, f func(rec *retrysafe.Record) error) error {
+func (a atlas) each(ctx context.Context, name string, f func(rec *storeapi.Record) error) error {
 	s, err := a.shard(name)
 	if err != nil {
 		return err
 	}
 	cannot := fmt.Errorf("shardstore: shard %q cannot list its records, so that nobody can tell what a change would lose: %w", name, errors.ErrUnsupported)
-	lister, ok := s.(retrysafe.Lister)
+	lister, ok := s.(storeapi.Lister)
 	if !ok {
 		return cannot
 	}
-	req := retrysafe.ListRequest{Limit: 1000}
+	req := storeapi.ListRequest{Limit: 1000}
 	for {
 		page, err := lister.List(ctx, req)
 		if errors.Is(err, errors.ErrUnsupported) {
@@ -50,9 +50,9 @@ func (a atlas) each(ctx context.Context, name string, f func(rec *retrysafe.Reco
 // one by those in there. It returns a [*BlockedError] if that other home does not have them,
 // otherwise the largest of their fences. Returning: the records here are copies, and the keys are
 // now there.
-func (a atlas) survey(ctx context.Context, name string, here, there []string, returning bool) (most retrysafe.Fence, err error) {
+func (a atlas) survey(ctx context.Context, name string, here, there []string, returning bool) (most storeapi.Fence, err error) {
 	b, unending := &BlockedError{Shard: name, Returning: returning}, false
-	err = a.each(ctx, name, func(rec *retrysafe.Record) error {
+	err = a.each(ctx, name, func(rec *storeapi.Record) error {
 		text, _ := rec.Key.AppendText(nil) // never fails
 		home := pick(there, text)
 		if home == name || pick(here, text) != name {
@@ -82,8 +82,8 @@ func (a atlas) survey(ctx context.Context, name string, here, there []string, re
 }
 
 // known reports whether the other home of the key also knows what a record says.
-func (a atlas) known(ctx context.Context, name, home string, rec *retrysafe.Record, returning bool) (bool, error) {
-	released := rec.State == retrysafe.StateReleased
+func (a atlas) known(ctx context.Context, name, home string, rec *storeapi.Record, returning bool) (bool, error) {
+	released := rec.State == storeapi.StateReleased
 	if returning && released && rec.Answer.Codec == "" && !rec.Issued {
 		return true, nil // the record that moves here replaces it
 	}
@@ -100,20 +100,20 @@ func (a atlas) known(ctx context.Context, name, home string, rec *retrysafe.Reco
 		return same && rec.State.Finished() && there.State == rec.State, nil
 	case same && there.State == rec.State:
 		return true, nil
-	case (rec.State.Finished() || released) && (there.State == 0 || there.State == retrysafe.StateReleased):
+	case (rec.State.Finished() || released) && (there.State == 0 || there.State == storeapi.StateReleased):
 		return a.copy(ctx, name, home, rec, &there)
 	case !same:
 		return false, nil
-	case rec.State.Finished() && there.State == retrysafe.StateInProgress:
+	case rec.State.Finished() && there.State == storeapi.StateInProgress:
 		return true, a.finish(ctx, name, home, rec, &there)
-	case released && there.State == retrysafe.StateInProgress:
+	case released && there.State == storeapi.StateInProgress:
 		return true, a.release(ctx, home, &there, 0)
 	}
 	return there.State.Finished(), nil
 }
 
 // finish completes at the next home what a process completed only at the old one before it died.
-func (a atlas) finish(ctx context.Context, name, home string, listed, there *retrysafe.Record) error {
+func (a atlas) finish(ctx context.Context, name, home string, listed, there *storeapi.Record) error {
 	rec, err := a[name].Lookup(ctx, listed.Key) // with its body
 	if err != nil {
 		return failed(name, err)
@@ -126,13 +126,13 @@ func (a atlas) finish(ctx context.Context, name, home string, listed, there *ret
 }
 
 // probe returns a fence that is larger than those of all records that a shard has removed.
-func (a atlas) probe(ctx context.Context, name string) (retrysafe.Fence, error) {
+func (a atlas) probe(ctx context.Context, name string) (storeapi.Fence, error) {
 	s, err := a.shard(name)
 	if err != nil {
 		return 0, err
 	}
-	key := retrysafe.StoreKey{Namespace: namespace, Layer: "map", Key: retrysafe.Key{Operation: "probe", ID: rand.Text()}}
-	req := retrysafe.AcquireRequest{Key: key, Lease: writeLease, Retention: writeLease, OnDoubt: retrysafe.Reexecute}
+	key := storeapi.StoreKey{Namespace: namespace, Layer: "map", Key: storeapi.Key{Operation: "probe", ID: rand.Text()}}
+	req := storeapi.AcquireRequest{Key: key, Lease: writeLease, Retention: writeLease, OnDoubt: storeapi.Reexecute}
 	_, _ = rand.Read(req.Owner[:]) // never fails
 	got, err := s.Acquire(ctx, req)
 	if err != nil {
@@ -142,12 +142,12 @@ func (a atlas) probe(ctx context.Context, name string) (retrysafe.Fence, error) 
 }
 
 // release releases an attempt that its caller has released at the other home, or that no process
-// finishes any more. keep is as in [retrysafe.ReleaseRequest].
-func (a atlas) release(ctx context.Context, name string, rec *retrysafe.Record, keep time.Duration) error {
-	err := a[name].Release(ctx, retrysafe.ReleaseRequest{
+// finishes any more. keep is as in [storeapi.ReleaseRequest].
+func (a atlas) release(ctx context.Context, name string, rec *storeapi.Record, keep time.Duration) error {
+	err := a[name].Release(ctx, storeapi.ReleaseRequest{
 		Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence, Cause: "moved", Retention: keep, Quiet: true,
 	})
-	if errors.Is(err, retrysafe.ErrLeaseLost) {
+	if errors.Is(err, storeapi.ErrLeaseLost) {
 		return nil
 	}
 	return failedIf(name, err)
@@ -166,23 +166,23 @@ func (a atlas) clean(ctx context.Context, m *Map) error {
 		if next, _, err := a.look(ctx, m.decider(), m.Number+1); next != nil || err != nil {
 			return err
 		}
-		err = a.each(ctx, name, func(rec *retrysafe.Record) error {
+		err = a.each(ctx, name, func(rec *storeapi.Record) error {
 			if home, _ := m.Home(rec.Key); home == name || rec.Updated.After(last) {
 				return nil
 			}
 			left := *rec
 			switch rec.State {
-			case retrysafe.StateReleased:
-				req := retrysafe.AcquireRequest{
-					Key: rec.Key, IfFence: rec.Fence, Lease: writeLease, Retention: writeLease, OnDoubt: retrysafe.Reexecute, Asks: true,
+			case storeapi.StateReleased:
+				req := storeapi.AcquireRequest{
+					Key: rec.Key, IfFence: rec.Fence, Lease: writeLease, Retention: writeLease, OnDoubt: storeapi.Reexecute, Asks: true,
 				}
 				_, _ = rand.Read(req.Owner[:]) // never fails
 				got, err := a[name].Acquire(ctx, req)
-				if err != nil || got.Status != retrysafe.Won {
+				if err != nil || got.Status != storeapi.Won {
 					return failedIf(name, err)
 				}
 				left = got.Record
-			case retrysafe.StateInProgress:
+			case storeapi.StateInProgress:
 			default:
 				return nil
 			}

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/shardstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -35,10 +35,10 @@ type world struct {
 	log            []string
 
 	// What callers were answered.
-	active map[retrysafe.Owner]bool // may run: claimed, and not released
-	done   string                   // the answer whose Complete was confirmed
-	fence  retrysafe.Fence          // the largest of a successful claim
-	got    retrysafe.Record         // of the last successful claim
+	active map[storeapi.Owner]bool // may run: claimed, and not released
+	done   string                  // the answer whose Complete was confirmed
+	fence  storeapi.Fence          // the largest of a successful claim
+	got    storeapi.Record         // of the last successful claim
 	broken string
 }
 
@@ -163,18 +163,18 @@ func (p *proc) at(all ...any) {
 // plain is the part of an answer that can affect a decision: the writer of a map and its fence
 // cannot.
 func plain(v any) string {
-	rec := func(r *retrysafe.Record) string {
+	rec := func(r *storeapi.Record) string {
 		if r.Key.Namespace == "n" {
 			return fmt.Sprintf("%+v", *r)
 		}
 		return fmt.Sprintf("%v %s %v %v", r.State, r.Answer.Body, r.LeaseLeft, r.Now.UnixMicro())
 	}
 	switch v := v.(type) {
-	case retrysafe.Acquired:
+	case storeapi.Acquired:
 		return fmt.Sprint(v.Status, rec(&v.Record))
-	case retrysafe.Record:
+	case storeapi.Record:
 		return rec(&v)
-	case retrysafe.Page:
+	case storeapi.Page:
 		var b strings.Builder
 		for i := range v.Records {
 			b.WriteString(rec(&v.Records[i]))
@@ -191,14 +191,14 @@ type port struct {
 	name string
 }
 
-func (o port) is(key retrysafe.StoreKey) (string, bool) {
+func (o port) is(key storeapi.StoreKey) (string, bool) {
 	if key.Namespace == "n" {
 		return "the key in " + o.name, false
 	}
 	return key.Operation + " " + key.ID + " in " + o.name, true
 }
 
-func (o port) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+func (o port) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	what, isMap := o.is(req.Key)
 	if o.p.w != nil && o.p.w.config.noUntil {
 		req.Until = time.Time{}
@@ -213,7 +213,7 @@ func (o port) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrys
 		req.NotAfter, req.Until = time.Time{}, time.Time{}
 		return true
 	}
-	return stepBy(o.p, now, silent, func() (retrysafe.Acquired, error) {
+	return stepBy(o.p, now, silent, func() (storeapi.Acquired, error) {
 		got, err := o.Store.Acquire(context.Background(), req)
 		if !decided.IsZero() {
 			got.Record.Now = decided
@@ -225,24 +225,24 @@ func (o port) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrys
 	})
 }
 
-func (o port) Complete(ctx context.Context, req retrysafe.CompleteRequest) (retrysafe.Record, error) {
+func (o port) Complete(ctx context.Context, req storeapi.CompleteRequest) (storeapi.Record, error) {
 	what, _ := o.is(req.Key)
-	return step(o.p, "complete "+what, false, func() (retrysafe.Record, error) { return o.Store.Complete(context.Background(), req) })
+	return step(o.p, "complete "+what, false, func() (storeapi.Record, error) { return o.Store.Complete(context.Background(), req) })
 }
 
-func (o port) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
+func (o port) Release(ctx context.Context, req storeapi.ReleaseRequest) error {
 	what, _ := o.is(req.Key)
 	_, err := step(o.p, "release "+what, false, func() (int, error) { return 0, o.Store.Release(context.Background(), req) })
 	return err
 }
 
-func (o port) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+func (o port) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
 	what, isMap := o.is(key)
-	return step(o.p, "look up "+what, isMap, func() (retrysafe.Record, error) { return o.Store.Lookup(context.Background(), key) })
+	return step(o.p, "look up "+what, isMap, func() (storeapi.Record, error) { return o.Store.Lookup(context.Background(), key) })
 }
 
-func (o port) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
-	return step(o.p, "list "+o.name, false, func() (retrysafe.Page, error) {
+func (o port) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Page, error) {
+	return step(o.p, "list "+o.name, false, func() (storeapi.Page, error) {
 		req.Namespace = "n"
 		return o.Store.List(context.Background(), req)
 	})
@@ -260,7 +260,7 @@ func (w *world) ports(p *proc, names string) shards {
 }
 
 var (
-	theKey   = retrysafe.StoreKey{Namespace: "n", Layer: "fn", Key: retrysafe.Key{Operation: "o", ID: "k"}}
+	theKey   = storeapi.StoreKey{Namespace: "n", Layer: "fn", Key: storeapi.Key{Operation: "o", ID: "k"}}
 	mapLease = 10 * time.Second
 )
 
@@ -269,7 +269,7 @@ var (
 func newWorld(c *config) *world {
 	w := &world{
 		config: c, clocks: map[string]*storetest.Clock{}, stores: map[string]*memstore.Store{}, locks: map[string]*locks{}, turn: make(chan struct{}),
-		faults: c.fault, ticks: c.ticks, switches: c.switches, active: map[retrysafe.Owner]bool{},
+		faults: c.fault, ticks: c.ticks, switches: c.switches, active: map[storeapi.Owner]bool{},
 	}
 	for _, n := range []string{"a", "b"} {
 		clock := storetest.NewClock()
@@ -322,15 +322,15 @@ func (w *world) begin(p *proc, run func()) {
 
 // caller behaves like the engine: it repeats unanswered calls as the same owner.
 func (w *world) caller(p *proc, s *shardstore.Store, id byte, end rune) {
-	ctx, owner := context.Background(), retrysafe.Owner{id}
-	req := retrysafe.AcquireRequest{Key: theKey, Owner: owner, Lease: 24 * time.Hour, Retention: 24 * time.Hour, OnDoubt: retrysafe.Refuse}
-	var got retrysafe.Acquired
+	ctx, owner := context.Background(), storeapi.Owner{id}
+	req := storeapi.AcquireRequest{Key: theKey, Owner: owner, Lease: 24 * time.Hour, Retention: 24 * time.Hour, OnDoubt: storeapi.Refuse}
+	var got storeapi.Acquired
 	err := errCut
 	for try := 0; try < 2 && err != nil; try++ {
 		p.at("acquire", try, shardstore.Dump(s))
 		got, err = s.Acquire(ctx, req)
 	}
-	if err != nil || got.Status != retrysafe.Won {
+	if err != nil || got.Status != storeapi.Won {
 		w.told(got, err)
 		return
 	}
@@ -343,24 +343,24 @@ func (w *world) caller(p *proc, s *shardstore.Store, id byte, end rune) {
 		p.at("end", try, shardstore.Dump(s), got.Record.Fence)
 		if end == 'r' {
 			delete(w.active, owner) // it did nothing
-			err = s.Release(ctx, retrysafe.ReleaseRequest{Key: theKey, Owner: owner, Fence: got.Record.Fence})
+			err = s.Release(ctx, storeapi.ReleaseRequest{Key: theKey, Owner: owner, Fence: got.Record.Fence})
 		} else {
 			body := fmt.Sprintf("of P%d", id)
-			_, err = s.Complete(ctx, retrysafe.CompleteRequest{
-				Key: theKey, Owner: owner, Fence: got.Record.Fence, State: retrysafe.StateCompleted,
-				Answer: retrysafe.Answer{Codec: "raw", Body: []byte(body), Kept: true}, Retention: 24 * time.Hour,
+			_, err = s.Complete(ctx, storeapi.CompleteRequest{
+				Key: theKey, Owner: owner, Fence: got.Record.Fence, State: storeapi.StateCompleted,
+				Answer: storeapi.Answer{Codec: "raw", Body: []byte(body), Kept: true}, Retention: 24 * time.Hour,
 			})
 			if err == nil {
 				w.done = body
 			}
 		}
-		if end == 'c' && errors.Is(err, retrysafe.ErrLeaseLost) {
+		if end == 'c' && errors.Is(err, storeapi.ErrLeaseLost) {
 			w.broken = "a holder whom nobody replaced was told that its lease is lost"
 		}
 	}
 }
 
-func (w *world) won(rec retrysafe.Record) {
+func (w *world) won(rec storeapi.Record) {
 	switch {
 	case len(w.active) > 0:
 		w.broken = fmt.Sprintf("two runs: of %d and of %v", rec.Owner[0], w.active)
@@ -378,8 +378,8 @@ func (w *world) won(rec retrysafe.Record) {
 }
 
 // told checks a refusal.
-func (w *world) told(got retrysafe.Acquired, err error) {
-	if err == nil && got.Status == retrysafe.Finished && got.Record.Answer.Body == nil {
+func (w *world) told(got storeapi.Acquired, err error) {
+	if err == nil && got.Status == storeapi.Finished && got.Record.Answer.Body == nil {
 		w.broken = "finished without an answer"
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/shardstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // locks are the locks of the transactions on one shard: the row of the key, and how many
@@ -30,7 +30,7 @@ type txPort struct {
 	w *world
 }
 
-func (o txPort) SettleTx(context.Context, retrysafe.StoreKey) error {
+func (o txPort) SettleTx(context.Context, storeapi.StoreKey) error {
 	if o.w.config.noSettle {
 		return nil
 	}
@@ -39,8 +39,8 @@ func (o txPort) SettleTx(context.Context, retrysafe.StoreKey) error {
 	return err
 }
 
-func (w *world) txPorts(p *proc) map[string]retrysafe.TxStore[string] {
-	all := map[string]retrysafe.TxStore[string]{}
+func (w *world) txPorts(p *proc) map[string]storeapi.TxStore[string] {
+	all := map[string]storeapi.TxStore[string]{}
 	for _, n := range []string{"a", "b"} {
 		all[n] = txPort{port{w.stores[n], p, n}, w}
 	}
@@ -50,10 +50,10 @@ func (w *world) txPorts(p *proc) map[string]retrysafe.TxStore[string] {
 // RunTx behaves like a database. The claim locks the row of the key. The look at the map comes
 // last, under a shared lock. Both locks end with the transaction, which may reach its COMMIT much
 // later.
-func (o txPort) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, string) (retrysafe.State, retrysafe.Answer, error)) (rec retrysafe.Record, err error) {
+func (o txPort) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, string) (storeapi.State, storeapi.Answer, error)) (rec storeapi.Record, err error) {
 	l, open := o.w.locks[o.name], false
 	held := func() bool { return l.key > 0 }
-	rec, err = stepBy(o.p, &pending{what: "claim the key in " + o.name, held: held}, false, func() (retrysafe.Record, error) {
+	rec, err = stepBy(o.p, &pending{what: "claim the key in " + o.name, held: held}, false, func() (storeapi.Record, error) {
 		rec, err := o.Store.Lookup(ctx, r.Key)
 		if open = err == nil && !rec.State.Finished(); open {
 			l.key++
@@ -87,22 +87,22 @@ func (o txPort) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(cont
 		if o.w.config.noGate {
 			return 0, nil
 		}
-		return 0, r.Gate.Check(ctx, func(key retrysafe.StoreKey) (retrysafe.Record, error) { return o.Store.Lookup(ctx, key) })
+		return 0, r.Gate.Check(ctx, func(key storeapi.StoreKey) (storeapi.Record, error) { return o.Store.Lookup(ctx, key) })
 	})
 	if err != nil {
 		return rec, err
 	}
-	commit := func() (retrysafe.Record, error) {
+	commit := func() (storeapi.Record, error) {
 		o.w.effect(string(answer.Body))
-		got := must(o.Store.Acquire(ctx, retrysafe.AcquireRequest{
-			Key: r.Key, Owner: r.Owner, Lease: time.Hour, Retention: r.Retention, OnDoubt: retrysafe.Refuse,
+		got := must(o.Store.Acquire(ctx, storeapi.AcquireRequest{
+			Key: r.Key, Owner: r.Owner, Lease: time.Hour, Retention: r.Retention, OnDoubt: storeapi.Refuse,
 		}))
 		o.w.fence = max(o.w.fence, got.Record.Fence)
-		return o.Store.Complete(ctx, retrysafe.CompleteRequest{
+		return o.Store.Complete(ctx, storeapi.CompleteRequest{
 			Key: r.Key, Owner: r.Owner, Fence: got.Record.Fence, State: state, Answer: answer, Retention: r.Retention,
 		})
 	}
-	return stepBy(o.p, &pending{what: "commit in " + o.name}, false, func() (retrysafe.Record, error) {
+	return stepBy(o.p, &pending{what: "commit in " + o.name}, false, func() (storeapi.Record, error) {
 		defer end()
 		return commit()
 	})
@@ -121,17 +121,17 @@ func (w *world) txCaller(p *proc, s *shardstore.Store, tx *shardstore.TxStore[st
 	err := errCut
 	for try := 0; try < 2 && err != nil; try++ {
 		p.at("transaction", try, shardstore.Dump(s))
-		var rec retrysafe.Record
+		var rec storeapi.Record
 		if rec, err = w.runTx(tx, id); err == nil && string(rec.Answer.Body) != w.done {
 			w.broken = fmt.Sprintf("P%d is told %q after %q was committed", id, rec.Answer.Body, w.done)
 		}
 	}
 }
 
-func (w *world) runTx(tx *shardstore.TxStore[string], id byte) (retrysafe.Record, error) {
-	r := retrysafe.TxRequest{Key: theKey, Owner: retrysafe.Owner{id}, Retention: 24 * time.Hour}
-	return tx.RunTx(context.Background(), r, func(context.Context, string) (retrysafe.State, retrysafe.Answer, error) {
-		return retrysafe.StateCompleted, retrysafe.Answer{Codec: "raw", Body: fmt.Appendf(nil, "of P%d", id), Kept: true}, nil
+func (w *world) runTx(tx *shardstore.TxStore[string], id byte) (storeapi.Record, error) {
+	r := storeapi.TxRequest{Key: theKey, Owner: storeapi.Owner{id}, Retention: 24 * time.Hour}
+	return tx.RunTx(context.Background(), r, func(context.Context, string) (storeapi.State, storeapi.Answer, error) {
+		return storeapi.StateCompleted, storeapi.Answer{Codec: "raw", Body: fmt.Appendf(nil, "of P%d", id), Kept: true}, nil
 	})
 }
 
@@ -144,7 +144,7 @@ func (w *world) probeTx(s *shardstore.Store) {
 	rec, err := w.runTx(must(shardstore.NewTx(s, w.txPorts(new(proc)))), 99)
 	m := s.Map()
 	switch {
-	case errors.Is(err, retrysafe.ErrUnavailable) && m.Closing:
+	case errors.Is(err, storeapi.ErrUnavailable) && m.Closing:
 	case err != nil:
 		w.broken = "a new process is told: " + err.Error()
 	case done != "" && string(rec.Answer.Body) != done:

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // arrays reads and writes many rows of PostgreSQL with one statement, each column as one array. So
@@ -40,7 +40,7 @@ func (a arrays) writeMany(ctx context.Context, w execer, made, changed []*change
 		if err := w.QueryRowContext(ctx, a.db.queries.floor).Scan(&floor); err != nil {
 			return err
 		}
-		if retrysafe.Fence(floor) > made[0].l.floor { //nolint:gosec // fences stay below 2^53
+		if storeapi.Fence(floor) > made[0].l.floor { //nolint:gosec // fences stay below 2^53
 			return errMadeMeanwhile
 		}
 	}

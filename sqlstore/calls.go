@@ -5,20 +5,20 @@ import (
 	"context"
 	"errors"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// Acquire implements [retrysafe.Store].
-func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+// Acquire implements [storeapi.Store].
+func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	// Own copies: the caller may reuse its slices.
 	req.Fingerprint, req.Binding = bytes.Clone(req.Fingerprint), bytes.Clone(req.Binding)
 	req.Copy = protocol.OwnCopy(req.Copy)
-	var status retrysafe.Status
+	var status storeapi.Status
 	limit := req.Limit()
 	c := &change{
 		db: s.db, ctx: ctx, key: req.Key, notAfter: limit, size: len(req.Fingerprint) + len(req.Binding) + protocol.CopySize(req.Copy),
-		decide: func(cur protocol.Row, now protocol.Micros, floor retrysafe.Fence) (next protocol.Row, write bool, err error) {
+		decide: func(cur protocol.Row, now protocol.Micros, floor storeapi.Fence) (next protocol.Row, write bool, err error) {
 			next, status, write, err = protocol.Acquire(cur, now, floor, &req)
 			return next, write, err
 		},
@@ -26,16 +26,16 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 	row, now, err := s.claim(c)
 	var lock *lockError
 	if errors.As(err, &lock) && lock.ended == nil && !limit.IsZero() && s.db.clock().After(limit) {
-		err = retrysafe.ErrTooLate
+		err = storeapi.ErrTooLate
 	}
 	if err != nil {
-		return retrysafe.Acquired{}, err
+		return storeapi.Acquired{}, err
 	}
-	return retrysafe.Acquired{Status: status, Record: row.Record(req.Key, now)}, nil
+	return storeapi.Acquired{Status: status, Record: row.Record(req.Key, now)}, nil
 }
 
-// Extend implements [retrysafe.Store].
-func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
+// Extend implements [storeapi.Store].
+func (s *Store) Extend(ctx context.Context, req storeapi.ExtendRequest) error {
 	size := 0
 	if req.Progress != nil {
 		own := *req.Progress
@@ -44,7 +44,7 @@ func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
 	}
 	c := &change{
 		db: s.db, ctx: ctx, key: req.Key, size: size,
-		decide: func(cur protocol.Row, now protocol.Micros, _ retrysafe.Fence) (protocol.Row, bool, error) {
+		decide: func(cur protocol.Row, now protocol.Micros, _ storeapi.Fence) (protocol.Row, bool, error) {
 			next, err := protocol.Extend(cur, now, &req)
 			return next, err == nil, err
 		},
@@ -53,21 +53,21 @@ func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
 	return err
 }
 
-// Complete implements [retrysafe.Store].
-func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (retrysafe.Record, error) {
+// Complete implements [storeapi.Store].
+func (s *Store) Complete(ctx context.Context, req storeapi.CompleteRequest) (storeapi.Record, error) {
 	if s.group != nil {
 		req.Answer.Body = bytes.Clone(req.Answer.Body)
 	}
 	c := &change{
 		db: s.db, ctx: ctx, key: req.Key, size: len(req.Answer.Body),
-		decide: func(cur protocol.Row, now protocol.Micros, _ retrysafe.Fence) (protocol.Row, bool, error) {
+		decide: func(cur protocol.Row, now protocol.Micros, _ storeapi.Fence) (protocol.Row, bool, error) {
 			next, write, err := protocol.Complete(cur, now, &req)
 			return next, write || err == nil && s.again(), err
 		},
 	}
 	row, now, err := s.make(c, claims)
 	if err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	if !req.Quiet {
 		s.tell(c.id)
@@ -75,11 +75,11 @@ func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (re
 	return row.Record(req.Key, now), nil
 }
 
-// Release implements [retrysafe.Store].
-func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
+// Release implements [storeapi.Store].
+func (s *Store) Release(ctx context.Context, req storeapi.ReleaseRequest) error {
 	c := &change{
 		db: s.db, ctx: ctx, key: req.Key,
-		decide: func(cur protocol.Row, now protocol.Micros, _ retrysafe.Fence) (protocol.Row, bool, error) {
+		decide: func(cur protocol.Row, now protocol.Micros, _ storeapi.Fence) (protocol.Row, bool, error) {
 			next, write, err := protocol.Release(cur, now, &req)
 			return next, write || err == nil && s.again(), err
 		},
@@ -96,32 +96,32 @@ func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error
 // So a repeated call, whose first outcome was unknown, is answered after a COMMIT of its own.
 func (s *Store) again() bool { return s.db.dialect == PostgreSQL }
 
-// Lookup implements [retrysafe.Store]. A key whose transaction (RunTx) is open in this process is
+// Lookup implements [storeapi.Store]. A key whose transaction (RunTx) is open in this process is
 // in progress; the content of its record is not known before the commit.
-func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+func (s *Store) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
 	if err := s.check(ctx, &key); err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	id := idOf(key)
 	// asked first: if it is not open any more, the record shows its outcome
 	open := s.running.other(id) != nil
 	l, err := s.look(ctx, id)
 	if err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	rec := l.row.Record(key, l.now)
 	if open && rec.State == 0 {
-		rec.State, rec.OnDoubt, rec.LeaseLeft = retrysafe.StateInProgress, retrysafe.Refuse, strayLease
+		rec.State, rec.OnDoubt, rec.LeaseLeft = storeapi.StateInProgress, storeapi.Refuse, strayLease
 	}
 	return rec, nil
 }
 
-// Issue implements [retrysafe.Issuer].
-func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
-	var status retrysafe.Status // a caller that has left does not read it
+// Issue implements [storeapi.Issuer].
+func (s *Store) Issue(ctx context.Context, req storeapi.IssueRequest) (storeapi.Status, error) {
+	var status storeapi.Status // a caller that has left does not read it
 	c := &change{
 		db: s.db, ctx: ctx, key: req.Key,
-		decide: func(cur protocol.Row, now protocol.Micros, _ retrysafe.Fence) (next protocol.Row, write bool, err error) {
+		decide: func(cur protocol.Row, now protocol.Micros, _ storeapi.Fence) (next protocol.Row, write bool, err error) {
 			next, status, write = protocol.Issue(cur, now, &req)
 			return next, write, nil
 		},

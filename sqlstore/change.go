@@ -6,20 +6,20 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // decision returns the next state of a record. It has no side effects, since it may be called
 // several times.
-type decision func(cur protocol.Row, now protocol.Micros, floor retrysafe.Fence) (next protocol.Row, write bool, err error)
+type decision func(cur protocol.Row, now protocol.Micros, floor storeapi.Fence) (next protocol.Row, write bool, err error)
 
 // change is a change that a caller asks for. decide must refer only to memory of its own, since a
 // caller that leaves may reuse its memory.
 type change struct {
 	db       *database
 	ctx      context.Context // the caller's
-	key      retrysafe.StoreKey
+	key      storeapi.StoreKey
 	id       recordID
 	notAfter time.Time // last time for the commit, on the store's clock; zero: no limit
 	size     int       // about how many bytes it writes

@@ -7,31 +7,31 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-var _ retrysafe.Limiter = (*Store)(nil)
+var _ storeapi.Limiter = (*Store)(nil)
 
-// Charge implements [retrysafe.Limiter]. Each tenant has one row. Concurrent charges of a tenant
+// Charge implements [storeapi.Limiter]. Each tenant has one row. Concurrent charges of a tenant
 // share one write, unless [Options.NoGroupCommit] is set. A refused charge only reads, so a flood
 // of them delays no other call. A charge that waited for the file in vain returns
-// [retrysafe.ErrTooLate].
-func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+// [storeapi.ErrTooLate].
+func (s *Store) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeapi.Charged, error) {
 	charged, err := s.charge(ctx, req)
 	var lock *lockError
 	if errors.As(err, &lock) {
-		err = fmt.Errorf("%w: %w", retrysafe.ErrTooLate, err)
+		err = fmt.Errorf("%w: %w", storeapi.ErrTooLate, err)
 	}
 	return charged, err
 }
 
-func (s *Store) charge(ctx context.Context, req retrysafe.ChargeRequest) (charged retrysafe.Charged, err error) {
+func (s *Store) charge(ctx context.Context, req storeapi.ChargeRequest) (charged storeapi.Charged, err error) {
 	if err := s.enter(ctx); err != nil {
-		return retrysafe.Charged{}, err
+		return storeapi.Charged{}, err
 	}
 	if err := req.Validate(); err != nil {
-		return retrysafe.Charged{}, err
+		return storeapi.Charged{}, err
 	}
 	c := &charging{id: idOfName(protocol.UsageName(req.Namespace, req.Tenant)), req: req, done: make(chan struct{})}
 	if s.group != nil {
@@ -40,7 +40,7 @@ func (s *Store) charge(ctx context.Context, req retrysafe.ChargeRequest) (charge
 		err = s.chargeAlone(ctx, c)
 	}
 	if err != nil {
-		return retrysafe.Charged{}, s.db.failed("count", err)
+		return storeapi.Charged{}, s.db.failed("count", err)
 	}
 	return c.got, nil
 }
@@ -121,7 +121,7 @@ func (s *Store) loadUsage(ctx context.Context, db execer, query string, id recor
 
 // putUsage replaces the loaded counts. It returns false if there was no row, and another call has
 // inserted one meanwhile.
-func (s *Store) putUsage(ctx context.Context, db execer, id recordID, req *retrysafe.ChargeRequest, was *usage, u *protocol.Usage) (done bool, err error) {
+func (s *Store) putUsage(ctx context.Context, db execer, id recordID, req *storeapi.ChargeRequest, was *usage, u *protocol.Usage) (done bool, err error) {
 	if u.Empty() {
 		_, err := db.ExecContext(ctx, s.db.queries.dropUsage, id[:])
 		return true, err

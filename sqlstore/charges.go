@@ -10,17 +10,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // charging is one charge with its caller.
 type charging struct {
 	id    recordID
-	req   retrysafe.ChargeRequest
+	req   storeapi.ChargeRequest
 	state atomic.Uint32 // as for a change
 	done  chan struct{}
 
-	got retrysafe.Charged // got and err: the caller must not read them before done is closed
+	got storeapi.Charged // got and err: the caller must not read them before done is closed
 	err error
 }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // stateError is a complete error text about the tables, not about one call.
@@ -86,5 +86,5 @@ func isOwn(err error) bool {
 	var state stateError
 	var lock *lockError
 	var commit *commitError
-	return errors.As(err, &state) || errors.As(err, &lock) || errors.As(err, &commit) || errors.Is(err, retrysafe.ErrTooLate)
+	return errors.As(err, &state) || errors.As(err, &lock) || errors.As(err, &commit) || errors.Is(err, storeapi.ErrTooLate)
 }

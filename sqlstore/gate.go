@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // pass asks the gate whether the transaction may commit. The COMMIT comes next.
@@ -21,7 +21,7 @@ func (c *claim) pass(ctx context.Context, tx dbtx.Tx) error {
 		var held any
 		err := tx.QueryRow(ctx, c.store.db.queries.hold, []any{lock[:]}, &held)
 		if errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("%w: the record that the transaction's gate is to lock is not there", retrysafe.ErrUnavailable)
+			return fmt.Errorf("%w: the record that the transaction's gate is to lock is not there", storeapi.ErrUnavailable)
 		}
 		if err != nil {
 			return c.broken(ctx, err)
@@ -31,19 +31,19 @@ func (c *claim) pass(ctx context.Context, tx dbtx.Tx) error {
 	if c.store.db.queries.loadUnlocked != "" {
 		query = c.store.db.queries.loadUnlocked
 	}
-	return gate.Check(ctx, func(key retrysafe.StoreKey) (retrysafe.Record, error) {
+	return gate.Check(ctx, func(key storeapi.StoreKey) (storeapi.Record, error) {
 		id := idOf(key)
 		l, err := c.store.db.loadBy(func(dest ...any) error { return tx.QueryRow(ctx, query, []any{id[:]}, dest...) })
 		if err != nil {
-			return retrysafe.Record{}, c.broken(ctx, err)
+			return storeapi.Record{}, c.broken(ctx, err)
 		}
 		return l.row.Record(key, l.now), nil
 	})
 }
 
-// SettleTx implements [retrysafe.TxSettler]. On SQLite it returns at once: a transaction locks the
+// SettleTx implements [storeapi.TxSettler]. On SQLite it returns at once: a transaction locks the
 // whole file, so every later transaction sees what was committed before the call.
-func (s *Store) SettleTx(ctx context.Context, key retrysafe.StoreKey) error {
+func (s *Store) SettleTx(ctx context.Context, key storeapi.StoreKey) error {
 	if err := s.check(ctx, &key); err != nil || s.db.queries.settle == "" {
 		return err
 	}

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // In joins a transaction that the caller has begun and will commit: retrysafe.DoTx(ctx, engine,
@@ -31,16 +31,16 @@ import (
 //   - On SQLite, this call must be the first statement of the transaction: SQLite may refuse the
 //     lock to a transaction that has read before (error 517). Waiting is limited by the
 //     connection's busy_timeout.
-func (s *Store) In(tx *sql.Tx) retrysafe.TxStore[*sql.Tx] {
+func (s *Store) In(tx *sql.Tx) storeapi.TxStore[*sql.Tx] {
 	return joined[*sql.Tx]{s, tx, dbtx.SQL(tx, s.db.dialect)}
 }
 
 // Conn is like In, for transactions of other libraries: GORM's, pgx's, and any other [dbtx.Tx].
-func (s *Store) Conn(tx dbtx.Tx) retrysafe.TxStore[dbtx.Tx] { return joined[dbtx.Tx]{s, tx, tx} }
+func (s *Store) Conn(tx dbtx.Tx) storeapi.TxStore[dbtx.Tx] { return joined[dbtx.Tx]{s, tx, tx} }
 
 // Join is like In, for adapters: tx is the adapter's transaction, and same is that transaction as a
 // [dbtx.Tx].
-func Join[Tx any](s *Store, tx Tx, same dbtx.Tx) retrysafe.TxStore[Tx] {
+func Join[Tx any](s *Store, tx Tx, same dbtx.Tx) storeapi.TxStore[Tx] {
 	return joined[Tx]{s, tx, same}
 }
 
@@ -53,30 +53,30 @@ type joined[Tx any] struct {
 
 // Lookup calls the store's Lookup. If there are limits, the engine uses it to find out whether a
 // key is known, and Charge to count the key.
-func (t joined[Tx]) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+func (t joined[Tx]) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
 	return t.store.Lookup(ctx, key)
 }
 
 // Charge calls the store's Charge.
-func (t joined[Tx]) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+func (t joined[Tx]) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeapi.Charged, error) {
 	return t.store.Charge(ctx, req)
 }
 
-// RunTx implements [retrysafe.TxStore].
-func (t joined[Tx]) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, Tx) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
+// RunTx implements [storeapi.TxStore].
+func (t joined[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
 	s := t.store
 	if err := s.check(ctx, &r.Key); err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	if r.Gate != nil {
-		return retrysafe.Record{}, fmt.Errorf("sqlstore: a transaction that the caller commits cannot have a gate: %w", errors.ErrUnsupported)
+		return storeapi.Record{}, fmt.Errorf("sqlstore: a transaction that the caller commits cannot have a gate: %w", errors.ErrUnsupported)
 	}
 	if d := t.same.Dialect(); d != s.db.dialect {
-		return retrysafe.Record{}, stateError("sqlstore: the transaction is one of " + d.String() + ", and the store is on " + s.db.dialect.String() + ": join one of the same database")
+		return storeapi.Record{}, stateError("sqlstore: the transaction is one of " + d.String() + ", and the store is on " + s.db.dialect.String() + ": join one of the same database")
 	}
 	c := &claim{store: s, r: &r, id: idOf(r.Key)}
-	var rec retrysafe.Record
-	var answer retrysafe.Answer
+	var rec storeapi.Record
+	var answer storeapi.Answer
 	err := dbtx.Savepoint(ctx, t.same, func(ctx context.Context) (err error) {
 		j := &joint{claim: c, tx: t.same, joins: true}
 		var won bool
@@ -90,13 +90,13 @@ func (t joined[Tx]) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(
 				return err
 			}
 		}
-		var state retrysafe.State
+		var state storeapi.State
 		inside, end := marked(ctx, s.db.pool)
 		defer end()
 		if state, answer, err = work(inside, t.tx); err != nil {
 			return err
 		}
-		if state == retrysafe.StateFailed {
+		if state == storeapi.StateFailed {
 			return errRefusal
 		}
 		rec, err = j.complete(ctx, state, answer)
@@ -117,12 +117,12 @@ func (t joined[Tx]) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(
 	if !won {
 		return rec, err
 	}
-	return j.complete(ctx, retrysafe.StateFailed, answer)
+	return j.complete(ctx, storeapi.StateFailed, answer)
 }
 
 // held returns the answer if another caller has the key, as this transaction sees it. It does not
 // use another connection, since there might be none.
-func (t joined[Tx]) held(ctx context.Context, c *claim, held *heldError) (retrysafe.Record, error) {
+func (t joined[Tx]) held(ctx context.Context, c *claim, held *heldError) (storeapi.Record, error) {
 	j := &joint{claim: c, tx: t.same}
 	query := j.claim.store.db.queries.load
 	if j.claim.store.db.queries.loadUnlocked != "" {
@@ -135,9 +135,9 @@ func (t joined[Tx]) held(ctx context.Context, c *claim, held *heldError) (retrys
 	}
 	if c.store.db.dialect == SQLite && c.store.running.other(c.id) == nil {
 		// the file is busy, with whatever key
-		return retrysafe.Record{Key: c.r.Key}, held.cause
+		return storeapi.Record{Key: c.r.Key}, held.cause
 	}
-	return retrysafe.Record{Key: c.r.Key}, retrysafe.ErrInProgress
+	return storeapi.Record{Key: c.r.Key}, storeapi.ErrInProgress
 }
 
 // errRefusal undoes the effect of work that refused for good. No caller gets it.

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // joint is the record of a key in an open transaction. The transaction's first statement claims it,
@@ -27,7 +27,7 @@ type joint struct {
 }
 
 // take claims the key. If won is false, rec and err are the answer.
-func (j *joint) take(ctx context.Context) (rec retrysafe.Record, won bool, err error) {
+func (j *joint) take(ctx context.Context) (rec storeapi.Record, won bool, err error) {
 	if !j.joins || j.claim.store.db.queries.waitToJoin == nil {
 		return j.claimKey(ctx)
 	}
@@ -42,7 +42,7 @@ func (j *joint) take(ctx context.Context) (rec retrysafe.Record, won bool, err e
 }
 
 // claimKey is take after the session's lock waits were set.
-func (j *joint) claimKey(ctx context.Context) (rec retrysafe.Record, won bool, err error) {
+func (j *joint) claimKey(ctx context.Context) (rec storeapi.Record, won bool, err error) {
 	j.at = time.Now()
 	switch {
 	case j.claim.store.db.queries.claim != nil:
@@ -75,7 +75,7 @@ func (j *joint) claimKey(ctx context.Context) (rec retrysafe.Record, won bool, e
 }
 
 // takeOver claims a key that has a record: released, expired, or only issued.
-func (j *joint) takeOver(ctx context.Context) (rec retrysafe.Record, won bool, err error) {
+func (j *joint) takeOver(ctx context.Context) (rec storeapi.Record, won bool, err error) {
 	back, err := j.limitWait(ctx)
 	if err != nil {
 		return rec, false, err
@@ -120,7 +120,7 @@ func (j *joint) limitWait(ctx context.Context) (back func(context.Context) error
 // insert claims a key without a record with one statement.
 func (j *joint) insert(ctx context.Context) (won bool, err error) {
 	j.row = protocol.Row{
-		State: retrysafe.StateInProgress, OnDoubt: retrysafe.Refuse, Attempt: 1, Owner: j.claim.r.Owner,
+		State: storeapi.StateInProgress, OnDoubt: storeapi.Refuse, Attempt: 1, Owner: j.claim.r.Owner,
 		Fingerprint: j.claim.r.Fingerprint, Binding: j.claim.r.Binding, Retention: protocol.Span(j.claim.r.Retention),
 	}
 	var fence sql.NullInt64
@@ -134,7 +134,7 @@ func (j *joint) insert(ctx context.Context) (won bool, err error) {
 		return false, err
 	}
 	j.now = updated.Int64
-	j.row.Fence = retrysafe.Fence(fence.Int64) //nolint:gosec // fences stay below 2^53
+	j.row.Fence = storeapi.Fence(fence.Int64) //nolint:gosec // fences stay below 2^53
 	j.row.Created, j.row.Updated, j.row.LeaseEnd = j.now, j.now, j.now+protocol.Span(strayLease)
 	return true, nil
 }
@@ -191,7 +191,7 @@ func (j *joint) load(ctx context.Context, query string) (loaded, error) {
 	return j.claim.store.db.loadBy(func(dest ...any) error { return j.tx.QueryRow(ctx, query, []any{j.claim.id[:]}, dest...) })
 }
 
-func (j *joint) record() retrysafe.Record { return j.row.Record(j.claim.r.Key, j.now) }
+func (j *joint) record() storeapi.Record { return j.row.Record(j.claim.r.Key, j.now) }
 
 // heldError means that the claim could not wait any longer for the transaction that has the key
 // (which may only be reading the answer) or, on SQLite, the file. The caller looks at the key after
@@ -201,10 +201,10 @@ type heldError struct{ cause error }
 func (e *heldError) Error() string { return e.cause.Error() }
 
 // refused returns the answer to a claim that has failed.
-func (j *joint) refused(ctx context.Context, err error) (rec retrysafe.Record, won bool, _ error) {
+func (j *joint) refused(ctx context.Context, err error) (rec storeapi.Record, won bool, _ error) {
 	switch {
 	case j.claim.store.db.queries.held != nil && j.claim.store.db.queries.held(err):
-		return retrysafe.Record{Key: j.claim.r.Key}, false, &heldError{unavailable(j.claim.store.db.failed("claim the key", err))}
+		return storeapi.Record{Key: j.claim.r.Key}, false, &heldError{unavailable(j.claim.store.db.failed("claim the key", err))}
 	case ctx.Err() != nil:
 		return rec, false, fmt.Errorf("sqlstore: the call ended while it waited for the key: %w", ctx.Err())
 	}
@@ -212,7 +212,7 @@ func (j *joint) refused(ctx context.Context, err error) (rec retrysafe.Record, w
 }
 
 // answered returns the committed record of the key if it is finished.
-func (c *claim) answered(ctx context.Context) (rec retrysafe.Record, ok bool) {
+func (c *claim) answered(ctx context.Context) (rec storeapi.Record, ok bool) {
 	l, err := c.store.look(ctx, c.id)
 	if err != nil {
 		return rec, false
@@ -221,7 +221,7 @@ func (c *claim) answered(ctx context.Context) (rec retrysafe.Record, ok bool) {
 }
 
 // answerIn returns the record if it is finished.
-func (c *claim) answerIn(l loaded) (rec retrysafe.Record, ok bool) {
+func (c *claim) answerIn(l loaded) (rec storeapi.Record, ok bool) {
 	if !l.row.State.Finished() {
 		return rec, false
 	}
@@ -230,12 +230,12 @@ func (c *claim) answerIn(l loaded) (rec retrysafe.Record, ok bool) {
 }
 
 // complete writes the answer into the record, if the record still belongs to this attempt.
-func (j *joint) complete(ctx context.Context, state retrysafe.State, answer retrysafe.Answer) (retrysafe.Record, error) {
+func (j *joint) complete(ctx context.Context, state storeapi.State, answer storeapi.Answer) (storeapi.Record, error) {
 	now := j.now + time.Since(j.at).Microseconds()
 	if j.claim.store.db.dialect == SQLite {
 		now = j.claim.store.db.clock().UnixMicro()
 	}
-	row, _, err := protocol.Complete(j.row, now, &retrysafe.CompleteRequest{
+	row, _, err := protocol.Complete(j.row, now, &storeapi.CompleteRequest{
 		Key: j.claim.r.Key, Owner: j.row.Owner, Fence: j.row.Fence, State: state, Answer: answer, Retention: j.claim.r.Retention,
 	})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // hanging is a database that does not answer for a while.
@@ -83,7 +83,7 @@ func TestChargesOfCallersThatLeft(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 					defer cancel()
 					id := recordID{byte(i)}
-					_ = s.chargeTogether(ctx, &charging{id: id, req: retrysafe.ChargeRequest{}, done: make(chan struct{})})
+					_ = s.chargeTogether(ctx, &charging{id: id, req: storeapi.ChargeRequest{}, done: make(chan struct{})})
 				})
 			}
 			time.Sleep(time.Second)

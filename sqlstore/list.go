@@ -8,17 +8,17 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// List implements [retrysafe.Lister].
+// List implements [storeapi.Lister].
 //
 // With [Options].Listing, the records of a tenant are in the order of their keys, and only they are
 // read. Otherwise records are in the order of their primary keys: meaningless to people, but
 // stable. Then a listing by tenant or operation reads all records, up to 20 000 for one page, which
 // can have fewer records than the limit.
-func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (page retrysafe.Page, err error) {
+func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (page storeapi.Page, err error) {
 	if err := s.enter(ctx); err != nil {
 		return page, err
 	}
@@ -41,7 +41,7 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (page retry
 // listing is one call of List.
 type listing struct {
 	store *Store
-	req   *retrysafe.ListRequest
+	req   *storeapi.ListRequest
 	limit int
 	// column gives the order, and begin is the last page's last value of it. The records of a
 	// tenant are in the order of the column parts, with all values before end. Others are in that
@@ -53,7 +53,7 @@ type listing struct {
 // mostRead limits how many records are read for one page.
 const mostRead = 20_000
 
-func (s *Store) newListing(req *retrysafe.ListRequest) (*listing, error) {
+func (s *Store) newListing(req *storeapi.ListRequest) (*listing, error) {
 	// begin is not nil, which would be NULL.
 	l := &listing{store: s, req: req, limit: min(req.Limit, 1000), column: "id", begin: []byte{}}
 	if l.limit <= 0 {
@@ -80,7 +80,7 @@ var errAfter = errors.New("sqlstore: list: After is not what this store has retu
 
 // prefixOf returns the beginning of the column parts for the parts that req names, up to the first
 // one that it leaves open.
-func prefixOf(req *retrysafe.ListRequest) (prefix []byte) {
+func prefixOf(req *storeapi.ListRequest) (prefix []byte) {
 	for _, part := range []string{req.Namespace, req.Layer, req.Tenant, req.Operation} {
 		if part == "" {
 			break
@@ -91,7 +91,7 @@ func prefixOf(req *retrysafe.ListRequest) (prefix []byte) {
 }
 
 // page reads records until there is one more than fits, to know whether there is a next page.
-func (l *listing) page(ctx context.Context, db execer, now protocol.Micros) (page retrysafe.Page, err error) {
+func (l *listing) page(ctx context.Context, db execer, now protocol.Micros) (page storeapi.Page, err error) {
 	from, batch := l.begin, l.limit+1
 	for read := 0; ; {
 		query, args := l.query(now, from, batch)
@@ -100,7 +100,7 @@ func (l *listing) page(ctx context.Context, db execer, now protocol.Micros) (pag
 			last = from // the page was full before this statement
 		}
 		if err != nil {
-			return retrysafe.Page{}, err
+			return storeapi.Page{}, err
 		}
 		read += n
 		switch {
@@ -116,7 +116,7 @@ func (l *listing) page(ctx context.Context, db execer, now protocol.Micros) (pag
 
 // read adds the records of one statement to the page. last is the place of the last record that was
 // looked at; full means that there is another one for the next page.
-func (l *listing) read(ctx context.Context, db execer, query string, args []any, now protocol.Micros, page *retrysafe.Page) (n int, last []byte, full bool, err error) {
+func (l *listing) read(ctx context.Context, db execer, query string, args []any, now protocol.Micros, page *storeapi.Page) (n int, last []byte, full bool, err error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return 0, nil, false, err
@@ -142,7 +142,7 @@ func (l *listing) read(ctx context.Context, db execer, query string, args []any,
 		n++
 		last = l.place(id, parts)
 		if err != nil {
-			page.Unreadable = append(page.Unreadable, retrysafe.Unreadable{Key: key, Err: fmt.Errorf("sqlstore: %w", err)})
+			page.Unreadable = append(page.Unreadable, storeapi.Unreadable{Key: key, Err: fmt.Errorf("sqlstore: %w", err)})
 			continue
 		}
 		row.Answer.Body = nil // it was not read
@@ -159,11 +159,11 @@ func (l *listing) place(id, parts []byte) []byte {
 }
 
 // selects reports whether the request is for the record. The statement selects a bit more.
-func (l *listing) selects(key *retrysafe.StoreKey, row *protocol.Row) bool {
+func (l *listing) selects(key *storeapi.StoreKey, row *protocol.Row) bool {
 	return l.selectsKey(key) && (!l.req.Progress || row.HasProgress())
 }
 
-func (l *listing) selectsKey(key *retrysafe.StoreKey) bool {
+func (l *listing) selectsKey(key *storeapi.StoreKey) bool {
 	for _, part := range [][2]string{
 		{l.req.Namespace, key.Namespace}, {l.req.Layer, key.Layer}, {l.req.Tenant, key.Tenant}, {l.req.Operation, key.Operation},
 	} {
@@ -198,7 +198,7 @@ func (l *listing) query(now protocol.Micros, from []byte, batch int) (query stri
 		}
 	}
 	// Literals, so that the partial index can be used.
-	if l.req.State == retrysafe.StateInProgress || l.req.State == retrysafe.StateReleased || l.req.InDoubt || l.req.Progress {
+	if l.req.State == storeapi.StateInProgress || l.req.State == storeapi.StateReleased || l.req.InDoubt || l.req.Progress {
 		add("r.state IN (2, 5)")
 	}
 	if l.req.State != 0 {

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // load reads the record, and checks in the same statement whether this build may use the tables.
@@ -32,7 +32,7 @@ func (d *database) loadBy(read func(dest ...any) error) (l loaded, err error) {
 // loadedFrom converts what was read; here is this machine's time from before the read.
 func (d *database) loadedFrom(floor int64, now sql.NullInt64, here protocol.Micros, scan *rowScan) (l loaded, err error) {
 	l.now = d.time(now, here)
-	l.floor = retrysafe.Fence(floor) //nolint:gosec // fences stay below 2^53
+	l.floor = storeapi.Fence(floor) //nolint:gosec // fences stay below 2^53
 	l.row, err = scan.row()
 	return l, err
 }
@@ -119,7 +119,7 @@ func (d *database) time(told sql.NullInt64, here protocol.Micros) protocol.Micro
 
 // put replaces the loaded row of key. It returns false if there was no row, and another call has
 // inserted one meanwhile.
-func (d *database) put(ctx context.Context, db execer, key *retrysafe.StoreKey, id recordID, was *loaded, row *protocol.Row) (done bool, err error) {
+func (d *database) put(ctx context.Context, db execer, key *storeapi.StoreKey, id recordID, was *loaded, row *protocol.Row) (done bool, err error) {
 	if was.row.State != 0 {
 		// MySQL counts no row if nothing has changed
 		_, err := db.ExecContext(ctx, d.queries.put, append(rowArgs(row), id[:])...)

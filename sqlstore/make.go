@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // claim makes a change that may be a duplicate's. If the key was seen before, it first reads the
@@ -91,7 +91,7 @@ func (s *Store) look(ctx context.Context, id recordID) (l loaded, err error) {
 }
 
 // check refuses invalid calls before they reach the database.
-func (s *Store) check(ctx context.Context, key *retrysafe.StoreKey) error {
+func (s *Store) check(ctx context.Context, key *storeapi.StoreKey) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (s *Store) check(ctx context.Context, key *retrysafe.StoreKey) error {
 // database. Such a call would wait for its own transaction.
 func (s *Store) enter(ctx context.Context) error {
 	if inTransaction(ctx, s.db.pool) {
-		return retrysafe.ErrInTransaction
+		return storeapi.ErrInTransaction
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("sqlstore: the context had ended before the call: %w", err)
@@ -118,7 +118,7 @@ func (s *Store) checkClock(l *loaded) {
 		return
 	}
 	lease := usualLease
-	if row.State == retrysafe.StateInProgress && row.LeaseEnd != 0 {
+	if row.State == storeapi.StateInProgress && row.LeaseEnd != 0 {
 		lease = time.Duration(row.LeaseEnd-row.Updated) * time.Microsecond
 	}
 	ahead := time.Duration(row.Updated-l.now) * time.Microsecond

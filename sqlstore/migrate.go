@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Migrate creates the tables or upgrades older ones. Several processes can call it concurrently. It
@@ -89,9 +89,9 @@ func (s *Store) upToDate(ctx context.Context, w execer) error {
 	return run(ctx, w, s.db.queries.touch)
 }
 
-var _ retrysafe.Keeper = (*Store)(nil)
+var _ storeapi.Keeper = (*Store)(nil)
 
-// Keeps implements [retrysafe.Keeper]. It asks the server for its settings, and whether it has
+// Keeps implements [storeapi.Keeper]. It asks the server for its settings, and whether it has
 // replicas that may take over without the last commits.
 func (s *Store) Keeps(ctx context.Context) error {
 	if err := s.enter(ctx); err != nil {
@@ -100,7 +100,7 @@ func (s *Store) Keeps(ctx context.Context) error {
 	return s.db.failed("ask what the database keeps", s.backend.keeps(ctx))
 }
 
-var _ retrysafe.Sharer = (*Store)(nil)
+var _ storeapi.Sharer = (*Store)(nil)
 
-// Shared implements [retrysafe.Sharer]. Other machines can reach a server, but not a file.
+// Shared implements [storeapi.Sharer]. Other machines can reach a server, but not a file.
 func (s *Store) Shared() bool { return s.db.dialect != SQLite }

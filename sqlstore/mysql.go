@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/dberr"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // mysql is the backend for MySQL and MariaDB.
@@ -68,7 +68,7 @@ func (mysqlManner) within(_ context.Context, wait patience) context.Context { re
 func (mysqlManner) commit(call context.Context, conn *sql.Conn, notAfter time.Time) error {
 	_, err := conn.ExecContext(call, mysqlCommitting(latest(notAfter)))
 	if dberr.MySQLNumber(err) == numberWrongValue {
-		return retrysafe.ErrTooLate
+		return storeapi.ErrTooLate
 	}
 	return err
 }

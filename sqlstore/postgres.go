@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/dberr"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // postgres is the backend for PostgreSQL.
@@ -43,7 +43,7 @@ func (postgresManner) within(call context.Context, _ patience) context.Context {
 func (postgresManner) commit(call context.Context, conn *sql.Conn, notAfter time.Time) error {
 	_, err := conn.ExecContext(call, committing(latest(notAfter)))
 	if dberr.SQLState(err) == stateDivision {
-		return retrysafe.ErrTooLate
+		return storeapi.ErrTooLate
 	}
 	return err
 }

@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // recordID is the primary key: the first half of the SHA-256 of a name. Its length does not depend
@@ -13,7 +13,7 @@ import (
 // record of another tenant, an attacker has to find a name with a given digest of 128 bits.
 type recordID [sha256.Size / 2]byte
 
-func idOf(key retrysafe.StoreKey) recordID {
+func idOf(key storeapi.StoreKey) recordID {
 	text, _ := key.AppendText(make([]byte, 0, 256)) // never fails
 	return idOfName(text)
 }
@@ -35,19 +35,19 @@ func appendParts(b []byte, parts ...string) []byte {
 	return b
 }
 
-func partsOf(k *retrysafe.StoreKey) []byte {
+func partsOf(k *storeapi.StoreKey) []byte {
 	size := len(k.Namespace) + len(k.Layer) + len(k.Tenant) + len(k.Operation) + len(k.ID)
 	return appendParts(make([]byte, 0, size+10), k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID)
 }
 
 // parseParts parses the parts column.
-func parseParts(b []byte) (k retrysafe.StoreKey, err error) {
+func parseParts(b []byte) (k storeapi.StoreKey, err error) {
 	p := dataParser{rest: b}
 	for _, part := range []*string{&k.Namespace, &k.Layer, &k.Tenant, &k.Operation, &k.ID} {
 		*part = string(p.field())
 	}
 	if p.bad || len(p.rest) > 0 {
-		return retrysafe.StoreKey{}, errors.New("the record is damaged: its parts column is cut or was changed")
+		return storeapi.StoreKey{}, errors.New("the record is damaged: its parts column is cut or was changed")
 	}
 	return k, nil
 }

@@ -5,8 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // execer is a connection or a transaction.
@@ -19,7 +19,7 @@ type execer interface {
 // loaded is the input of a decision.
 type loaded struct {
 	row   protocol.Row
-	floor retrysafe.Fence // the largest fence of a removed record
+	floor storeapi.Fence  // the largest fence of a removed record
 	now   protocol.Micros // the store's clock
 }
 
@@ -30,7 +30,7 @@ func byCount(r sql.Result) (bool, error) {
 }
 
 // insertArgs returns the values of inserted.
-func insertArgs(key *retrysafe.StoreKey, id recordID, row *protocol.Row) []any {
+func insertArgs(key *storeapi.StoreKey, id recordID, row *protocol.Row) []any {
 	return append([]any{id[:], partsOf(key)}, rowArgs(row)...)
 }
 
@@ -78,12 +78,12 @@ func (s *rowScan) row() (protocol.Row, error) {
 	if s.state == 0 {
 		return protocol.Row{}, nil
 	}
-	r.State = retrysafe.State(s.state)
-	if r.State > retrysafe.StateReleased || len(s.owner) != len(r.Owner) {
+	r.State = storeapi.State(s.state)
+	if r.State > storeapi.StateReleased || len(s.owner) != len(r.Owner) {
 		return protocol.Row{}, fmt.Errorf("the record is damaged: state %d, owner of %d bytes; look at it by its id before you remove it",
 			s.state, len(s.owner))
 	}
-	r.Fence = retrysafe.Fence(s.fence) //nolint:gosec // fences stay below 2^53
+	r.Fence = storeapi.Fence(s.fence) //nolint:gosec // fences stay below 2^53
 	copy(r.Owner[:], s.owner)
 	if err := parseData(&r, s.data); err != nil {
 		return protocol.Row{}, err

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // The data column has the fields of a record that no statement looks at. docs/formats.md has the
@@ -31,7 +31,7 @@ var errData = errors.New("the record is damaged: its data column is cut or was c
 // appendData appends the value of the data column.
 func appendData(b []byte, r *protocol.Row) []byte {
 	hasDigest := r.Answer.Digest != [sha256.Size]byte{}
-	flags := bit(r.OnDoubt == retrysafe.Reexecute, flagReexecute) | bit(r.Issued, flagIssued) | bit(r.Answer.Kept, flagKept) |
+	flags := bit(r.OnDoubt == storeapi.Reexecute, flagReexecute) | bit(r.Issued, flagIssued) | bit(r.Answer.Kept, flagKept) |
 		bit(r.Answer.Body == nil, flagNilBody) | bit(r.Fingerprint == nil, flagNilPrint) | bit(r.Binding == nil, flagNilBind) |
 		bit(hasDigest, flagDigest)
 	b = append(b, dataVersion, flags)
@@ -73,9 +73,9 @@ func parseData(r *protocol.Row, data []byte) error {
 		return errData
 	}
 	flags := data[1]
-	r.OnDoubt = retrysafe.Refuse
+	r.OnDoubt = storeapi.Refuse
 	if flags&flagReexecute != 0 {
-		r.OnDoubt = retrysafe.Reexecute
+		r.OnDoubt = storeapi.Reexecute
 	}
 	r.Issued, r.Answer.Kept = flags&flagIssued != 0, flags&flagKept != 0
 	p := dataParser{rest: data[2:]}

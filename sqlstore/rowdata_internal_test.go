@@ -7,32 +7,32 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // withColumns returns a row with the fields that have columns of their own, as they are read.
 func withColumns(r *protocol.Row) protocol.Row {
 	return protocol.Row{
 		State: r.State, Owner: r.Owner, Fence: r.Fence, LeaseEnd: r.LeaseEnd, Expires: r.Expires, Updated: r.Updated,
-		Answer: retrysafe.Answer{Body: r.Answer.Body},
+		Answer: storeapi.Answer{Body: r.Answer.Body},
 	}
 }
 
 func dataRows() []protocol.Row {
 	digest := [32]byte{1, 2, 3}
 	return []protocol.Row{
-		{State: retrysafe.StateInProgress, OnDoubt: retrysafe.Refuse, Attempt: 1, Created: 5, Updated: 5},
+		{State: storeapi.StateInProgress, OnDoubt: storeapi.Refuse, Attempt: 1, Created: 5, Updated: 5},
 		{
-			State: retrysafe.StateCompleted, OnDoubt: retrysafe.Reexecute, Issued: true, Attempt: 3, Fence: 7, Owner: retrysafe.Owner{1},
+			State: storeapi.StateCompleted, OnDoubt: storeapi.Reexecute, Issued: true, Attempt: 3, Fence: 7, Owner: storeapi.Owner{1},
 			Fingerprint: []byte("print"), Binding: []byte{}, Expires: 9, Created: 1_700_000_000_000_000, Updated: 1_700_000_000_000_123,
 			NotAfter: 1_700_000_000_500_000, Retention: 86_400_000_000, Cause: "error", LastError: "lost", Asks: true,
-			Earlier: []retrysafe.Worked{{Attempt: 1, Fence: 5}}, Answer: retrysafe.Answer{Codec: "json", Kept: true, Body: []byte("{}"), Size: 2, Digest: digest},
+			Earlier: []storeapi.Worked{{Attempt: 1, Fence: 5}}, Answer: storeapi.Answer{Codec: "json", Kept: true, Body: []byte("{}"), Size: 2, Digest: digest},
 		},
 		{
-			State: retrysafe.StateReleased, OnDoubt: retrysafe.Refuse, Attempt: 2, Created: 10, Updated: 5, Fingerprint: []byte{},
-			Retention: math.MaxInt64, Answer: retrysafe.Answer{Body: []byte{}},
+			State: storeapi.StateReleased, OnDoubt: storeapi.Refuse, Attempt: 2, Created: 10, Updated: 5, Fingerprint: []byte{},
+			Retention: math.MaxInt64, Answer: storeapi.Answer{Body: []byte{}},
 		},
 	}
 }
@@ -76,7 +76,7 @@ func FuzzData(f *testing.F) {
 		f.Add(appendData(nil, &r), r.Updated)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, updated int64) {
-		first := protocol.Row{State: retrysafe.StateInProgress, Updated: updated}
+		first := protocol.Row{State: storeapi.StateInProgress, Updated: updated}
 		if parseData(&first, data) != nil {
 			return
 		}
@@ -91,7 +91,7 @@ func FuzzParts(f *testing.F) {
 	f.Add("app", "http", "alice", "POST /orders", "k1")
 	f.Add("", "", "", "", "")
 	f.Fuzz(func(t *testing.T, namespace, layer, tenant, operation, id string) {
-		key := retrysafe.StoreKey{Namespace: namespace, Layer: layer, Key: retrysafe.Key{Tenant: tenant, Operation: operation, ID: id}}
+		key := storeapi.StoreKey{Namespace: namespace, Layer: layer, Key: storeapi.Key{Tenant: tenant, Operation: operation, ID: id}}
 		parts := partsOf(&key)
 		got, err := parseParts(parts)
 		assert.NoError(t, err, "parse")

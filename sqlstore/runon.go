@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Transaction is a transaction that RunOn has begun. RunOn calls Commit or Rollback once; a
@@ -21,15 +21,15 @@ type Transaction interface {
 
 // RunOn is RunTx for adapters of other drivers. begin opens a transaction at READ COMMITTED on the
 // store's database. Applications use the adapter (adapters/pgxidem). RunOn works on servers only.
-func (s *Store) RunOn(ctx context.Context, r retrysafe.TxRequest, begin func(context.Context) (Transaction, error),
-	work func(context.Context, dbtx.Tx) (retrysafe.State, retrysafe.Answer, error),
-) (retrysafe.Record, error) {
+func (s *Store) RunOn(ctx context.Context, r storeapi.TxRequest, begin func(context.Context) (Transaction, error),
+	work func(context.Context, dbtx.Tx) (storeapi.State, storeapi.Answer, error),
+) (storeapi.Record, error) {
 	if err := s.check(ctx, &r.Key); err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	fateOf, err := s.fates("RunOn", "RunTx")
 	if err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	c := &serverClaim{claim: &claim{store: s, r: &r, id: idOf(r.Key)}, begin: begin, work: work, fateOf: fateOf}
 	end, rec, err := c.queue(ctx)
@@ -38,7 +38,7 @@ func (s *Store) RunOn(ctx context.Context, r retrysafe.TxRequest, begin func(con
 	}
 	defer end()
 	rec, err = c.run(ctx)
-	if err != nil && c.claim.worked && c.claim.ended == nil && !errors.Is(err, retrysafe.ErrUnconfirmed) && c.claim.committed(ctx) {
+	if err != nil && c.claim.worked && c.claim.ended == nil && !errors.Is(err, storeapi.ErrUnconfirmed) && c.claim.committed(ctx) {
 		c.claim.ended = &endedError{cause: err}
 	}
 	if c.claim.ended != nil {
@@ -61,13 +61,13 @@ func (s *Store) fates(call, instead string) (func(error) fate, error) {
 type serverClaim struct {
 	claim  *claim
 	begin  func(context.Context) (Transaction, error)
-	work   func(context.Context, dbtx.Tx) (retrysafe.State, retrysafe.Answer, error)
+	work   func(context.Context, dbtx.Tx) (storeapi.State, storeapi.Answer, error)
 	fateOf func(error) fate
 }
 
 // queue waits, without a connection, until no transaction of the key runs in this process. If end
 // is nil, err is the answer.
-func (c *serverClaim) queue(ctx context.Context) (end func(), rec retrysafe.Record, err error) {
+func (c *serverClaim) queue(ctx context.Context) (end func(), rec storeapi.Record, err error) {
 	var limit <-chan time.Time
 	if c.claim.r.Wait > 0 {
 		t := time.NewTimer(c.claim.r.Wait)
@@ -80,18 +80,18 @@ func (c *serverClaim) queue(ctx context.Context) (end func(), rec retrysafe.Reco
 				return nil, rec, nil
 			}
 			if err := c.claim.await(ctx, other, limit); err != nil {
-				return nil, retrysafe.Record{Key: c.claim.r.Key}, err
+				return nil, storeapi.Record{Key: c.claim.r.Key}, err
 			}
 		}
 		if end, ok := c.claim.store.running.begin(c.claim.id); ok {
-			return end, retrysafe.Record{}, nil
+			return end, storeapi.Record{}, nil
 		}
 	}
 }
 
 // run runs the transaction. It tries again if the transaction certainly had no effect: always if
 // work was not called yet, and as often as the caller allows afterwards.
-func (c *serverClaim) run(ctx context.Context) (rec retrysafe.Record, err error) {
+func (c *serverClaim) run(ctx context.Context) (rec storeapi.Record, err error) {
 	wait, cancel := c.claim.store.db.patience(ctx, time.Time{})
 	defer cancel()
 	for lost, again := 0, 0; ; {
@@ -99,7 +99,7 @@ func (c *serverClaim) run(ctx context.Context) (rec retrysafe.Record, err error)
 		rec, err = c.once(ctx, nil)
 		fate := c.fateOf(err)
 		switch {
-		case c.claim.ended != nil, err == nil, errors.Is(err, retrysafe.ErrUnconfirmed), errors.Is(err, retrysafe.ErrTxEnded), fate != blocked && fate != onlyLost:
+		case c.claim.ended != nil, err == nil, errors.Is(err, storeapi.ErrUnconfirmed), errors.Is(err, storeapi.ErrTxEnded), fate != blocked && fate != onlyLost:
 			return rec, err
 		case c.claim.worked && (fate != blocked || again >= c.claim.r.Retries):
 			return rec, err
@@ -110,7 +110,7 @@ func (c *serverClaim) run(ctx context.Context) (rec retrysafe.Record, err error)
 				return rec, err
 			}
 			continue
-		case fate == onlyLost && (lost == lostConnections || !errors.Is(err, retrysafe.ErrUnavailable)):
+		case fate == onlyLost && (lost == lostConnections || !errors.Is(err, storeapi.ErrUnavailable)):
 			return rec, err
 		case fate == onlyLost:
 			lost++
@@ -123,10 +123,10 @@ func (c *serverClaim) run(ctx context.Context) (rec retrysafe.Record, err error)
 
 // refusal is the outcome of work that refused for good. Its effect is undone, and a separate
 // transaction stores the answer.
-type refusal struct{ answer retrysafe.Answer }
+type refusal struct{ answer storeapi.Answer }
 
 // once runs one transaction.
-func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec retrysafe.Record, err error) {
+func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec storeapi.Record, err error) {
 	tx, err := c.begin(ctx)
 	if err != nil {
 		return rec, unavailable(c.claim.store.db.failed("begin the transaction", err))
@@ -154,10 +154,10 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec retrysafe
 			return rec, unavailable(c.claim.store.db.failed("claim the key", err))
 		}
 	}
-	var state retrysafe.State
-	var answer retrysafe.Answer
+	var state storeapi.State
+	var answer storeapi.Answer
 	if refused != nil {
-		state, answer = retrysafe.StateFailed, refused.answer
+		state, answer = storeapi.StateFailed, refused.answer
 	} else {
 		if state, answer, err = c.call(ctx, tx); err != nil {
 			if gone := undo(); errors.Is(gone, sql.ErrTxDone) && ctx.Err() == nil {
@@ -165,7 +165,7 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec retrysafe
 			}
 			return rec, err
 		}
-		if state == retrysafe.StateFailed {
+		if state == storeapi.StateFailed {
 			if gone := undo(); errors.Is(gone, sql.ErrTxDone) && ctx.Err() == nil {
 				c.claim.ended = &endedError{cause: gone}
 				return rec, c.claim.ended
@@ -189,11 +189,11 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec retrysafe
 }
 
 // held returns the answer if another caller has the key.
-func (c *serverClaim) held(ctx context.Context) (retrysafe.Record, error) {
+func (c *serverClaim) held(ctx context.Context) (storeapi.Record, error) {
 	if rec, ok := c.claim.answered(ctx); ok {
 		return rec, nil
 	}
-	return retrysafe.Record{Key: c.claim.r.Key}, retrysafe.ErrInProgress
+	return storeapi.Record{Key: c.claim.r.Key}, storeapi.ErrInProgress
 }
 
 // rollback rolls a transaction back, also if ctx has ended. It does not wait for a server that does
@@ -218,7 +218,7 @@ func rollback(ctx context.Context, tx Transaction) error {
 	}
 }
 
-func (c *serverClaim) call(ctx context.Context, tx Transaction) (retrysafe.State, retrysafe.Answer, error) {
+func (c *serverClaim) call(ctx context.Context, tx Transaction) (storeapi.State, storeapi.Answer, error) {
 	inside, end := marked(ctx, c.claim.store.db.pool)
 	defer end()
 	c.claim.worked = true
@@ -228,12 +228,12 @@ func (c *serverClaim) call(ctx context.Context, tx Transaction) (retrysafe.State
 // settle finds out the outcome of a COMMIT that failed. If the server has refused it, everything
 // was rolled back. Otherwise settle claims the key again: that waits for the first transaction, and
 // then finds its record or none.
-func (c *serverClaim) settle(ctx context.Context, rec, done retrysafe.Record, failed error) (retrysafe.Record, error) {
+func (c *serverClaim) settle(ctx context.Context, rec, done storeapi.Record, failed error) (storeapi.Record, error) {
 	if c.fateOf(failed) == onlyLost && !errors.Is(failed, sql.ErrTxDone) {
 		committed, err := c.claimAgain(context.WithoutCancel(ctx))
 		if err != nil {
 			return rec, fmt.Errorf("%w: COMMIT has failed, and nobody can say what became of it: %w",
-				retrysafe.ErrUnconfirmed, errors.Join(c.claim.store.db.failed("commit", failed), c.claim.store.db.failed("look for the record", err)))
+				storeapi.ErrUnconfirmed, errors.Join(c.claim.store.db.failed("commit", failed), c.claim.store.db.failed("look for the record", err)))
 		}
 		if committed {
 			return done, nil
@@ -255,7 +255,7 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 		tx, err := c.begin(ctx)
 		if err == nil {
 			j := &joint{claim: second, tx: tx}
-			var rec retrysafe.Record
+			var rec storeapi.Record
 			var won bool
 			rec, won, err = j.take(ctx)
 			mine := !won && rec.Owner == c.claim.r.Owner && rec.State.Finished()
@@ -278,7 +278,7 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 				if ok && pause(ctx) {
 					continue // another call holds the key only to read it
 				}
-				return false, retrysafe.ErrInProgress
+				return false, storeapi.ErrInProgress
 			}
 		}
 		if lost == lostConnections || c.fateOf(err) != onlyLost || !pause(ctx) {

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// RunTx implements [retrysafe.TxStore]; retrysafe.DoTx calls it.
+// RunTx implements [storeapi.TxStore]; retrysafe.DoTx calls it.
 //
 // On PostgreSQL and MySQL the transaction is at READ COMMITTED. Only calls for the same key wait
 // for each other, for at most TxRequest.Wait; MySQL rounds that to whole seconds. Errors before
@@ -24,16 +24,16 @@ import (
 // On SQLite the transaction has the file's write lock from its first statement, before work is
 // called, until it ends. No other call writes in between, whatever its key. A call waits for the
 // lock no longer than its context and [Options].LockWait, and then fails with
-// [retrysafe.ErrUnavailable]. It waits up to TxRequest.Wait for a transaction of the same key in
+// [storeapi.ErrUnavailable]. It waits up to TxRequest.Wait for a transaction of the same key in
 // this process; one in another process holds the same file lock.
 //
 // work must not commit, roll back, or attach another file. A commit is atomic only within one file,
 // so RunTx refuses a connection with an attached file. A statement that makes SQLite roll back (ON
 // CONFLICT ROLLBACK, a full disk) also ends the transaction: return its error, since any later
 // statement would commit on its own.
-func (s *Store) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
+func (s *Store) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, *sql.Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
 	if err := s.check(ctx, &r.Key); err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	if s.db.dialect != SQLite {
 		return s.runOnServer(ctx, r, work)
@@ -58,9 +58,9 @@ func (s *Store) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(cont
 // claim is one call of RunTx.
 type claim struct {
 	store *Store
-	r     *retrysafe.TxRequest
+	r     *storeapi.TxRequest
 	id    recordID
-	work  func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error)
+	work  func(context.Context, *sql.Tx) (storeapi.State, storeapi.Answer, error)
 	// isNew means that the key was not looked at, since it is probably new. SQLite.
 	isNew bool
 	// worked reports whether work was called.
@@ -78,24 +78,24 @@ const strayLease = 30 * time.Second
 // decide decides as for any other call. If the record is in doubt, the claim is refused: the doubt
 // comes from outside transactions, where the effect may have happened.
 func (c *claim) decide(l loaded, now protocol.Micros) (next protocol.Row, won bool, err error) {
-	next, status, _, err := protocol.Acquire(l.row, now, l.floor, &retrysafe.AcquireRequest{
+	next, status, _, err := protocol.Acquire(l.row, now, l.floor, &storeapi.AcquireRequest{
 		Key: c.r.Key, Owner: c.r.Owner, Fingerprint: c.r.Fingerprint, Binding: c.r.Binding,
-		Lease: strayLease, Retention: c.r.Retention, OnDoubt: retrysafe.Refuse,
+		Lease: strayLease, Retention: c.r.Retention, OnDoubt: storeapi.Refuse,
 	})
-	if err != nil || status == retrysafe.Finished {
+	if err != nil || status == storeapi.Finished {
 		return next, false, err
 	}
-	if status == retrysafe.Won && l.row.State == retrysafe.StateInProgress && l.row.Owner == c.r.Owner {
+	if status == storeapi.Won && l.row.State == storeapi.StateInProgress && l.row.Owner == c.r.Owner {
 		// this work has committed the transaction itself before
-		return l.row, false, retrysafe.ErrInDoubt
+		return l.row, false, storeapi.ErrInDoubt
 	}
-	answer := retrysafe.Acquired{Status: status}
-	return next, status == retrysafe.Won, answer.Err()
+	answer := storeapi.Acquired{Status: status}
+	return next, status == storeapi.Won, answer.Err()
 }
 
 // queue waits until no transaction of the key runs in this process. If end is nil, there is nothing
 // to run, and rec and err are the answer.
-func (c *claim) queue(ctx context.Context) (end func(), rec retrysafe.Record, err error) {
+func (c *claim) queue(ctx context.Context) (end func(), rec storeapi.Record, err error) {
 	var limit <-chan time.Time
 	if c.r.Wait > 0 {
 		t := time.NewTimer(c.r.Wait)
@@ -105,13 +105,13 @@ func (c *claim) queue(ctx context.Context) (end func(), rec retrysafe.Record, er
 	for {
 		if other := c.store.running.other(c.id); other != nil {
 			if err := c.await(ctx, other, limit); err != nil {
-				return nil, retrysafe.Record{Key: c.r.Key}, err
+				return nil, storeapi.Record{Key: c.r.Key}, err
 			}
 		}
 		if c.isNew = c.store.seen.isNew(c.id); !c.isNew {
 			l, err := c.store.look(ctx, c.id)
 			if err != nil {
-				return nil, retrysafe.Record{}, unavailable(err)
+				return nil, storeapi.Record{}, unavailable(err)
 			}
 			c.store.seen.was(l.row.State == 0)
 			if row, won, err := c.decide(l, l.now); !won {
@@ -119,27 +119,27 @@ func (c *claim) queue(ctx context.Context) (end func(), rec retrysafe.Record, er
 			}
 		}
 		if end, ok := c.store.running.begin(c.id); ok {
-			return end, retrysafe.Record{}, nil
+			return end, storeapi.Record{}, nil
 		}
 	}
 }
 
 func (c *claim) await(ctx context.Context, other <-chan struct{}, limit <-chan time.Time) error {
 	if limit == nil {
-		return retrysafe.ErrInProgress
+		return storeapi.ErrInProgress
 	}
 	select {
 	case <-other:
 		return nil
 	case <-limit:
-		return retrysafe.ErrInProgress
+		return storeapi.ErrInProgress
 	case <-ctx.Done():
 		return fmt.Errorf("sqlstore: the call ended while it waited for a transaction of the same key: %w", ctx.Err())
 	}
 }
 
 // run claims the key, runs the work and completes the record in one transaction.
-func (c *claim) run(ctx context.Context) (rec retrysafe.Record, err error) {
+func (c *claim) run(ctx context.Context) (rec storeapi.Record, err error) {
 	q := &c.store.db.queries
 	// Before a connection is held: preparing takes one.
 	statements, err := c.store.db.statements.get(ctx, c.store.db, q.claimSQL, q.load, q.put, q.make, q.finish, otherFiles, beginWork, endWork)
@@ -158,7 +158,7 @@ func (c *claim) run(ctx context.Context) (rec retrysafe.Record, err error) {
 		return nil
 	})
 	if err != nil {
-		return retrysafe.Record{}, unavailable(c.store.db.failed("begin the transaction", err))
+		return storeapi.Record{}, unavailable(c.store.db.failed("begin the transaction", err))
 	}
 	defer tx.end() // rolls back what was not committed, also if work panics
 	if c.isNew {
@@ -197,7 +197,7 @@ const (
 
 // callWork runs work once, within a savepoint. After a final refusal it keeps the record and undoes
 // the effect. A missing savepoint afterwards means that work has ended the transaction itself.
-func (c *claim) callWork(ctx context.Context, tx prepared) (state retrysafe.State, answer retrysafe.Answer, err error) {
+func (c *claim) callWork(ctx context.Context, tx prepared) (state storeapi.State, answer storeapi.Answer, err error) {
 	if _, err := tx.ExecContext(ctx, beginWork); err != nil {
 		return 0, answer, unavailable(c.store.db.failed("claim the key", err))
 	}
@@ -209,7 +209,7 @@ func (c *claim) callWork(ctx context.Context, tx prepared) (state retrysafe.Stat
 		return 0, answer, err
 	}
 	steps := []string{endWork}
-	if state == retrysafe.StateFailed {
+	if state == storeapi.StateFailed {
 		steps = []string{"ROLLBACK TO " + savepoint, steps[0]}
 	}
 	for _, step := range steps {
@@ -240,7 +240,7 @@ func (e *endedError) Error() string {
 		"return an error to roll back and nil to commit: " + e.cause.Error()
 }
 
-func (e *endedError) Unwrap() []error { return []error{retrysafe.ErrTxEnded, e.cause} }
+func (e *endedError) Unwrap() []error { return []error{storeapi.ErrTxEnded, e.cause} }
 
 // committed reports, for a call that should have rolled back, whether its claim exists
 // nevertheless. If so, the work has committed, hidden by its own error or by an ended context.
@@ -248,7 +248,7 @@ func (c *claim) committed(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
 	defer cancel()
 	l, err := c.store.look(ctx, c.id)
-	return err == nil && l.row.Owner == c.r.Owner && l.row.State == retrysafe.StateInProgress
+	return err == nil && l.row.Owner == c.r.Owner && l.row.State == storeapi.StateInProgress
 }
 
 // afterwards puts the record in doubt if the work has committed it: then at least a part of its
@@ -260,12 +260,12 @@ func (c *claim) afterwards(ctx context.Context) error {
 		return c.ended
 	}
 	if err == nil {
-		err = c.store.Release(ctx, retrysafe.ReleaseRequest{
+		err = c.store.Release(ctx, storeapi.ReleaseRequest{
 			Key: c.r.Key, Owner: c.r.Owner, Fence: l.row.Fence, InDoubt: true, Cause: "error",
 			LastError: "the work committed its transaction by itself",
 		})
 	}
-	return errors.Join(fmt.Errorf("%w: %w", retrysafe.ErrInDoubt, c.ended), err)
+	return errors.Join(fmt.Errorf("%w: %w", storeapi.ErrInDoubt, c.ended), err)
 }
 
 // unavailable marks a failure of the database that came before the work, or that has undone it.
@@ -273,12 +273,12 @@ func unavailable(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", retrysafe.ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", storeapi.ErrUnavailable, err)
 }
 
 // settle finds out the outcome of a COMMIT that failed: the holder of the write lock sees what was
 // committed, and the rest never will be.
-func (c *claim) settle(ctx context.Context, tx *writeTx, rec retrysafe.Record, failed error) (retrysafe.Record, error) {
+func (c *claim) settle(ctx context.Context, tx *writeTx, rec storeapi.Record, failed error) (storeapi.Record, error) {
 	tx.undo() // ends whatever the connection still holds
 	whole := context.WithoutCancel(ctx)
 	var l loaded
@@ -292,7 +292,7 @@ func (c *claim) settle(ctx context.Context, tx *writeTx, rec retrysafe.Record, f
 	})
 	if err != nil {
 		return rec, fmt.Errorf("%w: COMMIT has failed, and nobody can say what became of it: %w",
-			retrysafe.ErrUnconfirmed, errors.Join(c.store.db.failed("commit", failed), c.store.db.failed("look for the record", err)))
+			storeapi.ErrUnconfirmed, errors.Join(c.store.db.failed("commit", failed), c.store.db.failed("look for the record", err)))
 	}
 	switch {
 	case l.row.Owner == c.r.Owner && l.row.State.Finished():

@@ -7,14 +7,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // runOnServer is RunTx for databases with many concurrent writers.
-func (s *Store) runOnServer(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
-	return s.RunOn(ctx, r, s.opening(r.Wait), func(ctx context.Context, tx dbtx.Tx) (retrysafe.State, retrysafe.Answer, error) {
+func (s *Store) runOnServer(ctx context.Context, r storeapi.TxRequest, work func(context.Context, *sql.Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
+	return s.RunOn(ctx, r, s.opening(r.Wait), func(ctx context.Context, tx dbtx.Tx) (storeapi.State, storeapi.Answer, error) {
 		return work(ctx, standard(tx))
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // server is the backend for database servers: many callers write concurrently, and wait for each
@@ -33,7 +33,7 @@ type manner interface {
 	// itself cannot end a wait in time.
 	within(call context.Context, wait patience) context.Context
 	// commit ends the transaction. If it reaches the server after notAfter (zero: no limit),
-	// nothing is committed and the error is retrysafe.ErrTooLate. After any other error the outcome
+	// nothing is committed and the error is storeapi.ErrTooLate. After any other error the outcome
 	// is unknown.
 	commit(call context.Context, conn *sql.Conn, notAfter time.Time) error
 	// rollback rolls the transaction back. After an error the connection is unusable.
@@ -121,7 +121,7 @@ func (s server) transaction(call context.Context, wait patience, notAfter time.T
 			_ = conn.Close()
 			return nil
 		}
-		if !errors.Is(err, retrysafe.ErrTooLate) {
+		if !errors.Is(err, storeapi.ErrTooLate) {
 			err = &commitError{err}
 		}
 	}
@@ -233,7 +233,7 @@ func (s server) skew() string {
 
 // explain adds advice to err.
 func (s server) explain(step string, err error) error {
-	if errors.Is(err, retrysafe.ErrTooLate) {
+	if errors.Is(err, storeapi.ErrTooLate) {
 		return err
 	}
 	text, noTable := s.manner.advice(err)

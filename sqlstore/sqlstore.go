@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"sync/atomic"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Store keeps records in a table. All methods are safe for concurrent use. A Store need not be
@@ -31,11 +31,11 @@ type Store struct {
 }
 
 var (
-	_ retrysafe.Store            = (*Store)(nil)
-	_ retrysafe.Issuer           = (*Store)(nil)
-	_ retrysafe.Lister           = (*Store)(nil)
-	_ retrysafe.Sweeper          = (*Store)(nil)
-	_ retrysafe.TxStore[*sql.Tx] = (*Store)(nil)
+	_ storeapi.Store            = (*Store)(nil)
+	_ storeapi.Issuer           = (*Store)(nil)
+	_ storeapi.Lister           = (*Store)(nil)
+	_ storeapi.Sweeper          = (*Store)(nil)
+	_ storeapi.TxStore[*sql.Tx] = (*Store)(nil)
 )
 
 // New returns a store on db. It only checks its arguments; [Store.Migrate] creates the tables.

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // StepOn is StepTx for adapters of other drivers, as RunOn is RunTx.
-func (s *Store) StepOn(ctx context.Context, r retrysafe.StepRequest, begin func(context.Context) (Transaction, error),
-	work func(context.Context, dbtx.Tx) (retrysafe.Answer, error),
+func (s *Store) StepOn(ctx context.Context, r storeapi.StepRequest, begin func(context.Context) (Transaction, error),
+	work func(context.Context, dbtx.Tx) (storeapi.Answer, error),
 ) error {
 	if err := s.check(ctx, &r.Key); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (s *Store) StepOn(ctx context.Context, r retrysafe.StepRequest, begin func(
 type serverStep struct {
 	*stepTx
 	begin  func(context.Context) (Transaction, error)
-	do     func(context.Context, dbtx.Tx) (retrysafe.Answer, error)
+	do     func(context.Context, dbtx.Tx) (storeapi.Answer, error)
 	fateOf func(error) fate
 }
 
@@ -93,14 +93,14 @@ func (s *serverStep) owned(l *loaded) error {
 	return err
 }
 
-func (s *serverStep) callOn(ctx context.Context, tx Transaction) (retrysafe.Answer, error) {
+func (s *serverStep) callOn(ctx context.Context, tx Transaction) (storeapi.Answer, error) {
 	inside, end := marked(ctx, s.store.db.pool)
 	defer end()
 	return s.do(inside, tx)
 }
 
 // keep writes the progress with the last statement, if the record still belongs to the attempt.
-func (s *serverStep) keep(ctx context.Context, tx dbtx.Tx, progress *retrysafe.Answer) error {
+func (s *serverStep) keep(ctx context.Context, tx dbtx.Tx, progress *storeapi.Answer) error {
 	l, err := s.store.db.loadBy(func(dest ...any) error {
 		return tx.QueryRow(ctx, s.store.db.queries.loadToJoin, []any{s.id[:]}, dest...)
 	})
@@ -125,7 +125,7 @@ func (s *serverStep) keep(ctx context.Context, tx dbtx.Tx, progress *retrysafe.A
 
 // committed finds out the outcome of a COMMIT without a reply. Locking the row waits for the
 // transaction.
-func (s *serverStep) committed(ctx context.Context, progress *retrysafe.Answer, failed error) error {
+func (s *serverStep) committed(ctx context.Context, progress *storeapi.Answer, failed error) error {
 	var l loaded
 	err := s.store.backend.write(context.WithoutCancel(ctx), s.id, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
 		var err error

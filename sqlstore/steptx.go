@@ -8,45 +8,45 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-var _ retrysafe.StepStore[*sql.Tx] = (*Store)(nil)
+var _ storeapi.StepStore[*sql.Tx] = (*Store)(nil)
 
-// StepTx implements [retrysafe.StepStore]; retrysafe.StepTx calls it.
+// StepTx implements [storeapi.StepStore]; retrysafe.StepTx calls it.
 //
 // On PostgreSQL and MySQL, StepTx looks at the record before work, and writes it afterwards if it
 // still belongs to the attempt. No other call waits for the work, and heartbeats continue. On
 // SQLite the transaction has the file's write lock from before work is called until it ends, as
 // with RunTx: no other process can take the record over in between, and no other call writes,
 // including heartbeats. The rules for work are those of RunTx.
-func (s *Store) StepTx(ctx context.Context, r retrysafe.StepRequest, work func(context.Context, *sql.Tx) (retrysafe.Answer, error)) error {
+func (s *Store) StepTx(ctx context.Context, r storeapi.StepRequest, work func(context.Context, *sql.Tx) (storeapi.Answer, error)) error {
 	if err := s.check(ctx, &r.Key); err != nil {
 		return err
 	}
 	if s.db.dialect != SQLite {
-		return s.StepOn(ctx, r, s.opening(s.db.lockWait), func(ctx context.Context, tx dbtx.Tx) (retrysafe.Answer, error) { return work(ctx, standard(tx)) })
+		return s.StepOn(ctx, r, s.opening(s.db.lockWait), func(ctx context.Context, tx dbtx.Tx) (storeapi.Answer, error) { return work(ctx, standard(tx)) })
 	}
 	step := &stepTx{store: s, r: &r, id: idOf(r.Key), work: work}
 	return interrupted(ctx, step.run(ctx))
 }
 
 // errOtherDatabase means that there is no record.
-var errOtherDatabase = fmt.Errorf("%w: this database has no record of the attempt; give StepTx the engine's own store", retrysafe.ErrLeaseLost)
+var errOtherDatabase = fmt.Errorf("%w: this database has no record of the attempt; give StepTx the engine's own store", storeapi.ErrLeaseLost)
 
 // stepTx is one call of StepTx.
 type stepTx struct {
 	store *Store
-	r     *retrysafe.StepRequest
+	r     *storeapi.StepRequest
 	id    recordID
-	work  func(context.Context, *sql.Tx) (retrysafe.Answer, error)
+	work  func(context.Context, *sql.Tx) (storeapi.Answer, error)
 }
 
 // extend returns the record with a new lease, and with progress if it is not nil.
-func (s *stepTx) extend(row protocol.Row, now protocol.Micros, progress *retrysafe.Answer) (protocol.Row, error) {
-	return protocol.Extend(row, now, &retrysafe.ExtendRequest{
+func (s *stepTx) extend(row protocol.Row, now protocol.Micros, progress *storeapi.Answer) (protocol.Row, error) {
+	return protocol.Extend(row, now, &storeapi.ExtendRequest{
 		Key: s.r.Key, Owner: s.r.Owner, Fence: s.r.Fence, Lease: s.r.Lease, Progress: progress,
 	})
 }
@@ -94,7 +94,7 @@ func (s *stepTx) run(ctx context.Context) error {
 
 // call runs work once, within a savepoint. A missing savepoint afterwards means that work has ended
 // the transaction itself.
-func (s *stepTx) call(ctx context.Context, tx *writeTx) (progress retrysafe.Answer, err error) {
+func (s *stepTx) call(ctx context.Context, tx *writeTx) (progress storeapi.Answer, err error) {
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+savepoint); err != nil {
 		return progress, unavailable(s.store.db.failed("begin a step", err))
 	}
@@ -130,7 +130,7 @@ func (s *stepTx) broken(ctx context.Context, err error) error {
 
 // settle finds out the outcome of a COMMIT that failed, as for RunTx. The progress that this
 // attempt stored last shows it.
-func (s *stepTx) settle(ctx context.Context, tx *writeTx, progress *retrysafe.Answer, failed error) error {
+func (s *stepTx) settle(ctx context.Context, tx *writeTx, progress *storeapi.Answer, failed error) error {
 	tx.undo()
 	wait, cancel := s.store.db.patience(context.WithoutCancel(ctx), time.Time{})
 	defer cancel()
@@ -144,15 +144,15 @@ func (s *stepTx) settle(ctx context.Context, tx *writeTx, progress *retrysafe.An
 }
 
 // settled returns the outcome of a COMMIT that failed, given the record that was read after it.
-func (s *stepTx) settled(ctx context.Context, l *loaded, err error, progress *retrysafe.Answer, failed error) error {
+func (s *stepTx) settled(ctx context.Context, l *loaded, err error, progress *storeapi.Answer, failed error) error {
 	row := &l.row
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: COMMIT has failed, and nobody can say what became of it: %w",
-			retrysafe.ErrUnconfirmed, errors.Join(s.store.db.failed("commit", failed), s.store.db.failed("look for the record", err)))
-	case row.Owner != s.r.Owner || row.Fence != s.r.Fence || row.State != retrysafe.StateInProgress:
+			storeapi.ErrUnconfirmed, errors.Join(s.store.db.failed("commit", failed), s.store.db.failed("look for the record", err)))
+	case row.Owner != s.r.Owner || row.Fence != s.r.Fence || row.State != storeapi.StateInProgress:
 		return fmt.Errorf("%w: COMMIT has failed, and the record is another's since; what it has kept is found there: %w",
-			retrysafe.ErrLeaseLost, s.store.db.failed("commit", failed))
+			storeapi.ErrLeaseLost, s.store.db.failed("commit", failed))
 	case row.Answer.Codec == progress.Codec && row.Answer.Size >= progress.Size:
 		return nil
 	case ctx.Err() != nil:
@@ -164,5 +164,5 @@ func (s *stepTx) settled(ctx context.Context, l *loaded, err error, progress *re
 // touched returns the error for a record that does not belong to this attempt any more.
 func (s *stepTx) touched() error {
 	return fmt.Errorf("%w: the work of the step has removed or changed the record of its own call, or has rolled back by itself, and all was rolled back; "+
-		"keep the table %s, COMMIT and ROLLBACK out of the work", retrysafe.ErrLeaseLost, s.store.db.table)
+		"keep the table %s, COMMIT and ROLLBACK out of the work", storeapi.ErrLeaseLost, s.store.db.table)
 }

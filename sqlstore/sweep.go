@@ -13,7 +13,7 @@ import (
 // sweepBatch is how many records one transaction removes; others can write in between.
 const sweepBatch = 128
 
-// Sweep implements [retrysafe.Sweeper]. It looks for expired records without a lock, and removes
+// Sweep implements [storeapi.Sweeper]. It looks for expired records without a lock, and removes
 // them in batches. A record is removed only if it is still expired then.
 func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	if err := s.enter(ctx); err != nil {

@@ -7,14 +7,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-var _ retrysafe.Notifier = (*Store)(nil)
+var _ storeapi.Notifier = (*Store)(nil)
 
-// Watch implements [retrysafe.Notifier] if [Options].Listen is set. One connection listens for all
+// Watch implements [storeapi.Notifier] if [Options].Listen is set. One connection listens for all
 // keys of a store while any caller watches.
-func (s *Store) Watch(ctx context.Context, key retrysafe.StoreKey, changed func()) error {
+func (s *Store) Watch(ctx context.Context, key storeapi.StoreKey, changed func()) error {
 	if s.listen == nil {
 		return errors.ErrUnsupported
 	}

@@ -4,14 +4,14 @@ import (
 	"errors"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Backend is one fresh, empty store and hooks to control its environment. All fields but Store may
 // be nil.
 type Backend struct {
 	// Store is the store under test.
-	Store retrysafe.Store
+	Store storeapi.Store
 	// Advance moves the store's clock forward; see [Clock]. If it is nil, the store runs in real
 	// time: the suite then uses short leases and waits.
 	Advance func(time.Duration)
@@ -21,15 +21,15 @@ type Backend struct {
 	Rewind func(time.Duration)
 	// Reopen returns the same data through a new handle, as another process would see it (S1, S9).
 	// The old handle stays in use.
-	Reopen func() retrysafe.Store
+	Reopen func() storeapi.Store
 	// Caller returns the store as seen by a process whose own clock is off by skew (S13).
-	Caller func(skew time.Duration) retrysafe.Store
+	Caller func(skew time.Duration) storeapi.Store
 	// Node returns the same store through a second node, whose clock is off by skew (S13). reported
 	// reports whether the difference has been reported so far.
-	Node func(skew time.Duration) (node retrysafe.Store, reported func() bool)
+	Node func(skew time.Duration) (node storeapi.Store, reported func() bool)
 	// Hold opens another party's transaction on the key, of which the store has no record. release
 	// rolls it back (S15, S18).
-	Hold func(retrysafe.StoreKey) (release func())
+	Hold func(storeapi.StoreKey) (release func())
 	// Stall makes the server hang: it accepts requests and answers none until resume. After that it
 	// may apply them (S11, S15).
 	Stall func() (resume func())

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // batch: each call of a batch gets the answer that it would get alone, at its place, whatever the
@@ -15,12 +15,12 @@ func batch(e *env) {
 		live, done := e.win(e.ask(e.key())), e.win(e.ask(e.key()))
 		e.complete(ending(done, "the first answer"))
 		wrong, late := e.ask(e.key()), e.ask(e.key())
-		wrong.Key.ID = strings.Repeat("x", retrysafe.MaxPart+1)
+		wrong.Key.ID = strings.Repeat("x", storeapi.MaxPart+1)
 		late.NotAfter = e.now().Add(-e.short)
-		reqs := []retrysafe.AcquireRequest{e.ask(e.key()), wrong, e.ask(live.Key), late, e.ask(done.Key), e.ask(e.key())}
+		reqs := []storeapi.AcquireRequest{e.ask(e.key()), wrong, e.ask(live.Key), late, e.ask(done.Key), e.ask(e.key())}
 		got := e.claim(reqs)
-		wantErr := map[int]error{1: retrysafe.ErrInvalidKey, 3: retrysafe.ErrTooLate}
-		want := []retrysafe.Status{retrysafe.Won, 0, retrysafe.StatusInProgress, 0, retrysafe.Finished, retrysafe.Won}
+		wantErr := map[int]error{1: storeapi.ErrInvalidKey, 3: storeapi.ErrTooLate}
+		want := []storeapi.Status{storeapi.Won, 0, storeapi.StatusInProgress, 0, storeapi.Finished, storeapi.Won}
 		for i, r := range got {
 			if wantErr[i] != nil {
 				assert.ErrorIs(e, r.Err, wantErr[i], "claim %d of the batch", i)
@@ -31,24 +31,24 @@ func batch(e *env) {
 			assert.Equal(e, r.Value.Record.Key, reqs[i].Key, "key of the answer to claim %d", i)
 			e.unchanged(r.Value.Record, "a claim in a batch")
 		}
-		e.answered(got[4].Value.Record, retrysafe.StateCompleted, raw("the first answer"), "a repeat in a batch")
+		e.answered(got[4].Value.Record, storeapi.StateCompleted, raw("the first answer"), "a repeat in a batch")
 		e.absent(late.Key, "of a claim that came too late")
 	})
 	e.run("ends", func(e *env) {
 		a, b, c, d := e.win(e.ask(e.key())), e.win(e.ask(e.key())), e.win(e.ask(e.key())), e.win(e.ask(e.key()))
 		gone := e.win(e.ask(e.key()))
 		e.release(gone)
-		stored := e.end([]retrysafe.CompleteRequest{ending(a, "of a"), ending(gone, "of nobody"), ending(b, "of b")})
+		stored := e.end([]storeapi.CompleteRequest{ending(a, "of a"), ending(gone, "of nobody"), ending(b, "of b")})
 		assert.NoError(e, stored[0].Err, "Complete in a batch")
-		assert.ErrorIs(e, stored[1].Err, retrysafe.ErrLeaseLost, "Complete of what was released, in a batch")
+		assert.ErrorIs(e, stored[1].Err, storeapi.ErrLeaseLost, "Complete of what was released, in a batch")
 		assert.NoError(e, stored[2].Err, "Complete behind one that is refused")
-		e.answered(stored[0].Value, retrysafe.StateCompleted, raw("of a"), "the record that a batch returns")
+		e.answered(stored[0].Value, storeapi.StateCompleted, raw("of a"), "the record that a batch returns")
 		e.unchanged(stored[0].Value, "a Complete in a batch")
-		e.answered(e.lookup(b.Key), retrysafe.StateCompleted, raw("of b"), "an answer that was kept in a batch")
+		e.answered(e.lookup(b.Key), storeapi.StateCompleted, raw("of b"), "an answer that was kept in a batch")
 
-		errs, err := e.batcher().ReleaseBatch(e.ctx, []retrysafe.ReleaseRequest{releasing(c), releasing(a), doubting(d)})
-		e.errors(errs, err, "ReleaseBatch", nil, retrysafe.ErrLeaseLost, nil)
-		assert.Equal(e, e.lookup(c.Key).State, retrysafe.StateReleased, "state after a Release in a batch")
+		errs, err := e.batcher().ReleaseBatch(e.ctx, []storeapi.ReleaseRequest{releasing(c), releasing(a), doubting(d)})
+		e.errors(errs, err, "ReleaseBatch", nil, storeapi.ErrLeaseLost, nil)
+		assert.Equal(e, e.lookup(c.Key).State, storeapi.StateReleased, "state after a Release in a batch")
 		doubt := e.lookup(d.Key)
 		assert.True(e, doubt.InDoubt() && doubt.Cause == "panic", "in doubt by a batch: %v", doubt.State)
 	})
@@ -57,13 +57,13 @@ func batch(e *env) {
 		req.Lease = e.short
 		a, gone := e.win(req), e.win(e.ask(e.key()))
 		e.release(gone)
-		extend := func(r retrysafe.Record) retrysafe.ExtendRequest {
-			return retrysafe.ExtendRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence, Lease: e.long}
+		extend := func(r storeapi.Record) storeapi.ExtendRequest {
+			return storeapi.ExtendRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence, Lease: e.long}
 		}
 		so, far := extend(a), done(1, "so far")
 		so.Progress = &far
-		errs, err := e.batcher().ExtendBatch(e.ctx, []retrysafe.ExtendRequest{extend(gone), so})
-		e.errors(errs, err, "ExtendBatch", retrysafe.ErrLeaseLost, nil)
+		errs, err := e.batcher().ExtendBatch(e.ctx, []storeapi.ExtendRequest{extend(gone), so})
+		e.errors(errs, err, "ExtendBatch", storeapi.ErrLeaseLost, nil)
 		now := e.lookup(a.Key)
 		assert.True(e, now.LeaseLeft > e.short, "the lease is renewed: %v left", now.LeaseLeft)
 		e.progress(now, far, "kept in a batch")
@@ -72,49 +72,49 @@ func batch(e *env) {
 		for range 8 { // several times, so that it does not succeed by chance
 			first, second := e.ask(e.key()), e.ask(e.key())
 			second.Key = first.Key
-			got := e.claim([]retrysafe.AcquireRequest{first, e.ask(e.key()), first, second})
-			for i, want := range []retrysafe.Status{retrysafe.Won, retrysafe.Won, retrysafe.Won, retrysafe.StatusInProgress} {
+			got := e.claim([]storeapi.AcquireRequest{first, e.ask(e.key()), first, second})
+			for i, want := range []storeapi.Status{storeapi.Won, storeapi.Won, storeapi.Won, storeapi.StatusInProgress} {
 				assert.NoError(e, got[i].Err, "claim %d", i)
 				wantStatus(e, got[i].Value.Status, want, "of a key that is in the batch several times")
 			}
 			r := got[0].Value.Record
 			assert.Equal(e, got[2].Value.Record.Fence, r.Fence, "fence of the owner's repeat")
-			stored := e.end([]retrysafe.CompleteRequest{ending(r, "the first answer"), ending(r, "another")})
+			stored := e.end([]storeapi.CompleteRequest{ending(r, "the first answer"), ending(r, "another")})
 			for _, s := range stored {
 				assert.NoError(e, s.Err, "Complete")
-				e.answered(s.Value, retrysafe.StateCompleted, raw("the first answer"), "the stored answer")
+				e.answered(s.Value, storeapi.StateCompleted, raw("the first answer"), "the stored answer")
 			}
 		}
 	})
 	e.run("repeated", func(e *env) {
-		var reqs []retrysafe.AcquireRequest
+		var reqs []storeapi.AcquireRequest
 		for range 20 {
 			reqs = append(reqs, e.ask(e.key()))
 		}
 		first, again := e.claim(reqs), e.claim(reqs)
 		for i := range reqs {
 			assert.NoError(e, again[i].Err, "a repeat")
-			wantStatus(e, again[i].Value.Status, retrysafe.Won, "a repeat of the same owner, in a batch")
+			wantStatus(e, again[i].Value.Status, storeapi.Won, "a repeat of the same owner, in a batch")
 			assert.Equal(e, again[i].Value.Record.Fence, first[i].Value.Record.Fence, "fence of a repeat")
 		}
 	})
 	e.run("many at once", func(e *env) {
-		keys := make([]retrysafe.StoreKey, 20)
+		keys := make([]storeapi.StoreKey, 20)
 		for i := range keys {
 			keys[i] = e.key()
 		}
-		all := atOnce(crowd, func(n int) map[retrysafe.StoreKey]retrysafe.BatchResult[retrysafe.Acquired] {
-			reqs := make([]retrysafe.AcquireRequest, len(keys))
+		all := atOnce(crowd, func(n int) map[storeapi.StoreKey]storeapi.BatchResult[storeapi.Acquired] {
+			reqs := make([]storeapi.AcquireRequest, len(keys))
 			for i := range keys { // each batch in another order
 				reqs[i] = e.ask(keys[(i+n)%len(keys)])
 			}
 			results, err := e.batcher().AcquireBatch(e.ctx, reqs)
-			got := map[retrysafe.StoreKey]retrysafe.BatchResult[retrysafe.Acquired]{}
+			got := map[storeapi.StoreKey]storeapi.BatchResult[storeapi.Acquired]{}
 			for i, r := range results {
 				got[reqs[i].Key] = r
 			}
 			if err != nil {
-				got[keys[0]] = retrysafe.BatchResult[retrysafe.Acquired]{Err: err}
+				got[keys[0]] = storeapi.BatchResult[storeapi.Acquired]{Err: err}
 			}
 			return got
 		})
@@ -122,7 +122,7 @@ func batch(e *env) {
 			won := 0
 			for _, got := range all {
 				assert.NoError(e, got[key].Err, "a claim beside other batches")
-				if got[key].Value.Status == retrysafe.Won {
+				if got[key].Value.Status == storeapi.Won {
 					won++
 				}
 			}
@@ -134,21 +134,21 @@ func batch(e *env) {
 		ctx, cancel := context.WithCancel(e.ctx)
 		cancel()
 		req := e.ask(e.key())
-		results, err := e.batcher().AcquireBatch(ctx, []retrysafe.AcquireRequest{req})
+		results, err := e.batcher().AcquireBatch(ctx, []storeapi.AcquireRequest{req})
 		assert.True(e, err != nil || len(results) == 1 && results[0].Err != nil, "a batch whose context has ended: %v %v", results, err)
 		e.absent(req.Key, "of a batch whose context had ended")
 	})
 }
 
-func (e *env) batcher() retrysafe.Batcher {
+func (e *env) batcher() storeapi.Batcher {
 	e.Helper()
-	b, ok := e.Store.(retrysafe.Batcher)
+	b, ok := e.Store.(storeapi.Batcher)
 	assert.True(e, ok, "the store implements Batcher")
 	return b
 }
 
 // claim makes a batch and wants an answer for each call.
-func (e *env) claim(reqs []retrysafe.AcquireRequest) []retrysafe.BatchResult[retrysafe.Acquired] {
+func (e *env) claim(reqs []storeapi.AcquireRequest) []storeapi.BatchResult[storeapi.Acquired] {
 	e.Helper()
 	results, err := e.batcher().AcquireBatch(e.ctx, reqs)
 	assert.NoError(e, err, "AcquireBatch")
@@ -157,7 +157,7 @@ func (e *env) claim(reqs []retrysafe.AcquireRequest) []retrysafe.BatchResult[ret
 }
 
 // end is like claim, for Complete.
-func (e *env) end(reqs []retrysafe.CompleteRequest) []retrysafe.BatchResult[retrysafe.Record] {
+func (e *env) end(reqs []storeapi.CompleteRequest) []storeapi.BatchResult[storeapi.Record] {
 	e.Helper()
 	results, err := e.batcher().CompleteBatch(e.ctx, reqs)
 	assert.NoError(e, err, "CompleteBatch")

@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Benchmark measures the most frequent calls: the first use of a key, a replay, a call for a key
 // that another caller holds, and a heartbeat. Calls come from GOMAXPROCS goroutines; "-cpu 1"
 // measures one caller, b.SetParallelism in open many. Benchmark calls open once for each of the
 // four, for an empty store.
-func Benchmark(b *testing.B, open func(b *testing.B) retrysafe.Store) {
+func Benchmark(b *testing.B, open func(b *testing.B) storeapi.Store) {
 	b.Helper()
 	for _, c := range []struct {
 		name string
@@ -46,7 +46,7 @@ func Benchmark(b *testing.B, open func(b *testing.B) retrysafe.Store) {
 }
 
 type bench struct {
-	store retrysafe.Store
+	store storeapi.Store
 	b     *testing.B
 	n     atomic.Int64
 }
@@ -54,21 +54,21 @@ type bench struct {
 // benchAnswer has the size of a small JSON document.
 var benchAnswer = raw(strings.Repeat(`{"id":1}`, 32))
 
-func (s *bench) ask() retrysafe.AcquireRequest {
+func (s *bench) ask() storeapi.AcquireRequest {
 	n := s.n.Add(1)
-	var owner retrysafe.Owner
+	var owner storeapi.Owner
 	for i := range 8 {
 		owner[i] = byte(n >> (8 * i))
 	}
 	id := fmt.Sprintf("%032x", n)
-	return retrysafe.AcquireRequest{
-		Key:   retrysafe.StoreKey{Namespace: "bench", Layer: "fn", Key: retrysafe.Key{Tenant: "tenant", Operation: "charge", ID: id}},
+	return storeapi.AcquireRequest{
+		Key:   storeapi.StoreKey{Namespace: "bench", Layer: "fn", Key: storeapi.Key{Tenant: "tenant", Operation: "charge", ID: id}},
 		Owner: owner, Fingerprint: []byte("\x01 a digest of thirty-two bytes ..."), Lease: time.Hour, Retention: 24 * time.Hour,
-		OnDoubt: retrysafe.Refuse,
+		OnDoubt: storeapi.Refuse,
 	}
 }
 
-func (s *bench) acquire(ctx context.Context, req retrysafe.AcquireRequest, want retrysafe.Status) (retrysafe.Record, error) {
+func (s *bench) acquire(ctx context.Context, req storeapi.AcquireRequest, want storeapi.Status) (storeapi.Record, error) {
 	a, err := s.store.Acquire(ctx, req)
 	if err == nil && a.Status != want {
 		err = fmt.Errorf("acquire: got %s, want %s", statusName(a.Status), statusName(want))
@@ -76,9 +76,9 @@ func (s *bench) acquire(ctx context.Context, req retrysafe.AcquireRequest, want 
 	return a.Record, err
 }
 
-func (s *bench) win() retrysafe.Record {
+func (s *bench) win() storeapi.Record {
 	s.b.Helper()
-	r, err := s.acquire(s.b.Context(), s.ask(), retrysafe.Won)
+	r, err := s.acquire(s.b.Context(), s.ask(), storeapi.Won)
 	if err != nil {
 		s.b.Fatal(err)
 	}
@@ -87,12 +87,12 @@ func (s *bench) win() retrysafe.Record {
 
 func benchFirst(s *bench) func(context.Context) error {
 	return func(ctx context.Context) error {
-		r, err := s.acquire(ctx, s.ask(), retrysafe.Won)
+		r, err := s.acquire(ctx, s.ask(), storeapi.Won)
 		if err != nil {
 			return err
 		}
-		_, err = s.store.Complete(ctx, retrysafe.CompleteRequest{
-			Key: r.Key, Owner: r.Owner, Fence: r.Fence, State: retrysafe.StateCompleted, Answer: benchAnswer,
+		_, err = s.store.Complete(ctx, storeapi.CompleteRequest{
+			Key: r.Key, Owner: r.Owner, Fence: r.Fence, State: storeapi.StateCompleted, Answer: benchAnswer,
 		})
 		return err
 	}
@@ -106,7 +106,7 @@ func benchReplay(s *bench) func(context.Context) error {
 	req := s.ask()
 	req.Key = r.Key
 	return func(ctx context.Context) error {
-		_, err := s.acquire(ctx, req, retrysafe.Finished)
+		_, err := s.acquire(ctx, req, storeapi.Finished)
 		return err
 	}
 }
@@ -116,13 +116,13 @@ func benchContended(s *bench) func(context.Context) error {
 	req := s.ask()
 	req.Key = r.Key
 	return func(ctx context.Context) error {
-		_, err := s.acquire(ctx, req, retrysafe.StatusInProgress)
+		_, err := s.acquire(ctx, req, storeapi.StatusInProgress)
 		return err
 	}
 }
 
 func benchExtend(s *bench) func(context.Context) error {
 	r := s.win()
-	req := retrysafe.ExtendRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence, Lease: time.Hour}
+	req := storeapi.ExtendRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence, Lease: time.Hour}
 	return func(ctx context.Context) error { return s.store.Extend(ctx, req) }
 }

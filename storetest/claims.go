@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // claims compares the store's claims with what it implements, so that no clause is left out by
@@ -17,31 +17,31 @@ func claims(e *env) {
 		call    func(*env) (implemented bool, err error)
 	}{
 		{"Issuer", e.f.Issuer, func(e *env) (bool, error) {
-			s, ok := e.Store.(retrysafe.Issuer)
+			s, ok := e.Store.(storeapi.Issuer)
 			if !ok {
 				return false, nil
 			}
-			_, err := s.Issue(e.ctx, retrysafe.IssueRequest{Key: e.key(), Owner: newOwner(), Retention: retention})
+			_, err := s.Issue(e.ctx, storeapi.IssueRequest{Key: e.key(), Owner: newOwner(), Retention: retention})
 			return true, err
 		}},
 		{"Limiter", e.f.Limiter, func(e *env) (bool, error) {
-			s, ok := e.Store.(retrysafe.Limiter)
+			s, ok := e.Store.(storeapi.Limiter)
 			if !ok {
 				return false, nil
 			}
-			_, err := s.Charge(e.ctx, retrysafe.ChargeRequest{Namespace: "storetest", Tenant: "claims", Keys: 1, For: retention})
+			_, err := s.Charge(e.ctx, storeapi.ChargeRequest{Namespace: "storetest", Tenant: "claims", Keys: 1, For: retention})
 			return true, err
 		}},
 		{"Lister", e.f.Lister, func(e *env) (bool, error) {
-			s, ok := e.Store.(retrysafe.Lister)
+			s, ok := e.Store.(storeapi.Lister)
 			if !ok {
 				return false, nil
 			}
-			_, err := s.List(e.ctx, retrysafe.ListRequest{Limit: 1})
+			_, err := s.List(e.ctx, storeapi.ListRequest{Limit: 1})
 			return true, err
 		}},
 		{"Notifier", e.f.Notifier, func(e *env) (bool, error) {
-			s, ok := e.Store.(retrysafe.Notifier)
+			s, ok := e.Store.(storeapi.Notifier)
 			if !ok {
 				return false, nil
 			}
@@ -54,7 +54,7 @@ func claims(e *env) {
 			return true, err
 		}},
 		{"Sweeper", e.f.Sweeper, func(e *env) (bool, error) {
-			s, ok := e.Store.(retrysafe.Sweeper)
+			s, ok := e.Store.(storeapi.Sweeper)
 			if !ok {
 				return false, nil
 			}
@@ -62,7 +62,7 @@ func claims(e *env) {
 			return true, err
 		}},
 		{"Batcher", e.f.Batcher, func(e *env) (bool, error) {
-			s, ok := e.Store.(retrysafe.Batcher)
+			s, ok := e.Store.(storeapi.Batcher)
 			if !ok {
 				return false, nil
 			}

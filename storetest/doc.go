@@ -1,4 +1,4 @@
-// Package storetest tests a [retrysafe.Store] against the store contract. A store that runs it
+// Package storetest tests a [storeapi.Store] against the store contract. A store that runs it
 // needs no tests of its own for the contract.
 //
 //	func TestStore(t *testing.T) {
@@ -12,8 +12,8 @@
 // Each clause of the contract is a subtest named by its id, S1 to S20, in a file of its own; "go
 // test -run '/S7'" runs one. Each gets a fresh store. Clauses that the store does not claim in
 // [Features] are not run. Further subtests: "claims" compares the claims with the store, "List"
-// checks what a [retrysafe.Lister] lists, "Notify" which watchers a [retrysafe.Notifier] notifies,
-// "Batch" what a [retrysafe.Batcher] answers, and "Limit" what a [retrysafe.Limiter] counts.
+// checks what a [storeapi.Lister] lists, "Notify" which watchers a [storeapi.Notifier] notifies,
+// "Batch" what a [storeapi.Batcher] answers, and "Limit" what a [storeapi.Limiter] counts.
 //
 // [RunWrapper] checks that a wrapper hides nothing of the store below it, [Benchmark] measures the
 // four most frequent calls, and [Faulty] loses requests and replies on purpose.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // env is the environment of one subtest: the store, its clock, and keys that no other subtest uses.
@@ -62,12 +62,12 @@ func (e *env) run(name string, f func(*env)) {
 }
 
 // key returns a key that was never used.
-func (e *env) key() retrysafe.StoreKey {
+func (e *env) key() storeapi.StoreKey {
 	id := fmt.Sprintf("%s-%d", e.salt, e.keys.Add(1))
-	return retrysafe.StoreKey{Namespace: "storetest", Layer: "fn", Key: retrysafe.Key{Tenant: "tenant", Operation: e.name, ID: id}}
+	return storeapi.StoreKey{Namespace: "storetest", Layer: "fn", Key: storeapi.Key{Tenant: "tenant", Operation: e.name, ID: id}}
 }
 
-func newOwner() (o retrysafe.Owner) {
+func newOwner() (o storeapi.Owner) {
 	_, _ = rand.Read(o[:]) // never fails
 	return o
 }
@@ -123,7 +123,7 @@ func (e *env) passUntil(at time.Time) {
 }
 
 // lapse lets the lease of the record expire.
-func (e *env) lapse(r retrysafe.Record) {
+func (e *env) lapse(r storeapi.Record) {
 	e.Helper()
 	e.passUntil(leaseEnd(r))
 }

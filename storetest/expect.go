@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 var statusNames = [...]string{
@@ -16,14 +16,14 @@ var statusNames = [...]string{
 	"AlreadyIssued", "OwnerSpent",
 }
 
-func statusName(s retrysafe.Status) string {
+func statusName(s storeapi.Status) string {
 	if int(s) < len(statusNames) {
 		return statusNames[s]
 	}
 	return fmt.Sprintf("status %d", s)
 }
 
-func wantStatus(t assert.T, got, want retrysafe.Status, what string) {
+func wantStatus(t assert.T, got, want storeapi.Status, what string) {
 	t.Helper()
 	if got != want {
 		t.Fatalf("Acquire, %s: got %s, want %s", what, statusName(got), statusName(want))
@@ -31,14 +31,14 @@ func wantStatus(t assert.T, got, want retrysafe.Status, what string) {
 }
 
 // lost wants ErrLeaseLost and an unchanged record.
-func (e *env) lost(before retrysafe.Record, err error, what string) {
+func (e *env) lost(before storeapi.Record, err error, what string) {
 	e.Helper()
-	assert.ErrorIs(e, err, retrysafe.ErrLeaseLost, "%s", what)
+	assert.ErrorIs(e, err, storeapi.ErrLeaseLost, "%s", what)
 	e.unchanged(before, what)
 }
 
 // unchanged wants the record to be the same as before, except for the time that has passed.
-func (e *env) unchanged(before retrysafe.Record, what string) {
+func (e *env) unchanged(before storeapi.Record, what string) {
 	e.Helper()
 	if d := diff(e.asKept(e.lookup(before.Key)), e.asKept(before)); d != "" {
 		e.Fatalf("%s: the record was changed: %s", what, d)
@@ -47,16 +47,16 @@ func (e *env) unchanged(before retrysafe.Record, what string) {
 
 // asKept returns what a store keeps of the record: all of it, except for a finished one of a light
 // store.
-func (e *env) asKept(r retrysafe.Record) retrysafe.Record {
+func (e *env) asKept(r storeapi.Record) storeapi.Record {
 	if e.f.Light && r.State.Finished() {
-		r.Fingerprint, r.Binding, r.Answer, r.LastError = nil, nil, retrysafe.Answer{}, ""
+		r.Fingerprint, r.Binding, r.Answer, r.LastError = nil, nil, storeapi.Answer{}, ""
 		r.Created, r.Updated = time.Time{}, time.Time{}
 	}
 	return r
 }
 
 // same wants two views of one record to be equal.
-func (e *env) same(got, want retrysafe.Record, what string) {
+func (e *env) same(got, want storeapi.Record, what string) {
 	e.Helper()
 	if d := diff(e.asKept(got), e.asKept(want)); d != "" {
 		e.Fatalf("%s: %s", what, d)
@@ -64,10 +64,10 @@ func (e *env) same(got, want retrysafe.Record, what string) {
 }
 
 // answered wants a finished record with this answer.
-func (e *env) answered(r retrysafe.Record, state retrysafe.State, want retrysafe.Answer, what string) {
+func (e *env) answered(r storeapi.Record, state storeapi.State, want storeapi.Answer, what string) {
 	e.Helper()
 	assert.Equal(e, r.State, state, "%s: state", what)
-	if d := diffAnswer(r.Answer, e.asKept(retrysafe.Record{State: state, Answer: want}).Answer); d != "" {
+	if d := diffAnswer(r.Answer, e.asKept(storeapi.Record{State: state, Answer: want}).Answer); d != "" {
 		e.Fatalf("%s: %s", what, d)
 	}
 }
@@ -75,12 +75,12 @@ func (e *env) answered(r retrysafe.Record, state retrysafe.State, want retrysafe
 // precision is the largest error that stores may make in a time.
 const precision = time.Millisecond
 
-func leaseEnd(r retrysafe.Record) time.Time { return r.Now.Add(r.LeaseLeft) }
+func leaseEnd(r storeapi.Record) time.Time { return r.Now.Add(r.LeaseLeft) }
 
 func near(a, b time.Time) bool { return a.Sub(b).Abs() <= precision }
 
 // diff returns the names of the fields in which two views of a record differ.
-func diff(got, want retrysafe.Record) string {
+func diff(got, want storeapi.Record) string {
 	var d []string
 	field := func(name string, got, want any) {
 		if !reflect.DeepEqual(got, want) {
@@ -122,7 +122,7 @@ func diff(got, want retrysafe.Record) string {
 }
 
 // diffAnswer compares answers byte for byte, and says where long ones begin to differ.
-func diffAnswer(got, want retrysafe.Answer) string {
+func diffAnswer(got, want storeapi.Answer) string {
 	var d []string
 	if got.Codec != want.Codec {
 		d = append(d, fmt.Sprintf("codec is %q, want %q", got.Codec, want.Codec))

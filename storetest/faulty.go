@@ -6,8 +6,8 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Fault is what happens to one call of a [Faulty] store. The zero Fault means no fault.
@@ -36,7 +36,7 @@ var ErrFault = errors.New("storetest: connection reset by a fault")
 // the same hook over the same calls gives the same faults. It implements every optional interface.
 // If the inner store lacks one, its calls return errors.ErrUnsupported without calling the hook.
 type Faulty struct {
-	inner retrysafe.Store
+	inner storeapi.Store
 	hook  func(op string, call int) Fault
 
 	mu    sync.Mutex // guards what follows
@@ -48,20 +48,20 @@ type Faulty struct {
 // (acquire extend complete release lookup issue charge list watch sweep keeps acquirebatch
 // extendbatch completebatch releasebatch: a batch is one call). call counts the calls of that op
 // from 1. The hook may be called concurrently; nil means no faults.
-func NewFaulty(inner retrysafe.Store, hook func(op string, call int) Fault) *Faulty {
+func NewFaulty(inner storeapi.Store, hook func(op string, call int) Fault) *Faulty {
 	return &Faulty{inner: inner, hook: hook, calls: map[string]int{}}
 }
 
 var (
-	_ retrysafe.Store    = (*Faulty)(nil)
-	_ retrysafe.Issuer   = (*Faulty)(nil)
-	_ retrysafe.Limiter  = (*Faulty)(nil)
-	_ retrysafe.Lister   = (*Faulty)(nil)
-	_ retrysafe.Notifier = (*Faulty)(nil)
-	_ retrysafe.Sweeper  = (*Faulty)(nil)
-	_ retrysafe.Batcher  = (*Faulty)(nil)
-	_ retrysafe.Keeper   = (*Faulty)(nil)
-	_ retrysafe.Sharer   = (*Faulty)(nil)
+	_ storeapi.Store    = (*Faulty)(nil)
+	_ storeapi.Issuer   = (*Faulty)(nil)
+	_ storeapi.Limiter  = (*Faulty)(nil)
+	_ storeapi.Lister   = (*Faulty)(nil)
+	_ storeapi.Notifier = (*Faulty)(nil)
+	_ storeapi.Sweeper  = (*Faulty)(nil)
+	_ storeapi.Batcher  = (*Faulty)(nil)
+	_ storeapi.Keeper   = (*Faulty)(nil)
+	_ storeapi.Sharer   = (*Faulty)(nil)
 )
 
 // Deliver applies the delayed requests in order of arrival, and returns the inner store's error for
@@ -129,15 +129,15 @@ func through[R any](ctx context.Context, f *Faulty, op string, apply func(contex
 	return apply(ctx)
 }
 
-// Acquire implements [retrysafe.Store].
-func (f *Faulty) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+// Acquire implements [storeapi.Store].
+func (f *Faulty) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	// A delayed request must not change with the caller's memory.
 	req.Fingerprint, req.Binding, req.Copy = bytes.Clone(req.Fingerprint), bytes.Clone(req.Binding), protocol.OwnCopy(req.Copy)
-	return through(ctx, f, "acquire", func(ctx context.Context) (retrysafe.Acquired, error) { return f.inner.Acquire(ctx, req) })
+	return through(ctx, f, "acquire", func(ctx context.Context) (storeapi.Acquired, error) { return f.inner.Acquire(ctx, req) })
 }
 
-// Extend implements [retrysafe.Store].
-func (f *Faulty) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
+// Extend implements [storeapi.Store].
+func (f *Faulty) Extend(ctx context.Context, req storeapi.ExtendRequest) error {
 	if req.Progress != nil {
 		p := *req.Progress
 		p.Body = bytes.Clone(p.Body)
@@ -147,53 +147,53 @@ func (f *Faulty) Extend(ctx context.Context, req retrysafe.ExtendRequest) error 
 	return err
 }
 
-// Complete implements [retrysafe.Store].
-func (f *Faulty) Complete(ctx context.Context, req retrysafe.CompleteRequest) (retrysafe.Record, error) {
+// Complete implements [storeapi.Store].
+func (f *Faulty) Complete(ctx context.Context, req storeapi.CompleteRequest) (storeapi.Record, error) {
 	req.Answer.Body = bytes.Clone(req.Answer.Body)
-	return through(ctx, f, "complete", func(ctx context.Context) (retrysafe.Record, error) { return f.inner.Complete(ctx, req) })
+	return through(ctx, f, "complete", func(ctx context.Context) (storeapi.Record, error) { return f.inner.Complete(ctx, req) })
 }
 
-// Release implements [retrysafe.Store].
-func (f *Faulty) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
+// Release implements [storeapi.Store].
+func (f *Faulty) Release(ctx context.Context, req storeapi.ReleaseRequest) error {
 	_, err := through(ctx, f, "release", func(ctx context.Context) (none, error) { return none{}, f.inner.Release(ctx, req) })
 	return err
 }
 
-// Lookup implements [retrysafe.Store].
-func (f *Faulty) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
-	return through(ctx, f, "lookup", func(ctx context.Context) (retrysafe.Record, error) { return f.inner.Lookup(ctx, key) })
+// Lookup implements [storeapi.Store].
+func (f *Faulty) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
+	return through(ctx, f, "lookup", func(ctx context.Context) (storeapi.Record, error) { return f.inner.Lookup(ctx, key) })
 }
 
-// Issue implements [retrysafe.Issuer].
-func (f *Faulty) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
-	s, ok := f.inner.(retrysafe.Issuer)
+// Issue implements [storeapi.Issuer].
+func (f *Faulty) Issue(ctx context.Context, req storeapi.IssueRequest) (storeapi.Status, error) {
+	s, ok := f.inner.(storeapi.Issuer)
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}
-	return through(ctx, f, "issue", func(ctx context.Context) (retrysafe.Status, error) { return s.Issue(ctx, req) })
+	return through(ctx, f, "issue", func(ctx context.Context) (storeapi.Status, error) { return s.Issue(ctx, req) })
 }
 
-// Charge implements [retrysafe.Limiter].
-func (f *Faulty) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
-	s, ok := f.inner.(retrysafe.Limiter)
+// Charge implements [storeapi.Limiter].
+func (f *Faulty) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeapi.Charged, error) {
+	s, ok := f.inner.(storeapi.Limiter)
 	if !ok {
-		return retrysafe.Charged{}, errors.ErrUnsupported
+		return storeapi.Charged{}, errors.ErrUnsupported
 	}
-	return through(ctx, f, "charge", func(ctx context.Context) (retrysafe.Charged, error) { return s.Charge(ctx, req) })
+	return through(ctx, f, "charge", func(ctx context.Context) (storeapi.Charged, error) { return s.Charge(ctx, req) })
 }
 
-// List implements [retrysafe.Lister].
-func (f *Faulty) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
-	s, ok := f.inner.(retrysafe.Lister)
+// List implements [storeapi.Lister].
+func (f *Faulty) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Page, error) {
+	s, ok := f.inner.(storeapi.Lister)
 	if !ok {
-		return retrysafe.Page{}, errors.ErrUnsupported
+		return storeapi.Page{}, errors.ErrUnsupported
 	}
-	return through(ctx, f, "list", func(ctx context.Context) (retrysafe.Page, error) { return s.List(ctx, req) })
+	return through(ctx, f, "list", func(ctx context.Context) (storeapi.Page, error) { return s.List(ctx, req) })
 }
 
-// Watch implements [retrysafe.Notifier]. It calls the hook when it begins.
-func (f *Faulty) Watch(ctx context.Context, key retrysafe.StoreKey, changed func()) error {
-	s, ok := f.inner.(retrysafe.Notifier)
+// Watch implements [storeapi.Notifier]. It calls the hook when it begins.
+func (f *Faulty) Watch(ctx context.Context, key storeapi.StoreKey, changed func()) error {
+	s, ok := f.inner.(storeapi.Notifier)
 	if !ok {
 		return errors.ErrUnsupported
 	}
@@ -201,9 +201,9 @@ func (f *Faulty) Watch(ctx context.Context, key retrysafe.StoreKey, changed func
 	return err
 }
 
-// Sweep implements [retrysafe.Sweeper].
+// Sweep implements [storeapi.Sweeper].
 func (f *Faulty) Sweep(ctx context.Context, limit int) (int, error) {
-	s, ok := f.inner.(retrysafe.Sweeper)
+	s, ok := f.inner.(storeapi.Sweeper)
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}
@@ -212,15 +212,15 @@ func (f *Faulty) Sweep(ctx context.Context, limit int) (int, error) {
 
 type none = struct{}
 
-// Shared implements [retrysafe.Sharer]. It never has a fault.
+// Shared implements [storeapi.Sharer]. It never has a fault.
 func (f *Faulty) Shared() bool {
-	inner, ok := f.inner.(retrysafe.Sharer)
+	inner, ok := f.inner.(storeapi.Sharer)
 	return ok && inner.Shared()
 }
 
-// Keeps implements [retrysafe.Keeper].
+// Keeps implements [storeapi.Keeper].
 func (f *Faulty) Keeps(ctx context.Context) error {
-	s, ok := f.inner.(retrysafe.Keeper)
+	s, ok := f.inner.(storeapi.Keeper)
 	if !ok {
 		return errors.ErrUnsupported
 	}

@@ -6,17 +6,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 	"github.com/retrysafe/retrysafe/storetest/internal/packed"
 )
 
-var faultyKey = retrysafe.StoreKey{Namespace: "n", Layer: "fn", Key: retrysafe.Key{Operation: "charge", ID: "1"}}
+var faultyKey = storeapi.StoreKey{Namespace: "n", Layer: "fn", Key: storeapi.Key{Operation: "charge", ID: "1"}}
 
-func acquiring() retrysafe.AcquireRequest {
-	return retrysafe.AcquireRequest{
-		Key: faultyKey, Owner: retrysafe.Owner{1}, Lease: time.Minute, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
+func acquiring() storeapi.AcquireRequest {
+	return storeapi.AcquireRequest{
+		Key: faultyKey, Owner: storeapi.Owner{1}, Lease: time.Minute, Retention: time.Hour, OnDoubt: storeapi.Refuse,
 		Fingerprint: []byte("\x01print"),
 	}
 }
@@ -54,7 +54,7 @@ func TestFaultyLosesARequest(t *testing.T) {
 	assert.Equal(t, r.State, 0, "state after a lost request")
 	a, err := s.Acquire(t.Context(), acquiring())
 	assert.NoError(t, err, "the second call")
-	assert.Equal(t, a.Status, retrysafe.Won, "the second call")
+	assert.Equal(t, a.Status, storeapi.Won, "the second call")
 	assert.Equal(t, s.Calls("acquire"), 2, "calls of acquire")
 }
 
@@ -65,7 +65,7 @@ func TestFaultyLosesAReply(t *testing.T) {
 	assert.ErrorIs(t, err, storetest.ErrFault, "the call whose reply is lost")
 	r, err := s.Lookup(t.Context(), faultyKey)
 	assert.NoError(t, err, "Lookup")
-	assert.Equal(t, r.State, retrysafe.StateInProgress, "state after a lost reply")
+	assert.Equal(t, r.State, storeapi.StateInProgress, "state after a lost reply")
 }
 
 func TestFaultyDelays(t *testing.T) {
@@ -82,11 +82,11 @@ func TestFaultyDelays(t *testing.T) {
 	assert.ErrorIs(t, err, storetest.ErrFault, "the call that is delayed")
 	req.Fingerprint[1] = '?' // the caller may reuse its memory
 	second := acquiring()
-	second.Owner = retrysafe.Owner{2}
+	second.Owner = storeapi.Owner{2}
 	_, err = s.Acquire(ctx, second)
 	assert.ErrorIs(t, err, storetest.ErrFault, "the second call that is delayed")
 	late := acquiring()
-	late.Owner, late.NotAfter = retrysafe.Owner{3}, clock.Now().Add(time.Second)
+	late.Owner, late.NotAfter = storeapi.Owner{3}, clock.Now().Add(time.Second)
 	_, err = s.Acquire(ctx, late)
 	assert.ErrorIs(t, err, storetest.ErrFault, "the third call that is delayed")
 	cancel() // the callers have left
@@ -101,10 +101,10 @@ func TestFaultyDelays(t *testing.T) {
 	assert.Equal(t, len(errs), 3, "requests that were delivered")
 	assert.NoError(t, errs[0], "the first to be delivered")
 	assert.NoError(t, errs[1], "the second to be delivered")
-	assert.ErrorIs(t, errs[2], retrysafe.ErrTooLate, "one that is delivered after its limit")
+	assert.ErrorIs(t, errs[2], storeapi.ErrTooLate, "one that is delivered after its limit")
 	r, err = s.Lookup(t.Context(), faultyKey)
 	assert.NoError(t, err, "Lookup")
-	assert.Equal(t, r.Owner, retrysafe.Owner{1}, "owner: they are delivered in their order")
+	assert.Equal(t, r.Owner, storeapi.Owner{1}, "owner: they are delivered in their order")
 	assert.Equal(t, string(r.Fingerprint), "\x01print", "fingerprint as it was sent")
 	assert.Equal(t, s.Pending(), 0, "requests that wait")
 	assert.Equal(t, len(s.Deliver()), 0, "requests that are delivered twice")
@@ -117,20 +117,20 @@ func TestFaultyOvertakes(t *testing.T) {
 	s, _ := faulty(first("complete", storetest.Delay))
 	a, err := s.Acquire(t.Context(), acquiring())
 	assert.NoError(t, err, "Acquire")
-	_, err = s.Complete(t.Context(), retrysafe.CompleteRequest{
-		Key: faultyKey, Owner: a.Record.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted,
+	_, err = s.Complete(t.Context(), storeapi.CompleteRequest{
+		Key: faultyKey, Owner: a.Record.Owner, Fence: a.Record.Fence, State: storeapi.StateCompleted,
 	})
 	assert.ErrorIs(t, err, storetest.ErrFault, "Complete that is delayed")
-	err = s.Release(t.Context(), retrysafe.ReleaseRequest{Key: faultyKey, Owner: a.Record.Owner, Fence: a.Record.Fence})
+	err = s.Release(t.Context(), storeapi.ReleaseRequest{Key: faultyKey, Owner: a.Record.Owner, Fence: a.Record.Fence})
 	assert.NoError(t, err, "Release that overtakes it")
-	assert.ErrorIs(t, s.Deliver()[0], retrysafe.ErrLeaseLost, "Complete that was overtaken")
+	assert.ErrorIs(t, s.Deliver()[0], storeapi.ErrLeaseLost, "Complete that was overtaken")
 }
 
 func TestFaultyBlocks(t *testing.T) {
 	t.Parallel()
-	for fault, want := range map[storetest.Fault]retrysafe.State{
+	for fault, want := range map[storetest.Fault]storeapi.State{
 		storetest.Block:      0,
-		storetest.BlockReply: retrysafe.StateInProgress,
+		storetest.BlockReply: storeapi.StateInProgress,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s, _ := faulty(first("acquire", fault))
@@ -158,12 +158,12 @@ func TestFaultyAsksAboutEachCall(t *testing.T) {
 	ctx := t.Context()
 	for range 2 {
 		_, _ = s.Acquire(ctx, acquiring())
-		_ = s.Extend(ctx, retrysafe.ExtendRequest{})
-		_, _ = s.Complete(ctx, retrysafe.CompleteRequest{})
-		_ = s.Release(ctx, retrysafe.ReleaseRequest{})
+		_ = s.Extend(ctx, storeapi.ExtendRequest{})
+		_, _ = s.Complete(ctx, storeapi.CompleteRequest{})
+		_ = s.Release(ctx, storeapi.ReleaseRequest{})
 		_, _ = s.Lookup(ctx, faultyKey)
-		_, _ = s.Issue(ctx, retrysafe.IssueRequest{})
-		_, _ = s.List(ctx, retrysafe.ListRequest{})
+		_, _ = s.Issue(ctx, storeapi.IssueRequest{})
+		_, _ = s.List(ctx, storeapi.ListRequest{})
 		_, _ = s.Sweep(ctx, 1)
 		_, _ = s.AcquireBatch(ctx, nil)
 		_, _ = s.ExtendBatch(ctx, nil)

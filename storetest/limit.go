@@ -7,15 +7,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // limit: Charge refuses only new keys that are over a limit. A refusal changes nothing. A counted
 // key stops to count after its time, never before.
 func limit(e *env) {
 	e.run("as many as may live", func(e *env) {
-		three := e.charging(retrysafe.Limits{Live: 3})
+		three := e.charging(storeapi.Limits{Live: 3})
 		for i := range 3 {
 			e.counted(three, "key %d of 3", i+1)
 		}
@@ -27,7 +27,7 @@ func limit(e *env) {
 		e.counted(four, "one more, where four may live: what was refused does not count")
 		e.refused(four, "a fifth")
 		free := three
-		free.Limits = retrysafe.Limits{Live: -1, PerSecond: -1, Bytes: -1}
+		free.Limits = storeapi.Limits{Live: -1, PerSecond: -1, Bytes: -1}
 		for range 10 {
 			e.counted(free, "without a limit")
 		}
@@ -35,7 +35,7 @@ func limit(e *env) {
 		e.refused(four, "a fifteenth: what came without a limit counts too")
 	})
 	e.run("what is given back", func(e *env) {
-		two, back := e.charging(retrysafe.Limits{Live: 2}), e.charging(retrysafe.Limits{Live: 2})
+		two, back := e.charging(storeapi.Limits{Live: 2}), e.charging(storeapi.Limits{Live: 2})
 		back.Keys = -1
 		for range 5 {
 			e.counted(back, "more is given back than was taken")
@@ -53,7 +53,7 @@ func limit(e *env) {
 		}
 	})
 	e.run("until their time has passed", func(e *env) {
-		one := e.charging(retrysafe.Limits{Live: 1})
+		one := e.charging(storeapi.Limits{Live: 1})
 		one.For = 8 * e.short
 		begun := e.now()
 		e.counted(one, "the first")
@@ -74,8 +74,8 @@ func limit(e *env) {
 		e.refused(one, "a third")
 	})
 	e.run("for ever", func(e *env) {
-		one := e.charging(retrysafe.Limits{Live: 1})
-		one.For = retrysafe.Forever
+		one := e.charging(storeapi.Limits{Live: 1})
+		one.For = storeapi.Forever
 		e.counted(one, "the first")
 		e.pass(e.short)
 		if e.Advance != nil {
@@ -84,7 +84,7 @@ func limit(e *env) {
 		assert.Equal(e, e.refused(one, "a second"), time.Minute, "when to ask again for what never passes")
 	})
 	e.run("bytes", func(e *env) {
-		key, bytes := e.charging(retrysafe.Limits{Bytes: 100}), e.charging(retrysafe.Limits{Bytes: 100})
+		key, bytes := e.charging(storeapi.Limits{Bytes: 100}), e.charging(storeapi.Limits{Bytes: 100})
 		bytes.Keys = 0
 		for range 3 {
 			e.counted(key, "a key, while less is stored")
@@ -103,7 +103,7 @@ func limit(e *env) {
 		e.refused(key, "a key beside 100 bytes")
 	})
 	e.run("the rate", func(e *env) {
-		slow := e.charging(retrysafe.Limits{PerSecond: 0.01, Burst: 3}) // one in 100 s
+		slow := e.charging(storeapi.Limits{PerSecond: 0.01, Burst: 3}) // one in 100 s
 		begun := e.now()
 		for i := range 3 {
 			e.counted(slow, "key %d of a burst of 3", i+1)
@@ -119,7 +119,7 @@ func limit(e *env) {
 		e.counted(slow, "another in its place")
 		e.refused(slow, "one more")
 
-		quick := e.charging(retrysafe.Limits{PerSecond: 1 / e.short.Seconds(), Burst: 1})
+		quick := e.charging(storeapi.Limits{PerSecond: 1 / e.short.Seconds(), Burst: 1})
 		after := time.Duration(0)
 		for n := 0; after == 0; n++ { // a slow machine admits some
 			if got := e.charge(quick); !got.OK {
@@ -137,7 +137,7 @@ func limit(e *env) {
 		e.counted(burst, "the second: a rest saves up a burst")
 	})
 	e.run("what is refused for one limit does not count for another", func(e *env) {
-		full := e.charging(retrysafe.Limits{Live: 1, PerSecond: 0.01, Burst: 2})
+		full := e.charging(storeapi.Limits{Live: 1, PerSecond: 0.01, Burst: 2})
 		e.counted(full, "the first")
 		for range 10 {
 			e.refused(full, "what may not live")
@@ -151,8 +151,8 @@ func limit(e *env) {
 		e.refused(full, "the fourth")
 	})
 	e.run("who", func(e *env) {
-		base := e.charging(retrysafe.Limits{Live: 1})
-		for _, name := range []string{"", "a", "A", "a ", "ä", "a/b", "a%2Fb", "a\x00", "\xff", strings.Repeat("x", retrysafe.MaxPart)} {
+		base := e.charging(storeapi.Limits{Live: 1})
+		for _, name := range []string{"", "a", "A", "a ", "ä", "a/b", "a%2Fb", "a\x00", "\xff", strings.Repeat("x", storeapi.MaxPart)} {
 			for _, namespace := range []string{"storetest-" + e.salt, "other-" + e.salt} {
 				req := base
 				req.Namespace, req.Tenant = namespace, name
@@ -160,22 +160,22 @@ func limit(e *env) {
 				e.refused(req, "the second of %+q in %s", name, namespace)
 			}
 		}
-		for what, change := range map[string]func(*retrysafe.ChargeRequest){
-			"a tenant that is too long":    func(r *retrysafe.ChargeRequest) { r.Tenant = strings.Repeat("x", retrysafe.MaxPart+1) },
-			"a namespace that is too long": func(r *retrysafe.ChargeRequest) { r.Namespace = strings.Repeat("x", retrysafe.MaxPart+1) },
-			"no namespace":                 func(r *retrysafe.ChargeRequest) { r.Namespace = "" },
+		for what, change := range map[string]func(*storeapi.ChargeRequest){
+			"a tenant that is too long":    func(r *storeapi.ChargeRequest) { r.Tenant = strings.Repeat("x", storeapi.MaxPart+1) },
+			"a namespace that is too long": func(r *storeapi.ChargeRequest) { r.Namespace = strings.Repeat("x", storeapi.MaxPart+1) },
+			"no namespace":                 func(r *storeapi.ChargeRequest) { r.Namespace = "" },
 		} {
 			req := base
 			change(&req)
 			_, err := e.limiter().Charge(e.ctx, req)
-			assert.ErrorIs(e, err, retrysafe.ErrInvalidKey, "Charge with %s", what)
+			assert.ErrorIs(e, err, storeapi.ErrInvalidKey, "Charge with %s", what)
 		}
 		base.For = 0
 		_, err := e.limiter().Charge(e.ctx, base)
 		assert.True(e, err != nil, "Charge for no time is an error")
 	})
 	e.run("many at once", func(e *env) {
-		for name, l := range map[string]retrysafe.Limits{"live": {Live: 5}, "rate": {PerSecond: 0.0001, Burst: 5}} {
+		for name, l := range map[string]storeapi.Limits{"live": {Live: 5}, "rate": {PerSecond: 0.0001, Burst: 5}} {
 			req := e.charging(l)
 			ok := atOnce(crowd, func(int) bool {
 				got, err := e.limiter().Charge(e.ctx, req)
@@ -189,16 +189,16 @@ func limit(e *env) {
 		if e.Reopen == nil {
 			return
 		}
-		req := e.charging(retrysafe.Limits{Live: 1})
+		req := e.charging(storeapi.Limits{Live: 1})
 		e.counted(req, "the first")
-		other, ok := e.Reopen().(retrysafe.Limiter)
+		other, ok := e.Reopen().(storeapi.Limiter)
 		assert.True(e, ok, "another handle counts too")
 		got, err := other.Charge(e.ctx, req)
 		assert.NoError(e, err, "Charge")
 		assert.True(e, !got.OK, "a second by another handle is refused")
 	})
 	e.run("of callers that have left", func(e *env) {
-		req := e.charging(retrysafe.Limits{Live: 1})
+		req := e.charging(storeapi.Limits{Live: 1})
 		ctx, cancel := context.WithCancel(e.ctx)
 		cancel()
 		_, err := e.limiter().Charge(ctx, req)
@@ -209,18 +209,18 @@ func limit(e *env) {
 
 // charging returns a request for one new key of a tenant. Within a subtest, requests with equal
 // limits have the same tenant.
-func (e *env) charging(l retrysafe.Limits) retrysafe.ChargeRequest {
-	return retrysafe.ChargeRequest{Namespace: "storetest", Tenant: fmt.Sprint(e.salt, l), Keys: 1, For: retention, Limits: l}
+func (e *env) charging(l storeapi.Limits) storeapi.ChargeRequest {
+	return storeapi.ChargeRequest{Namespace: "storetest", Tenant: fmt.Sprint(e.salt, l), Keys: 1, For: retention, Limits: l}
 }
 
-func (e *env) limiter() retrysafe.Limiter {
+func (e *env) limiter() storeapi.Limiter {
 	e.Helper()
-	s, ok := e.Store.(retrysafe.Limiter)
+	s, ok := e.Store.(storeapi.Limiter)
 	assert.True(e, ok, "a store that claims Limiter implements it")
 	return s
 }
 
-func (e *env) charge(req retrysafe.ChargeRequest) retrysafe.Charged {
+func (e *env) charge(req storeapi.ChargeRequest) storeapi.Charged {
 	e.Helper()
 	got, err := e.limiter().Charge(e.ctx, req)
 	assert.NoError(e, err, "Charge")
@@ -228,14 +228,14 @@ func (e *env) charge(req retrysafe.ChargeRequest) retrysafe.Charged {
 }
 
 // counted wants the charge to be accepted.
-func (e *env) counted(req retrysafe.ChargeRequest, what string, args ...any) {
+func (e *env) counted(req storeapi.ChargeRequest, what string, args ...any) {
 	e.Helper()
 	got := e.charge(req)
 	assert.True(e, got.OK, "%s is counted, not refused for %v", fmt.Sprintf(what, args...), got.After)
 }
 
 // refused wants the charge to be refused, and returns when to retry.
-func (e *env) refused(req retrysafe.ChargeRequest, what string, args ...any) time.Duration {
+func (e *env) refused(req storeapi.ChargeRequest, what string, args ...any) time.Duration {
 	e.Helper()
 	got := e.charge(req)
 	assert.True(e, !got.OK, "%s is refused", fmt.Sprintf(what, args...))

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // list: pages are in a stable order, a record that stays is listed once, and bodies are left out.
@@ -19,8 +19,8 @@ func list(e *env) {
 			want = append(want, key.ID)
 		}
 		for _, limit := range []int{1, 10, 25, 100} {
-			got := e.listed(retrysafe.ListRequest{Operation: key.Operation, Limit: limit})
-			assert.Equal(e, e.listed(retrysafe.ListRequest{Operation: key.Operation, Limit: limit}), got, "the order of a second listing")
+			got := e.listed(storeapi.ListRequest{Operation: key.Operation, Limit: limit})
+			assert.Equal(e, e.listed(storeapi.ListRequest{Operation: key.Operation, Limit: limit}), got, "the order of a second listing")
 			slices.Sort(got)
 			slices.Sort(want)
 			assert.Equal(e, got, want, "records in pages of %d", limit)
@@ -32,14 +32,14 @@ func list(e *env) {
 			key.ID = fmt.Sprintf("%s-%d", e.salt, i)
 			e.win(e.ask(key))
 		}
-		page := e.page(retrysafe.ListRequest{Operation: key.Operation})
+		page := e.page(storeapi.ListRequest{Operation: key.Operation})
 		assert.Equal(e, len(page.Records), 100, "records of a page of no given size")
 		assert.True(e, page.Next != "", "there is another page")
 	})
 	e.run("what comes and goes between pages", func(e *env) {
 		key := e.key()
 		ids := func(i int) string { return fmt.Sprintf("%s-%02d", e.salt, i) }
-		var brief []retrysafe.Record
+		var brief []storeapi.Record
 		for i := range 10 {
 			key.ID = ids(i)
 			r := e.win(e.ask(key))
@@ -48,7 +48,7 @@ func list(e *env) {
 			}
 		}
 		seen := map[string]int{}
-		req := retrysafe.ListRequest{Operation: key.Operation, Limit: 2}
+		req := storeapi.ListRequest{Operation: key.Operation, Limit: 2}
 		for n := 0; ; n++ {
 			page := e.page(req)
 			for _, r := range page.Records {
@@ -77,13 +77,13 @@ func list(e *env) {
 	})
 	e.run("what is asked for", func(e *env) {
 		base := e.key()
-		elsewhere := []retrysafe.StoreKey{base, base, base, base}
+		elsewhere := []storeapi.StoreKey{base, base, base, base}
 		elsewhere[0].Namespace, elsewhere[1].Layer, elsewhere[2].Tenant = "n-"+e.salt, "l-"+e.salt, "t-"+e.salt
 		elsewhere[3].Operation = "o-" + e.salt
 		for _, k := range append(elsewhere, base) {
 			e.win(e.ask(k))
 		}
-		for i, req := range []retrysafe.ListRequest{
+		for i, req := range []storeapi.ListRequest{
 			{Namespace: elsewhere[0].Namespace},
 			{Layer: elsewhere[1].Layer},
 			{Tenant: elsewhere[2].Tenant},
@@ -94,7 +94,7 @@ func list(e *env) {
 			assert.Equal(e, len(page.Records), 1, "records of %+v", req)
 			assert.Equal(e, page.Records[0].Key, append(elsewhere, base)[i], "key of the record of %+v", req)
 		}
-		wrong := retrysafe.ListRequest{Namespace: elsewhere[0].Namespace, Layer: elsewhere[1].Layer}
+		wrong := storeapi.ListRequest{Namespace: elsewhere[0].Namespace, Layer: elsewhere[1].Layer}
 		assert.Equal(e, len(e.page(wrong).Records), 0, "records that fit one of two conditions")
 	})
 	e.run("states", func(e *env) {
@@ -107,19 +107,19 @@ func list(e *env) {
 		}
 		key.ID = e.salt + " expired"
 		expired(e, e.ask(key))
-		for state, names := range map[retrysafe.State][]string{
-			0:                         {running.name, lapsed.name, doubted.name, completed.name, failed.name, released.name},
-			retrysafe.StateInProgress: {running.name, lapsed.name, doubted.name},
-			retrysafe.StateCompleted:  {completed.name},
-			retrysafe.StateFailed:     {failed.name},
-			retrysafe.StateReleased:   {released.name},
-			retrysafe.StateIssued:     nil,
+		for state, names := range map[storeapi.State][]string{
+			0:                        {running.name, lapsed.name, doubted.name, completed.name, failed.name, released.name},
+			storeapi.StateInProgress: {running.name, lapsed.name, doubted.name},
+			storeapi.StateCompleted:  {completed.name},
+			storeapi.StateFailed:     {failed.name},
+			storeapi.StateReleased:   {released.name},
+			storeapi.StateIssued:     nil,
 		} {
-			e.listsOnly(retrysafe.ListRequest{Operation: key.Operation, State: state}, ids, names)
+			e.listsOnly(storeapi.ListRequest{Operation: key.Operation, State: state}, ids, names)
 		}
-		doubt := retrysafe.ListRequest{Operation: key.Operation, InDoubt: true}
+		doubt := storeapi.ListRequest{Operation: key.Operation, InDoubt: true}
 		e.listsOnly(doubt, ids, []string{lapsed.name, doubted.name})
-		doubt.State = retrysafe.StateCompleted
+		doubt.State = storeapi.StateCompleted
 		e.listsOnly(doubt, ids, nil)
 	})
 	e.run("progress", func(e *env) {
@@ -151,7 +151,7 @@ func list(e *env) {
 			}
 			return names
 		}
-		of := retrysafe.ListRequest{Operation: key.Operation, Progress: true}
+		of := storeapi.ListRequest{Operation: key.Operation, Progress: true}
 		for range 2 { // the first page may have changed an index
 			e.listsOnly(of, ids, keep(running.name, lapsed.name, doubted.name, released.name))
 			of.Namespace, of.Layer = key.Namespace, key.Layer
@@ -159,13 +159,13 @@ func list(e *env) {
 			doubt, freed := of, of
 			doubt.InDoubt = true
 			e.listsOnly(doubt, ids, keep(lapsed.name, doubted.name))
-			freed.State = retrysafe.StateReleased
+			freed.State = storeapi.StateReleased
 			e.listsOnly(freed, ids, keep(released.name))
 		}
 	})
 	e.run("progress in pages", func(e *env) {
 		key := e.key()
-		of := retrysafe.ListRequest{Namespace: key.Namespace, Layer: key.Layer, Operation: key.Operation, Progress: true, Limit: 4}
+		of := storeapi.ListRequest{Namespace: key.Namespace, Layer: key.Layer, Operation: key.Operation, Progress: true, Limit: 4}
 		var want []string
 		for i := range 30 {
 			key.ID = fmt.Sprintf("%s-%d", e.salt, i)
@@ -191,7 +191,7 @@ func list(e *env) {
 			req.Key.Operation += " " + s.name
 			req.Fingerprint, req.Binding = printA, bindA
 			want := s.reach(e, req)
-			page := e.page(retrysafe.ListRequest{Operation: req.Key.Operation})
+			page := e.page(storeapi.ListRequest{Operation: req.Key.Operation})
 			assert.Equal(e, len(page.Records), 1, "records of an operation of its own")
 			want.Answer.Body = nil
 			e.same(page.Records[0], want, "the listed record, "+s.name)
@@ -199,9 +199,9 @@ func list(e *env) {
 	})
 }
 
-func (e *env) page(req retrysafe.ListRequest) retrysafe.Page {
+func (e *env) page(req storeapi.ListRequest) storeapi.Page {
 	e.Helper()
-	s, ok := e.Store.(retrysafe.Lister)
+	s, ok := e.Store.(storeapi.Lister)
 	assert.True(e, ok, "a store that claims Lister implements it")
 	page, err := s.List(e.ctx, req)
 	assert.NoError(e, err, "List")
@@ -209,7 +209,7 @@ func (e *env) page(req retrysafe.ListRequest) retrysafe.Page {
 }
 
 // listed returns the ids of all pages, in order.
-func (e *env) listed(req retrysafe.ListRequest) (ids []string) {
+func (e *env) listed(req storeapi.ListRequest) (ids []string) {
 	e.Helper()
 	for {
 		page := e.page(req)
@@ -226,7 +226,7 @@ func (e *env) listed(req retrysafe.ListRequest) (ids []string) {
 	}
 }
 
-func (e *env) listsOnly(req retrysafe.ListRequest, ids map[string]string, names []string) {
+func (e *env) listsOnly(req storeapi.ListRequest, ids map[string]string, names []string) {
 	e.Helper()
 	req.Limit = 100
 	got := e.listed(req)

@@ -5,23 +5,23 @@ import (
 	"errors"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // notify: a watcher of a key is notified when it listens, and when an attempt ends, whichever
 // handle ends it.
 func notify(e *env) {
-	for name, end := range map[string]func(*env, retrysafe.Store, retrysafe.Record) error{
-		"completed": func(e *env, s retrysafe.Store, r retrysafe.Record) error {
+	for name, end := range map[string]func(*env, storeapi.Store, storeapi.Record) error{
+		"completed": func(e *env, s storeapi.Store, r storeapi.Record) error {
 			_, err := s.Complete(e.ctx, ending(r, "answer"))
 			return err
 		},
-		"released": func(e *env, s retrysafe.Store, r retrysafe.Record) error {
-			return s.Release(e.ctx, retrysafe.ReleaseRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence})
+		"released": func(e *env, s storeapi.Store, r storeapi.Record) error {
+			return s.Release(e.ctx, storeapi.ReleaseRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence})
 		},
-		"in doubt": func(e *env, s retrysafe.Store, r retrysafe.Record) error {
-			return s.Release(e.ctx, retrysafe.ReleaseRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence, InDoubt: true})
+		"in doubt": func(e *env, s storeapi.Store, r storeapi.Record) error {
+			return s.Release(e.ctx, storeapi.ReleaseRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence, InDoubt: true})
 		},
 	} {
 		e.run(name, func(e *env) {
@@ -33,7 +33,7 @@ func notify(e *env) {
 			ctx, cancel := context.WithCancel(e.ctx)
 			defer cancel()
 			told, ended := make(chan struct{}, 100), make(chan error, 1)
-			n, _ := e.Store.(retrysafe.Notifier)
+			n, _ := e.Store.(storeapi.Notifier)
 			go func() {
 				ended <- n.Watch(ctx, first.Key, func() {
 					select {

@@ -1,8 +1,8 @@
 package storetest
 
 import (
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s01Win: Acquire on an absent key succeeds; of any number at once, exactly one does. The store
@@ -14,7 +14,7 @@ func s01Win(e *env) {
 		before := e.now()
 		r := e.win(req)
 		assert.Equal(e, r.Attempt, 1, "attempt of a first win")
-		assert.Equal(e, r.OnDoubt, retrysafe.Reexecute, "policy of the record")
+		assert.Equal(e, r.OnDoubt, storeapi.Reexecute, "policy of the record")
 		assert.Equal(e, string(r.Fingerprint), "\x01print", "fingerprint")
 		assert.Equal(e, string(r.Binding), "binding", "binding")
 		assert.True(e, !r.Issued, "a key that nobody issued is not marked as issued")
@@ -24,22 +24,22 @@ func s01Win(e *env) {
 	e.run("a call without a policy wins under Refuse", func(e *env) {
 		req := e.ask(e.key())
 		req.OnDoubt = 0
-		assert.Equal(e, e.win(req).OnDoubt, retrysafe.Refuse, "policy of the record")
+		assert.Equal(e, e.win(req).OnDoubt, storeapi.Refuse, "policy of the record")
 	})
 	e.run("of many at once exactly one wins", func(e *env) {
 		for range 8 {
 			key := e.key()
-			e.oneWins(func() retrysafe.AcquireRequest { return e.ask(key) }, retrysafe.StatusInProgress, 1)
+			e.oneWins(func() storeapi.AcquireRequest { return e.ask(key) }, storeapi.StatusInProgress, 1)
 		}
 	})
 	e.run("callers of different keys all win", func(e *env) {
-		reqs := make([]retrysafe.AcquireRequest, crowd)
+		reqs := make([]storeapi.AcquireRequest, crowd)
 		for i := range reqs {
 			reqs[i] = e.ask(e.key())
 		}
 		for i, a := range atOnce(crowd, func(i int) tried { return e.try(reqs[i]) }) {
 			assert.NoError(e, a.err, "Acquire beside calls for other keys")
-			wantStatus(e, a.Status, retrysafe.Won, "beside calls for other keys")
+			wantStatus(e, a.Status, storeapi.Won, "beside calls for other keys")
 			assert.Equal(e, a.Record.Key, reqs[i].Key, "key of the record")
 			assert.Equal(e, a.Record.Owner, reqs[i].Owner, "owner of the record")
 		}
@@ -49,14 +49,14 @@ func s01Win(e *env) {
 			r := e.win(e.ask(e.key()))
 			d := e.complete(ending(e.win(e.ask(e.key())), "kept"))
 			other := e.Reopen()
-			for _, want := range []retrysafe.Record{r, d} {
+			for _, want := range []storeapi.Record{r, d} {
 				got, err := other.Lookup(e.ctx, want.Key)
 				assert.NoError(e, err, "Lookup through another handle")
 				e.same(got, want, "the record through another handle")
 			}
 			a, err := other.Acquire(e.ctx, e.ask(r.Key))
 			assert.NoError(e, err, "Acquire through another handle")
-			wantStatus(e, a.Status, retrysafe.StatusInProgress, "through another handle")
+			wantStatus(e, a.Status, storeapi.StatusInProgress, "through another handle")
 		})
 	}
 }
@@ -64,24 +64,24 @@ func s01Win(e *env) {
 // tried is the result of a call whose error is checked later: only the test's own goroutine may end
 // the test.
 type tried struct {
-	retrysafe.Acquired
+	storeapi.Acquired
 	err error
 }
 
-func (e *env) try(req retrysafe.AcquireRequest) tried {
+func (e *env) try(req storeapi.AcquireRequest) tried {
 	a, err := e.Store.Acquire(e.ctx, req)
 	return tried{a, err}
 }
 
 // oneWins lets a crowd of callers acquire at once. One succeeds, with this attempt number, and the
 // others get the winner's record.
-func (e *env) oneWins(ask func() retrysafe.AcquireRequest, others retrysafe.Status, attempt int) retrysafe.Record {
+func (e *env) oneWins(ask func() storeapi.AcquireRequest, others storeapi.Status, attempt int) storeapi.Record {
 	e.Helper()
-	var winner *retrysafe.Record
+	var winner *storeapi.Record
 	all := atOnce(crowd, func(int) tried { return e.try(ask()) })
 	for i := range all {
 		assert.NoError(e, all[i].err, "Acquire of %d at once", crowd)
-		if all[i].Status == retrysafe.Won {
+		if all[i].Status == storeapi.Won {
 			assert.True(e, winner == nil, "of %d callers at once only one wins", crowd)
 			winner = &all[i].Record
 		}
@@ -89,9 +89,9 @@ func (e *env) oneWins(ask func() retrysafe.AcquireRequest, others retrysafe.Stat
 	assert.True(e, winner != nil, "of %d callers at once one wins", crowd)
 	assert.Equal(e, winner.Attempt, attempt, "attempt of the winner")
 	for _, a := range all {
-		if a.Status != retrysafe.Won {
+		if a.Status != storeapi.Won {
 			wantStatus(e, a.Status, others, "one of those who did not win")
-			if others == retrysafe.StatusInProgress {
+			if others == storeapi.StatusInProgress {
 				e.same(a.Record, *winner, "the record that those who did not win are told")
 			}
 		}

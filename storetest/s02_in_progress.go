@@ -1,22 +1,22 @@
 package storetest
 
 import (
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s02InProgress: under a live lease the answer is in progress, with the time left.
 func s02InProgress(e *env) {
 	for _, policy := range []struct {
 		name string
-		ask  func(*env, retrysafe.StoreKey) retrysafe.AcquireRequest
+		ask  func(*env, storeapi.StoreKey) storeapi.AcquireRequest
 	}{{"Refuse", (*env).ask}, {"Reexecute", (*env).rerun}} {
 		e.run("the lease left is told, "+policy.name, func(e *env) {
 			req := policy.ask(e, e.key())
 			r := e.win(req)
 			for range 3 {
 				e.pass(e.short)
-				got := e.acquire(policy.ask(e, req.Key), retrysafe.StatusInProgress, "under a live lease")
+				got := e.acquire(policy.ask(e, req.Key), storeapi.StatusInProgress, "under a live lease")
 				e.same(got, r, "the record that a second caller is told")
 				assert.True(e, got.LeaseLeft > 0 && got.LeaseLeft < req.Lease, "part of the lease is left: %v of %v", got.LeaseLeft, req.Lease)
 				assert.True(e, !got.InDoubt(), "a record with a live lease is not in doubt")
@@ -29,7 +29,7 @@ func s02InProgress(e *env) {
 		req.Lease = e.long / 2
 		r := e.win(req)
 		assert.NoError(e, e.tryExtend(r, e.long), "Extend by the holder")
-		got := e.acquire(e.ask(req.Key), retrysafe.StatusInProgress, "after Extend")
+		got := e.acquire(e.ask(req.Key), storeapi.StatusInProgress, "after Extend")
 		assert.True(e, got.LeaseLeft > e.long/2 && got.LeaseLeft <= e.long+precision, "the lease counts from Extend: %v left", got.LeaseLeft)
 		assert.Equal(e, got.Attempt, r.Attempt, "attempt after Extend")
 		assert.Equal(e, got.Fence, r.Fence, "fence after Extend")
@@ -47,17 +47,17 @@ func s02InProgress(e *env) {
 		e.passUntil(leaseEnd(r).Add(-e.brink))
 		got := e.try(e.ask(req.Key))
 		assert.NoError(e, got.err, "Acquire at the end of the lease")
-		want := retrysafe.StatusInProgress
+		want := storeapi.StatusInProgress
 		if !got.Record.Now.Before(leaseEnd(r)) {
-			want = retrysafe.StatusInDoubt
+			want = storeapi.StatusInDoubt
 		}
 		wantStatus(e, got.Status, want, "at the end of the lease")
 		e.passUntil(leaseEnd(r))
-		e.acquire(e.ask(req.Key), retrysafe.StatusInDoubt, "after the lease")
+		e.acquire(e.ask(req.Key), storeapi.StatusInDoubt, "after the lease")
 	})
 	e.run("when the lease has passed it is in doubt", func(e *env) {
 		r := lapsed.reach(e, e.ask(e.key()))
-		assert.Equal(e, r.State, retrysafe.StateInProgress, "state after the lease")
+		assert.Equal(e, r.State, storeapi.StateInProgress, "state after the lease")
 		assert.Equal(e, r.LeaseLeft, 0, "lease left after the lease")
 		assert.True(e, r.InDoubt(), "after its lease a record in progress is in doubt")
 	})

@@ -3,23 +3,23 @@ package storetest
 import (
 	"crypto/sha256"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s03Replay: a completed or failed record is answered with the stored answer, byte for byte, in
 // that one call.
 func s03Replay(e *env) {
-	full := retrysafe.Answer{Codec: "message/http", Body: []byte("HTTP/1.1 201 Created\r\nX: \x00\xff\r\n\r\n{}"), Kept: true}
-	cut := retrysafe.Answer{Codec: "message/http", Body: []byte("HTTP/1.1 200 OK\r\n\r\n"), Size: 5 << 20, Digest: sha256.Sum256(full.Body)}
+	full := storeapi.Answer{Codec: "message/http", Body: []byte("HTTP/1.1 201 Created\r\nX: \x00\xff\r\n\r\n{}"), Kept: true}
+	cut := storeapi.Answer{Codec: "message/http", Body: []byte("HTTP/1.1 200 OK\r\n\r\n"), Size: 5 << 20, Digest: sha256.Sum256(full.Body)}
 	for _, c := range []struct {
 		name   string
-		state  retrysafe.State
-		answer retrysafe.Answer
+		state  storeapi.State
+		answer storeapi.Answer
 	}{
-		{"completed", retrysafe.StateCompleted, full},
-		{"failed", retrysafe.StateFailed, full},
-		{"completed with an answer that is not kept", retrysafe.StateCompleted, cut},
+		{"completed", storeapi.StateCompleted, full},
+		{"failed", storeapi.StateFailed, full},
+		{"completed with an answer that is not kept", storeapi.StateCompleted, cut},
 	} {
 		e.run(c.name, func(e *env) {
 			first := e.win(e.ask(e.key()))
@@ -27,9 +27,9 @@ func s03Replay(e *env) {
 			end.State, end.Answer = c.state, c.answer
 			done := e.complete(end)
 			e.answered(done, c.state, c.answer, "what Complete returns")
-			for _, ask := range []func(*env, retrysafe.StoreKey) retrysafe.AcquireRequest{(*env).ask, (*env).rerun} {
+			for _, ask := range []func(*env, storeapi.StoreKey) storeapi.AcquireRequest{(*env).ask, (*env).rerun} {
 				trips := e.trips()
-				got := e.acquire(ask(e, first.Key), retrysafe.Finished, "after the end")
+				got := e.acquire(ask(e, first.Key), storeapi.Finished, "after the end")
 				if e.Trips != nil {
 					assert.Equal(e, e.trips()-trips, 1, "round trips of a replay")
 				}
@@ -46,7 +46,7 @@ func s03Replay(e *env) {
 		done := completed.reach(e, e.ask(e.key()))
 		for _, a := range atOnce(crowd, func(int) tried { return e.try(e.ask(done.Key)) }) {
 			assert.NoError(e, a.err, "Acquire of a finished record")
-			wantStatus(e, a.Status, retrysafe.Finished, "of a finished record")
+			wantStatus(e, a.Status, storeapi.Finished, "of a finished record")
 			e.same(a.Record, done, "the replayed record")
 		}
 	})
@@ -54,8 +54,8 @@ func s03Replay(e *env) {
 		r := lapsed.reach(e, e.rerun(e.key()))
 		next := e.win(e.rerun(r.Key))
 		e.complete(ending(next, "new"))
-		got := e.acquire(e.ask(r.Key), retrysafe.Finished, "after the takeover's end")
-		e.answered(got, retrysafe.StateCompleted, raw("new"), "answer")
+		got := e.acquire(e.ask(r.Key), storeapi.Finished, "after the takeover's end")
+		e.answered(got, storeapi.StateCompleted, raw("new"), "answer")
 		assert.Equal(e, got.Attempt, 2, "attempt that made the answer")
 	})
 }

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s04Precedence: the conditions of Acquire apply in order; the first match decides. Each meeting
@@ -21,17 +21,17 @@ func s04Precedence(e *env) {
 		})
 	}
 	e.run("1 before 2: a malformed key", func(e *env) {
-		long := strings.Repeat("k", retrysafe.MaxPart+1)
-		for _, spoil := range []func(*retrysafe.AcquireRequest){
-			func(r *retrysafe.AcquireRequest) { r.Key.ID = long },
-			func(r *retrysafe.AcquireRequest) { r.Key.ID = "" },
-			func(r *retrysafe.AcquireRequest) { r.Key.ID, r.MustBeIssued = long, true },
-			func(r *retrysafe.AcquireRequest) { r.Key.ID, r.IfFence = "", 7 },
+		long := strings.Repeat("k", storeapi.MaxPart+1)
+		for _, spoil := range []func(*storeapi.AcquireRequest){
+			func(r *storeapi.AcquireRequest) { r.Key.ID = long },
+			func(r *storeapi.AcquireRequest) { r.Key.ID = "" },
+			func(r *storeapi.AcquireRequest) { r.Key.ID, r.MustBeIssued = long, true },
+			func(r *storeapi.AcquireRequest) { r.Key.ID, r.IfFence = "", 7 },
 		} {
 			req := e.ask(e.key())
 			spoil(&req)
 			_, err := e.Store.Acquire(e.ctx, req)
-			assert.ErrorIs(e, err, retrysafe.ErrInvalidKey, "Acquire of a malformed key")
+			assert.ErrorIs(e, err, storeapi.ErrInvalidKey, "Acquire of a malformed key")
 		}
 	})
 	e.run("2 before 4, 5 and 6: what has expired is absent", func(e *env) {
@@ -61,94 +61,94 @@ type meeting struct {
 	// in is the state of the record; with no reach there is none.
 	in situation
 	// policy is the record's; the request has the same unless ask changes it.
-	policy retrysafe.OnDoubt
+	policy storeapi.OnDoubt
 	// ask changes a request of another owner, with printA and bindA, into the one that meets the
 	// record.
-	ask  func(req *retrysafe.AcquireRequest, r retrysafe.Record)
-	want retrysafe.Status
+	ask  func(req *storeapi.AcquireRequest, r storeapi.Record)
+	want storeapi.Status
 	// renewed: the same attempt is renewed, and no new one begins.
 	renewed bool
 }
 
 const (
-	refuse    = retrysafe.Refuse
-	reexecute = retrysafe.Reexecute
+	refuse    = storeapi.Refuse
+	reexecute = storeapi.Reexecute
 )
 
-type request = retrysafe.AcquireRequest
+type request = storeapi.AcquireRequest
 
-func ifFence(q *request, r retrysafe.Record) { q.IfFence = r.Fence }
-func otherPrint(q *request)                  { q.Fingerprint = printB }
-func otherBind(q *request)                   { q.Binding = bindB }
-func sameOwner(q *request, r retrysafe.Record) {
+func ifFence(q *request, r storeapi.Record) { q.IfFence = r.Fence }
+func otherPrint(q *request)                 { q.Fingerprint = printB }
+func otherBind(q *request)                  { q.Binding = bindB }
+func sameOwner(q *request, r storeapi.Record) {
 	q.Owner = r.Owner
 }
 
 var meetings = []meeting{
-	{"2 before 3: absent and must be issued", situation{}, refuse, func(q *request, _ retrysafe.Record) { q.MustBeIssued = true }, retrysafe.NotIssued, false},
-	{"2 before 3a: absent and a fence", situation{}, refuse, func(q *request, _ retrysafe.Record) { q.IfFence = 7 }, retrysafe.FenceChanged, false},
-	{"2 before 3a: absent and a forced fence", situation{}, refuse, func(q *request, _ retrysafe.Record) { q.IfFence, q.Force = 7, true }, retrysafe.FenceChanged, false},
+	{"2 before 3: absent and must be issued", situation{}, refuse, func(q *request, _ storeapi.Record) { q.MustBeIssued = true }, storeapi.NotIssued, false},
+	{"2 before 3a: absent and a fence", situation{}, refuse, func(q *request, _ storeapi.Record) { q.IfFence = 7 }, storeapi.FenceChanged, false},
+	{"2 before 3a: absent and a forced fence", situation{}, refuse, func(q *request, _ storeapi.Record) { q.IfFence, q.Force = 7, true }, storeapi.FenceChanged, false},
 
-	{"3 before 3a: not issued and a fence", doubted, refuse, func(q *request, r retrysafe.Record) { q.MustBeIssued = true; ifFence(q, r) }, retrysafe.NotIssued, false},
-	{"3 before 4: not issued and another credential", running, refuse, func(q *request, _ retrysafe.Record) { q.MustBeIssued = true; otherBind(q) }, retrysafe.NotIssued, false},
-	{"3 before 5: not issued and another payload", running, refuse, func(q *request, _ retrysafe.Record) { q.MustBeIssued = true; otherPrint(q) }, retrysafe.NotIssued, false},
-	{"3 before 6: not issued and completed", completed, refuse, func(q *request, _ retrysafe.Record) { q.MustBeIssued = true }, retrysafe.NotIssued, false},
-	{"3 before 8: not issued and in progress", running, refuse, func(q *request, _ retrysafe.Record) { q.MustBeIssued = true }, retrysafe.NotIssued, false},
-	{"3 before 9: not issued and to be run again", lapsed, reexecute, func(q *request, _ retrysafe.Record) { q.MustBeIssued = true }, retrysafe.NotIssued, false},
-	{"3 before 10: not issued and released", released, refuse, func(q *request, _ retrysafe.Record) { q.MustBeIssued = true }, retrysafe.NotIssued, false},
+	{"3 before 3a: not issued and a fence", doubted, refuse, func(q *request, r storeapi.Record) { q.MustBeIssued = true; ifFence(q, r) }, storeapi.NotIssued, false},
+	{"3 before 4: not issued and another credential", running, refuse, func(q *request, _ storeapi.Record) { q.MustBeIssued = true; otherBind(q) }, storeapi.NotIssued, false},
+	{"3 before 5: not issued and another payload", running, refuse, func(q *request, _ storeapi.Record) { q.MustBeIssued = true; otherPrint(q) }, storeapi.NotIssued, false},
+	{"3 before 6: not issued and completed", completed, refuse, func(q *request, _ storeapi.Record) { q.MustBeIssued = true }, storeapi.NotIssued, false},
+	{"3 before 8: not issued and in progress", running, refuse, func(q *request, _ storeapi.Record) { q.MustBeIssued = true }, storeapi.NotIssued, false},
+	{"3 before 9: not issued and to be run again", lapsed, reexecute, func(q *request, _ storeapi.Record) { q.MustBeIssued = true }, storeapi.NotIssued, false},
+	{"3 before 10: not issued and released", released, refuse, func(q *request, _ storeapi.Record) { q.MustBeIssued = true }, storeapi.NotIssued, false},
 
-	{"3a before 4: a fence and another credential", doubted, refuse, func(q *request, r retrysafe.Record) { ifFence(q, r); otherBind(q) }, retrysafe.Won, false},
-	{"3a before 4: a changed fence and another credential", doubted, refuse, func(q *request, r retrysafe.Record) { q.IfFence = r.Fence + 1; otherBind(q) }, retrysafe.FenceChanged, false},
-	{"3a before 5: a fence and another payload", lapsed, refuse, func(q *request, r retrysafe.Record) { ifFence(q, r); otherPrint(q) }, retrysafe.Won, false},
-	{"3a before 5: a changed fence and another payload", lapsed, refuse, func(q *request, r retrysafe.Record) { q.IfFence = r.Fence + 1; otherPrint(q) }, retrysafe.FenceChanged, false},
-	{"3a before 6: a fence and failed", failed, refuse, ifFence, retrysafe.Won, false},
-	{"3a before 6: a changed fence and failed", failed, refuse, func(q *request, r retrysafe.Record) { q.IfFence = r.Fence - 1 }, retrysafe.FenceChanged, false},
-	{"3a before 6: a changed fence and completed", completed, refuse, func(q *request, r retrysafe.Record) { q.IfFence = r.Fence - 1 }, retrysafe.FenceChanged, false},
-	{"3a before 8: a fence and in progress", running, refuse, ifFence, retrysafe.StatusInProgress, false},
-	{"3a before 8: a forced fence and in progress", running, refuse, func(q *request, r retrysafe.Record) { ifFence(q, r); q.Force = true }, retrysafe.Won, false},
-	{"3a before 9: a fence and in doubt", lapsed, refuse, ifFence, retrysafe.Won, false},
-	{"3a before 9: a changed fence and to be run again", lapsed, reexecute, func(q *request, r retrysafe.Record) { q.IfFence = r.Fence + 1 }, retrysafe.FenceChanged, false},
-	{"3a before 10: a changed fence and released", released, refuse, func(q *request, r retrysafe.Record) { q.IfFence = r.Fence + 1 }, retrysafe.FenceChanged, false},
+	{"3a before 4: a fence and another credential", doubted, refuse, func(q *request, r storeapi.Record) { ifFence(q, r); otherBind(q) }, storeapi.Won, false},
+	{"3a before 4: a changed fence and another credential", doubted, refuse, func(q *request, r storeapi.Record) { q.IfFence = r.Fence + 1; otherBind(q) }, storeapi.FenceChanged, false},
+	{"3a before 5: a fence and another payload", lapsed, refuse, func(q *request, r storeapi.Record) { ifFence(q, r); otherPrint(q) }, storeapi.Won, false},
+	{"3a before 5: a changed fence and another payload", lapsed, refuse, func(q *request, r storeapi.Record) { q.IfFence = r.Fence + 1; otherPrint(q) }, storeapi.FenceChanged, false},
+	{"3a before 6: a fence and failed", failed, refuse, ifFence, storeapi.Won, false},
+	{"3a before 6: a changed fence and failed", failed, refuse, func(q *request, r storeapi.Record) { q.IfFence = r.Fence - 1 }, storeapi.FenceChanged, false},
+	{"3a before 6: a changed fence and completed", completed, refuse, func(q *request, r storeapi.Record) { q.IfFence = r.Fence - 1 }, storeapi.FenceChanged, false},
+	{"3a before 8: a fence and in progress", running, refuse, ifFence, storeapi.StatusInProgress, false},
+	{"3a before 8: a forced fence and in progress", running, refuse, func(q *request, r storeapi.Record) { ifFence(q, r); q.Force = true }, storeapi.Won, false},
+	{"3a before 9: a fence and in doubt", lapsed, refuse, ifFence, storeapi.Won, false},
+	{"3a before 9: a changed fence and to be run again", lapsed, reexecute, func(q *request, r storeapi.Record) { q.IfFence = r.Fence + 1 }, storeapi.FenceChanged, false},
+	{"3a before 10: a changed fence and released", released, refuse, func(q *request, r storeapi.Record) { q.IfFence = r.Fence + 1 }, storeapi.FenceChanged, false},
 
-	{"4 before 5: another credential and another payload", running, refuse, func(q *request, _ retrysafe.Record) { otherBind(q); otherPrint(q) }, retrysafe.PrincipalChanged, false},
-	{"4 before 5: the same, completed", completed, refuse, func(q *request, _ retrysafe.Record) { otherBind(q); otherPrint(q) }, retrysafe.PrincipalChanged, false},
-	{"4 before 6: another credential and completed", completed, refuse, func(q *request, _ retrysafe.Record) { otherBind(q) }, retrysafe.PrincipalChanged, false},
-	{"4 before 7: another credential and the same owner", running, refuse, func(q *request, r retrysafe.Record) { otherBind(q); sameOwner(q, r) }, retrysafe.PrincipalChanged, false},
-	{"4 before 8: another credential and in progress", running, refuse, func(q *request, _ retrysafe.Record) { otherBind(q) }, retrysafe.PrincipalChanged, false},
-	{"4 before 9: another credential and to be run again", lapsed, reexecute, func(q *request, _ retrysafe.Record) { otherBind(q) }, retrysafe.PrincipalChanged, false},
+	{"4 before 5: another credential and another payload", running, refuse, func(q *request, _ storeapi.Record) { otherBind(q); otherPrint(q) }, storeapi.PrincipalChanged, false},
+	{"4 before 5: the same, completed", completed, refuse, func(q *request, _ storeapi.Record) { otherBind(q); otherPrint(q) }, storeapi.PrincipalChanged, false},
+	{"4 before 6: another credential and completed", completed, refuse, func(q *request, _ storeapi.Record) { otherBind(q) }, storeapi.PrincipalChanged, false},
+	{"4 before 7: another credential and the same owner", running, refuse, func(q *request, r storeapi.Record) { otherBind(q); sameOwner(q, r) }, storeapi.PrincipalChanged, false},
+	{"4 before 8: another credential and in progress", running, refuse, func(q *request, _ storeapi.Record) { otherBind(q) }, storeapi.PrincipalChanged, false},
+	{"4 before 9: another credential and to be run again", lapsed, reexecute, func(q *request, _ storeapi.Record) { otherBind(q) }, storeapi.PrincipalChanged, false},
 
-	{"5 before 6: another payload and completed", completed, refuse, func(q *request, _ retrysafe.Record) { otherPrint(q) }, retrysafe.Mismatch, false},
-	{"5 before 6: another payload and failed", failed, refuse, func(q *request, _ retrysafe.Record) { otherPrint(q) }, retrysafe.Mismatch, false},
-	{"5 before 7: another payload and the same owner", running, refuse, func(q *request, r retrysafe.Record) { otherPrint(q); sameOwner(q, r) }, retrysafe.Mismatch, false},
-	{"5 before 8: another payload and in progress", running, refuse, func(q *request, _ retrysafe.Record) { otherPrint(q) }, retrysafe.Mismatch, false},
-	{"5 before 9: another payload and in doubt", doubted, refuse, func(q *request, _ retrysafe.Record) { otherPrint(q) }, retrysafe.Mismatch, false},
-	{"5 before 9: another payload and to be run again", lapsed, reexecute, func(q *request, _ retrysafe.Record) { otherPrint(q) }, retrysafe.Mismatch, false},
-	{"5 not: another algorithm", completed, refuse, func(q *request, _ retrysafe.Record) { q.Fingerprint = printC }, retrysafe.Finished, false},
-	{"5 not: no payload given", completed, refuse, func(q *request, _ retrysafe.Record) { q.Fingerprint = nil }, retrysafe.Finished, false},
-	{"4 not: no credential given", completed, refuse, func(q *request, _ retrysafe.Record) { q.Binding = nil }, retrysafe.Finished, false},
+	{"5 before 6: another payload and completed", completed, refuse, func(q *request, _ storeapi.Record) { otherPrint(q) }, storeapi.Mismatch, false},
+	{"5 before 6: another payload and failed", failed, refuse, func(q *request, _ storeapi.Record) { otherPrint(q) }, storeapi.Mismatch, false},
+	{"5 before 7: another payload and the same owner", running, refuse, func(q *request, r storeapi.Record) { otherPrint(q); sameOwner(q, r) }, storeapi.Mismatch, false},
+	{"5 before 8: another payload and in progress", running, refuse, func(q *request, _ storeapi.Record) { otherPrint(q) }, storeapi.Mismatch, false},
+	{"5 before 9: another payload and in doubt", doubted, refuse, func(q *request, _ storeapi.Record) { otherPrint(q) }, storeapi.Mismatch, false},
+	{"5 before 9: another payload and to be run again", lapsed, reexecute, func(q *request, _ storeapi.Record) { otherPrint(q) }, storeapi.Mismatch, false},
+	{"5 not: another algorithm", completed, refuse, func(q *request, _ storeapi.Record) { q.Fingerprint = printC }, storeapi.Finished, false},
+	{"5 not: no payload given", completed, refuse, func(q *request, _ storeapi.Record) { q.Fingerprint = nil }, storeapi.Finished, false},
+	{"4 not: no credential given", completed, refuse, func(q *request, _ storeapi.Record) { q.Binding = nil }, storeapi.Finished, false},
 
-	{"6 before 7: completed and the same owner", completed, refuse, sameOwner, retrysafe.Finished, false},
-	{"6 before 7: failed and the same owner", failed, reexecute, sameOwner, retrysafe.Finished, false},
-	{"7 before 8: the same owner and in progress", running, refuse, sameOwner, retrysafe.Won, true},
-	{"7 before 9: the same owner and in doubt", lapsed, refuse, sameOwner, retrysafe.Won, true},
-	{"7 before 9: the same owner and to be run again", lapsed, reexecute, sameOwner, retrysafe.Won, true},
-	{"7 as well with a payload of another algorithm", running, refuse, func(q *request, r retrysafe.Record) { q.Fingerprint = printC; sameOwner(q, r) }, retrysafe.Won, true},
-	{"8 before 9: in progress and to be run again", running, reexecute, func(*request, retrysafe.Record) {}, retrysafe.StatusInProgress, false},
-	{"9: to be run again", lapsed, reexecute, func(*request, retrysafe.Record) {}, retrysafe.Won, false},
-	{"9: in doubt", lapsed, refuse, func(*request, retrysafe.Record) {}, retrysafe.StatusInDoubt, false},
-	{"10: released", released, refuse, func(*request, retrysafe.Record) {}, retrysafe.Won, false},
-	{"10: released, with another payload and credential", released, refuse, func(q *request, _ retrysafe.Record) { otherPrint(q); otherBind(q) }, retrysafe.Won, false},
+	{"6 before 7: completed and the same owner", completed, refuse, sameOwner, storeapi.Finished, false},
+	{"6 before 7: failed and the same owner", failed, reexecute, sameOwner, storeapi.Finished, false},
+	{"7 before 8: the same owner and in progress", running, refuse, sameOwner, storeapi.Won, true},
+	{"7 before 9: the same owner and in doubt", lapsed, refuse, sameOwner, storeapi.Won, true},
+	{"7 before 9: the same owner and to be run again", lapsed, reexecute, sameOwner, storeapi.Won, true},
+	{"7 as well with a payload of another algorithm", running, refuse, func(q *request, r storeapi.Record) { q.Fingerprint = printC; sameOwner(q, r) }, storeapi.Won, true},
+	{"8 before 9: in progress and to be run again", running, reexecute, func(*request, storeapi.Record) {}, storeapi.StatusInProgress, false},
+	{"9: to be run again", lapsed, reexecute, func(*request, storeapi.Record) {}, storeapi.Won, false},
+	{"9: in doubt", lapsed, refuse, func(*request, storeapi.Record) {}, storeapi.StatusInDoubt, false},
+	{"10: released", released, refuse, func(*request, storeapi.Record) {}, storeapi.Won, false},
+	{"10: released, with another payload and credential", released, refuse, func(q *request, _ storeapi.Record) { otherPrint(q); otherBind(q) }, storeapi.Won, false},
 }
 
 func (m *meeting) absent(e *env) {
 	req := e.ask(e.key())
-	m.ask(&req, retrysafe.Record{})
+	m.ask(&req, storeapi.Record{})
 	e.acquire(req, m.want, m.name)
 	e.absent(req.Key, m.name)
 }
 
 func (m *meeting) present(e *env) {
-	if e.f.Light && (m.in.name == completed.name || m.in.name == failed.name) && m.want != retrysafe.Finished {
+	if e.f.Light && (m.in.name == completed.name || m.in.name == failed.name) && m.want != storeapi.Finished {
 		return // the record does not keep whose request it was
 	}
 	first := e.ask(e.key())
@@ -159,7 +159,7 @@ func (m *meeting) present(e *env) {
 	m.ask(&req, r)
 	got := e.acquire(req, m.want, m.name)
 	switch {
-	case m.want != retrysafe.Won:
+	case m.want != storeapi.Won:
 		e.same(got, r, "the record that is told")
 		e.unchanged(r, m.name)
 	case m.renewed:

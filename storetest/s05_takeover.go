@@ -3,18 +3,18 @@ package storetest
 import (
 	"fmt"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s05Takeover: after the lease, attempt n+1 begins if the record's policy and the request allow it.
 // Otherwise the answer is in doubt, with the record. Of any number at once, exactly one succeeds.
 func s05Takeover(e *env) {
-	for _, c := range []struct{ record, request retrysafe.OnDoubt }{
-		{retrysafe.Refuse, retrysafe.Refuse},
-		{retrysafe.Refuse, retrysafe.Reexecute}, // another route, or a new configuration
-		{retrysafe.Reexecute, retrysafe.Refuse},
-		{retrysafe.Reexecute, 0},
+	for _, c := range []struct{ record, request storeapi.OnDoubt }{
+		{storeapi.Refuse, storeapi.Refuse},
+		{storeapi.Refuse, storeapi.Reexecute}, // another route, or a new configuration
+		{storeapi.Reexecute, storeapi.Refuse},
+		{storeapi.Reexecute, 0},
 	} {
 		e.run(fmt.Sprintf("not taken over: record %s, request %s", policyName(c.record), policyName(c.request)), func(e *env) {
 			first := e.ask(e.key())
@@ -22,7 +22,7 @@ func s05Takeover(e *env) {
 			r := lapsed.reach(e, first)
 			req := e.ask(r.Key)
 			req.OnDoubt = c.request
-			got := e.acquire(req, retrysafe.StatusInDoubt, "after the lease")
+			got := e.acquire(req, storeapi.StatusInDoubt, "after the lease")
 			assert.True(e, got.InDoubt(), "the record that is told is in doubt")
 			e.same(got, r, "the record that is told")
 			e.unchanged(r, "Acquire of a record in doubt")
@@ -43,8 +43,8 @@ func s05Takeover(e *env) {
 		for _, c := range holderCalls {
 			e.lost(next, c.make(e, r), c.name+" by the holder who was replaced")
 		}
-		e.acquire(req, retrysafe.Won, "a repeat of the takeover")
-		e.acquire(first, retrysafe.StatusInProgress, "a repeat by the holder who was replaced")
+		e.acquire(req, storeapi.Won, "a repeat of the takeover")
+		e.acquire(first, storeapi.StatusInProgress, "a repeat by the holder who was replaced")
 	})
 	e.run("a takeover without payload and credential keeps the record's", func(e *env) {
 		first := e.rerun(e.key())
@@ -66,24 +66,24 @@ func s05Takeover(e *env) {
 	e.run("of many at once exactly one takes over", func(e *env) {
 		for range 4 {
 			r := lapsed.reach(e, e.rerun(e.key()))
-			e.oneWins(func() retrysafe.AcquireRequest { return e.rerun(r.Key) }, retrysafe.StatusInProgress, 2)
+			e.oneWins(func() storeapi.AcquireRequest { return e.rerun(r.Key) }, storeapi.StatusInProgress, 2)
 		}
 	})
 	e.run("of many at once under Refuse none does", func(e *env) {
 		r := lapsed.reach(e, e.ask(e.key()))
 		for _, a := range atOnce(crowd, func(int) tried { return e.try(e.rerun(r.Key)) }) {
 			assert.NoError(e, a.err, "Acquire of a record in doubt")
-			wantStatus(e, a.Status, retrysafe.StatusInDoubt, "of a record in doubt")
+			wantStatus(e, a.Status, storeapi.StatusInDoubt, "of a record in doubt")
 		}
 		e.unchanged(r, "Acquire of a record in doubt")
 	})
 }
 
-func policyName(o retrysafe.OnDoubt) string {
+func policyName(o storeapi.OnDoubt) string {
 	switch o {
-	case retrysafe.Refuse:
+	case storeapi.Refuse:
 		return "Refuse"
-	case retrysafe.Reexecute:
+	case storeapi.Reexecute:
 		return "Reexecute"
 	}
 	return "none"

@@ -3,8 +3,8 @@ package storetest
 import (
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s06Ownership: Extend, Complete and Release with another owner or fence than the record's return
@@ -35,9 +35,9 @@ func s06Ownership(e *env) {
 		})
 	}
 	e.run("nobody holds an absent key", func(e *env) {
-		r := retrysafe.Record{Key: e.key(), Owner: newOwner(), Fence: 1}
+		r := storeapi.Record{Key: e.key(), Owner: newOwner(), Fence: 1}
 		for _, c := range holderCalls {
-			assert.ErrorIs(e, c.make(e, r), retrysafe.ErrLeaseLost, "%s of an absent key", c.name)
+			assert.ErrorIs(e, c.make(e, r), storeapi.ErrLeaseLost, "%s of an absent key", c.name)
 			e.absent(r.Key, "after "+c.name)
 		}
 	})
@@ -57,7 +57,7 @@ func s06Ownership(e *env) {
 		old := e.win(req)
 		e.passUntil(leaseEnd(old).Add(e.short + precision))
 		for _, c := range holderCalls {
-			assert.ErrorIs(e, c.make(e, old), retrysafe.ErrLeaseLost, "%s after the record has expired", c.name)
+			assert.ErrorIs(e, c.make(e, old), storeapi.ErrLeaseLost, "%s after the record has expired", c.name)
 		}
 		// A delayed copy of the owner's Acquire makes a new record with the same owner and attempt
 		// number as the old one.
@@ -72,7 +72,7 @@ func s06Ownership(e *env) {
 	e.run("after the lease the holder goes on", func(e *env) {
 		r := lapsed.reach(e, e.ask(e.key()))
 		assert.NoError(e, e.tryExtend(r, e.long), "Extend after the lease")
-		got := e.acquire(e.ask(r.Key), retrysafe.StatusInProgress, "after a late Extend")
+		got := e.acquire(e.ask(r.Key), storeapi.StatusInProgress, "after a late Extend")
 		assert.Equal(e, got.Fence, r.Fence, "fence after a late Extend")
 		assert.True(e, got.LeaseLeft > e.long-time.Minute, "the lease is a new one: %v left", got.LeaseLeft)
 		e.complete(ending(r, "late, but known"))
@@ -82,18 +82,18 @@ func s06Ownership(e *env) {
 		done := e.complete(ending(r, "seen by a client"))
 		e.lost(done, e.tryRelease(r), "Release after Complete")
 		e.lost(done, e.tryDoubt(r), "Release in doubt after Complete")
-		e.answered(e.acquire(e.ask(r.Key), retrysafe.Finished, "after both"), retrysafe.StateCompleted, raw("seen by a client"), "answer")
+		e.answered(e.acquire(e.ask(r.Key), storeapi.Finished, "after both"), storeapi.StateCompleted, raw("seen by a client"), "answer")
 	})
 }
 
 // strangers turn a holder into a caller that is not the holder, each in one way.
-var strangers = map[string]func(*retrysafe.Record){
-	"another owner":             func(r *retrysafe.Record) { r.Owner = newOwner() },
-	"no owner":                  func(r *retrysafe.Record) { r.Owner = retrysafe.Owner{} },
-	"the fence before":          func(r *retrysafe.Record) { r.Fence-- },
-	"the fence after":           func(r *retrysafe.Record) { r.Fence++ },
-	"the attempt for the fence": func(r *retrysafe.Record) { r.Fence = retrysafe.Fence(r.Attempt) },
-	"no fence":                  func(r *retrysafe.Record) { r.Fence = 0 },
+var strangers = map[string]func(*storeapi.Record){
+	"another owner":             func(r *storeapi.Record) { r.Owner = newOwner() },
+	"no owner":                  func(r *storeapi.Record) { r.Owner = storeapi.Owner{} },
+	"the fence before":          func(r *storeapi.Record) { r.Fence-- },
+	"the fence after":           func(r *storeapi.Record) { r.Fence++ },
+	"the attempt for the fence": func(r *storeapi.Record) { r.Fence = storeapi.Fence(r.Attempt) },
+	"no fence":                  func(r *storeapi.Record) { r.Fence = 0 },
 }
 
 // accepted says which of holderCalls (Extend, Complete, Release, Release in doubt) a holder may

@@ -3,8 +3,8 @@ package storetest
 import (
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s07Repeats: the same owner and fence repeat a call. Acquire returns the same attempt with a
@@ -18,16 +18,16 @@ func s07Repeats(e *env) {
 			req := e.ask(e.key())
 			r := s.reach(e, req)
 			for range 3 {
-				got := e.acquire(req, retrysafe.Won, "a repeat by the same owner")
+				got := e.acquire(req, storeapi.Won, "a repeat by the same owner")
 				assert.Equal(e, got.Attempt, r.Attempt, "attempt of a repeat")
 				assert.Equal(e, got.Fence, r.Fence, "fence of a repeat")
 				assert.True(e, got.LeaseLeft > e.long-time.Minute, "a repeat renews the lease: %v left", got.LeaseLeft)
 				e.pass(e.short)
 			}
-			other := e.acquire(e.ask(req.Key), retrysafe.StatusInProgress, "after the repeats")
+			other := e.acquire(e.ask(req.Key), storeapi.StatusInProgress, "after the repeats")
 			assert.True(e, other.LeaseLeft > e.long-time.Minute, "the renewed lease is told: %v left", other.LeaseLeft)
 			e.complete(ending(r, "the only answer"))
-			e.acquire(req, retrysafe.Finished, "a repeat by the same owner after its end")
+			e.acquire(req, storeapi.Finished, "a repeat by the same owner after its end")
 		})
 	}
 	e.run("Acquire, many at once", func(e *env) {
@@ -35,7 +35,7 @@ func s07Repeats(e *env) {
 		all := atOnce(crowd, func(int) tried { return e.try(req) })
 		for _, a := range all {
 			assert.NoError(e, a.err, "Acquire, a repeat beside others")
-			wantStatus(e, a.Status, retrysafe.Won, "a repeat beside others")
+			wantStatus(e, a.Status, storeapi.Won, "a repeat beside others")
 			assert.Equal(e, a.Record.Fence, all[0].Record.Fence, "fence of a repeat beside others")
 			assert.Equal(e, a.Record.Attempt, 1, "attempt of a repeat beside others")
 		}
@@ -52,15 +52,15 @@ func s07Repeats(e *env) {
 		e.same(e.complete(ending(r, "the first answer")), done, "what a repeated Complete returns")
 		e.pass(e.short)
 		other := ending(r, "another answer")
-		other.State, other.Retention = retrysafe.StateFailed, e.short
+		other.State, other.Retention = storeapi.StateFailed, e.short
 		e.same(e.complete(other), done, "what a repeated Complete with another answer returns")
 		e.unchanged(done, "a repeated Complete")
-		e.answered(e.acquire(e.ask(r.Key), retrysafe.Finished, "after the repeats"), retrysafe.StateCompleted, raw("the first answer"), "answer")
+		e.answered(e.acquire(e.ask(r.Key), storeapi.Finished, "after the repeats"), storeapi.StateCompleted, raw("the first answer"), "answer")
 	})
 	e.run("Complete, many at once with different answers", func(e *env) {
 		r := e.win(e.ask(e.key()))
 		type result struct {
-			rec retrysafe.Record
+			rec storeapi.Record
 			err error
 		}
 		all := atOnce(crowd, func(i int) result {
@@ -68,7 +68,7 @@ func s07Repeats(e *env) {
 			return result{rec, err}
 		})
 		stored := e.lookup(r.Key)
-		assert.True(e, stored.State == retrysafe.StateCompleted && (e.f.Light || len(stored.Answer.Body) == 1), "one of the answers is stored")
+		assert.True(e, stored.State == storeapi.StateCompleted && (e.f.Light || len(stored.Answer.Body) == 1), "one of the answers is stored")
 		for _, got := range all {
 			assert.NoError(e, got.err, "Complete, a repeat beside others")
 			e.same(got.rec, stored, "what Complete returns beside others")
@@ -92,17 +92,17 @@ func s07Repeats(e *env) {
 		e.unchanged(doubt, "a repeated Release in doubt")
 	})
 	e.run("after its own Release an owner does not win", func(e *env) {
-		for _, policy := range []func(*env, retrysafe.StoreKey) retrysafe.AcquireRequest{(*env).ask, (*env).rerun} {
+		for _, policy := range []func(*env, storeapi.StoreKey) storeapi.AcquireRequest{(*env).ask, (*env).rerun} {
 			req := policy(e, e.key())
 			e.release(e.win(req))
 			r := e.lookup(req.Key)
-			e.acquire(req, retrysafe.OwnerSpent, "after its own Release")
+			e.acquire(req, storeapi.OwnerSpent, "after its own Release")
 			resolve := req
 			resolve.IfFence = r.Fence
-			e.acquire(resolve, retrysafe.OwnerSpent, "with a fence, after its own Release")
+			e.acquire(resolve, storeapi.OwnerSpent, "with a fence, after its own Release")
 			e.unchanged(r, "Acquire by an owner that has released")
 			next := e.win(policy(e, req.Key))
-			e.acquire(req, retrysafe.StatusInProgress, "of one that has released while the next runs")
+			e.acquire(req, storeapi.StatusInProgress, "of one that has released while the next runs")
 			e.lost(next, e.tryRelease(r), "a repeated Release while the next runs")
 		}
 	})

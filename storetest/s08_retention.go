@@ -3,8 +3,8 @@ package storetest
 import (
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s08Retention: a finished record is answered for the whole retention and never after it, even
@@ -12,13 +12,13 @@ import (
 // record is kept for the retention, and at least until the NotAfter of its Acquire.
 func s08Retention(e *env) {
 	keep := 4 * e.short
-	for _, state := range []retrysafe.State{retrysafe.StateCompleted, retrysafe.StateFailed} {
+	for _, state := range []storeapi.State{storeapi.StateCompleted, storeapi.StateFailed} {
 		e.run(state.String(), func(e *env) {
 			end := ending(e.win(e.ask(e.key())), "kept")
 			end.State, end.Retention = state, keep
 			done := e.complete(end)
 			e.expires(done, done.Updated.Add(keep))
-			e.until(done.Expires.Add(-e.brink), done.Expires, end.Key, func(r retrysafe.Record, what string) {
+			e.until(done.Expires.Add(-e.brink), done.Expires, end.Key, func(r storeapi.Record, what string) {
 				e.same(r, done, what)
 			})
 			e.gone(done.Expires, end.Key)
@@ -34,34 +34,34 @@ func s08Retention(e *env) {
 		got := e.try(e.ask(r.Key))
 		assert.NoError(e, got.err, "Acquire after the end")
 		if got.Record.Now.Before(done.Expires) { // a slow machine may be too late
-			wantStatus(e, got.Status, retrysafe.Finished, "at once after the end")
+			wantStatus(e, got.Status, storeapi.Finished, "at once after the end")
 		}
 	})
 	e.run("a retention without end", func(e *env) {
 		end := ending(e.win(e.ask(e.key())), "for ever")
-		end.Retention = retrysafe.Forever
+		end.Retention = storeapi.Forever
 		done := e.complete(end)
 		req := e.ask(e.key())
-		req.Retention = retrysafe.Forever
+		req.Retention = storeapi.Forever
 		e.release(e.win(req))
 		gone := e.lookup(req.Key)
 		e.pass(e.short)
 		if e.Advance != nil {
 			e.Advance(50 * 365 * 24 * time.Hour)
 		}
-		for _, r := range []retrysafe.Record{done, gone} {
+		for _, r := range []storeapi.Record{done, gone} {
 			assert.True(e, r.Expires.IsZero(), "a record without end has no expiry: got %v", r.Expires)
 			e.unchanged(r, "the passing of time")
 		}
 	})
-	for name, policy := range map[string]func(*env, retrysafe.StoreKey) retrysafe.AcquireRequest{"Refuse": (*env).ask, "Reexecute": (*env).rerun} {
+	for name, policy := range map[string]func(*env, storeapi.StoreKey) storeapi.AcquireRequest{"Refuse": (*env).ask, "Reexecute": (*env).rerun} {
 		e.run("in progress longer than the retention, "+name, func(e *env) {
 			req := policy(e, e.key())
 			req.Retention = e.short
 			r := e.win(req)
 			e.passUntil(r.Now.Add(keep))
 			e.unchanged(r, "the passing of the retention while it runs")
-			e.acquire(policy(e, req.Key), retrysafe.StatusInProgress, "past the retention")
+			e.acquire(policy(e, req.Key), storeapi.StatusInProgress, "past the retention")
 			e.complete(ending(r, "in the end"))
 		})
 	}
@@ -72,7 +72,7 @@ func s08Retention(e *env) {
 			r := s.reach(e, req)
 			e.passUntil(r.Now.Add(keep))
 			e.unchanged(r, "the passing of the retention in doubt")
-			e.acquire(e.rerun(req.Key), retrysafe.StatusInDoubt, "past the retention")
+			e.acquire(e.rerun(req.Key), storeapi.StatusInDoubt, "past the retention")
 			assert.NoError(e, e.tryComplete(r, "late"), "Complete by the holder, whom nobody replaced")
 		})
 		e.run("in doubt under Reexecute, "+s.name, func(e *env) {
@@ -85,11 +85,11 @@ func s08Retention(e *env) {
 			if s.name == lapsed.name {
 				expires = expires.Add(e.short)
 			}
-			e.until(expires.Add(-e.brink), expires, req.Key, func(r retrysafe.Record, what string) {
+			e.until(expires.Add(-e.brink), expires, req.Key, func(r storeapi.Record, what string) {
 				assert.True(e, r.InDoubt(), "%s: in doubt", what)
 			})
 			e.gone(expires, req.Key)
-			assert.ErrorIs(e, e.tryComplete(r, "late"), retrysafe.ErrLeaseLost, "Complete of a record that was replaced after its expiry")
+			assert.ErrorIs(e, e.tryComplete(r, "late"), storeapi.ErrLeaseLost, "Complete of a record that was replaced after its expiry")
 		})
 	}
 	e.run("released", func(e *env) {
@@ -99,7 +99,7 @@ func s08Retention(e *env) {
 		assert.NoError(e, e.Store.Release(e.ctx, rel), "Release by the holder")
 		gone := e.lookup(r.Key)
 		e.expires(gone, gone.Updated.Add(keep))
-		e.until(gone.Expires.Add(-e.brink), gone.Expires, r.Key, func(got retrysafe.Record, what string) {
+		e.until(gone.Expires.Add(-e.brink), gone.Expires, r.Key, func(got storeapi.Record, what string) {
 			e.same(got, gone, what)
 		})
 		e.gone(gone.Expires, r.Key)
@@ -126,22 +126,22 @@ func s08Retention(e *env) {
 			e.passUntil(e.now().Add(3 * e.short))
 			got := e.try(req)
 			if got.err != nil {
-				assert.ErrorIs(e, got.err, retrysafe.ErrTooLate, "a late copy of the Acquire")
+				assert.ErrorIs(e, got.err, storeapi.ErrTooLate, "a late copy of the Acquire")
 				continue
 			}
-			wantStatus(e, got.Status, retrysafe.OwnerSpent, "a late copy of the Acquire after Release")
+			wantStatus(e, got.Status, storeapi.OwnerSpent, "a late copy of the Acquire after Release")
 		}
 	})
 }
 
-func (e *env) expires(r retrysafe.Record, want time.Time) {
+func (e *env) expires(r storeapi.Record, want time.Time) {
 	e.Helper()
 	assert.True(e, r.Expires.Sub(want).Abs() <= 10*precision, "the record expires at %v, want %v", r.Expires, want)
 }
 
 // until checks the record shortly before its end. A store in real time may be slow: it reports its
 // time with the record, and answers from after the end are not checked here.
-func (e *env) until(before, end time.Time, key retrysafe.StoreKey, check func(r retrysafe.Record, what string)) {
+func (e *env) until(before, end time.Time, key storeapi.StoreKey, check func(r storeapi.Record, what string)) {
 	e.Helper()
 	e.passUntil(before)
 	if r := e.lookup(key); r.Now.Before(end) {
@@ -150,7 +150,7 @@ func (e *env) until(before, end time.Time, key retrysafe.StoreKey, check func(r 
 }
 
 // gone wants the key to be free from end on, although no sweep has run.
-func (e *env) gone(end time.Time, key retrysafe.StoreKey) {
+func (e *env) gone(end time.Time, key storeapi.StoreKey) {
 	e.Helper()
 	e.passUntil(end.Add(precision))
 	e.absent(key, "after the retention")

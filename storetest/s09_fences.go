@@ -3,8 +3,8 @@ package storetest
 import (
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s09Fences: attempts grow for the record's life. Fences grow for ever, also through expiry,
@@ -12,8 +12,8 @@ import (
 func s09Fences(e *env) {
 	e.run("over the life of a record", func(e *env) {
 		key := e.key()
-		var last retrysafe.Record
-		grows := func(r retrysafe.Record, how string) retrysafe.Record {
+		var last storeapi.Record
+		grows := func(r storeapi.Record, how string) storeapi.Record {
 			e.Helper()
 			assert.Equal(e, r.Attempt, last.Attempt+1, "attempt after %s", how)
 			assert.True(e, r.Fence > last.Fence, "the fence grows after %s: %d after %d", how, r.Fence, last.Fence)
@@ -35,7 +35,7 @@ func s09Fences(e *env) {
 		e.doubt(r)
 		r = grows(e.win(e.resolve(r)), "a resolve")
 		end := ending(r, "refused")
-		end.State = retrysafe.StateFailed
+		end.State = storeapi.StateFailed
 		e.complete(end)
 		grows(e.win(e.resolve(r)), "a redrive")
 	})
@@ -54,12 +54,12 @@ func s09Fences(e *env) {
 	})
 	e.run("no less than was asked for", func(e *env) {
 		req := e.rerun(e.key())
-		least := retrysafe.Fence(e.now().Add(24 * time.Hour).UnixMicro())
+		least := storeapi.Fence(e.now().Add(24 * time.Hour).UnixMicro())
 		req.MinFence = least
 		r := e.win(req)
 		assert.Equal(e, r.Fence, least, "fence of a win that asked for one above the clock")
 		req.MinFence = least + 10
-		assert.Equal(e, e.acquire(req, retrysafe.Won, "a repeat by the same owner").Fence, least, "fence of a repeat that asks for more")
+		assert.Equal(e, e.acquire(req, storeapi.Won, "a repeat by the same owner").Fence, least, "fence of a repeat that asks for more")
 		e.doubt(r)
 		next := e.rerun(req.Key)
 		next.MinFence = 1
@@ -76,7 +76,7 @@ func s09Fences(e *env) {
 	})
 	e.run("over expiry", func(e *env) {
 		key := e.key()
-		var last retrysafe.Fence
+		var last storeapi.Fence
 		for range 3 {
 			last = e.grown(key, last)
 		}
@@ -91,7 +91,7 @@ func s09Fences(e *env) {
 	if e.f.Sweeper {
 		e.run("over expiry and a sweep", func(e *env) {
 			key := e.key()
-			var last retrysafe.Fence
+			var last storeapi.Fence
 			for range 3 {
 				last = e.grown(key, last)
 				e.sweep(100)
@@ -121,7 +121,7 @@ func s09Fences(e *env) {
 			r := released.reach(e, e.ask(e.key()))
 			got, err := e.Reopen().Acquire(e.ctx, e.ask(r.Key))
 			assert.NoError(e, err, "Acquire through another handle")
-			wantStatus(e, got.Status, retrysafe.Won, "of a released record through another handle")
+			wantStatus(e, got.Status, storeapi.Won, "of a released record through another handle")
 			assert.Equal(e, got.Record.Attempt, 2, "attempt through another handle")
 			assert.True(e, got.Record.Fence > r.Fence, "the fence grows through another handle")
 		})
@@ -130,7 +130,7 @@ func s09Fences(e *env) {
 
 // rewound sets the clock back to before a record was created, and forward again.
 func rewound(e *env) {
-	back := func(key retrysafe.StoreKey, last retrysafe.Fence, how string) {
+	back := func(key storeapi.StoreKey, last storeapi.Fence, how string) {
 		e.Helper()
 		e.Rewind(e.long)
 		got := e.win(e.ask(key))
@@ -163,7 +163,7 @@ func rewound(e *env) {
 }
 
 // grown wants a first attempt with a fence above last, and lets its record expire.
-func (e *env) grown(key retrysafe.StoreKey, last retrysafe.Fence) retrysafe.Fence {
+func (e *env) grown(key storeapi.StoreKey, last storeapi.Fence) storeapi.Fence {
 	e.Helper()
 	r := e.win(e.ask(key))
 	assert.Equal(e, r.Attempt, 1, "attempt of a new record")
@@ -177,7 +177,7 @@ func (e *env) grown(key retrysafe.StoreKey, last retrysafe.Fence) retrysafe.Fenc
 // sweep removes all expired records, and returns their number.
 func (e *env) sweep(limit int) (total int) {
 	e.Helper()
-	s, ok := e.Store.(retrysafe.Sweeper)
+	s, ok := e.Store.(storeapi.Sweeper)
 	assert.True(e, ok, "a store that claims Sweeper implements it")
 	for start := time.Now(); ; {
 		n, err := s.Sweep(e.ctx, limit)

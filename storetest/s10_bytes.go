@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s10Bytes: keys and answers are binary-safe, answers up to MaxStored. Empty, nil and missing
@@ -24,7 +24,7 @@ func s10Bytes(e *env) {
 	}
 	e.run("different keys: what stands before and after a separator", func(e *env) {
 		base := e.key()
-		keys := []retrysafe.StoreKey{base, base, base, base}
+		keys := []storeapi.StoreKey{base, base, base, base}
 		keys[0].Tenant, keys[0].Operation = "a/b", "c"
 		keys[1].Tenant, keys[1].Operation = "a", "b/c"
 		keys[2].Tenant, keys[2].Operation = "", "a/b/c"
@@ -34,7 +34,7 @@ func s10Bytes(e *env) {
 	e.run("every byte in every part", func(e *env) {
 		all := allBytes()
 		base := e.key()
-		var keys []retrysafe.StoreKey
+		var keys []storeapi.StoreKey
 		for _, p := range parts {
 			k := base
 			p.set(&k, all)
@@ -48,9 +48,9 @@ func s10Bytes(e *env) {
 			r := e.win(e.ask(e.key()))
 			end := ending(r, "")
 			end.Answer = a
-			e.answered(e.complete(end), retrysafe.StateCompleted, a, "what Complete returns")
-			e.answered(e.lookup(r.Key), retrysafe.StateCompleted, a, "what Lookup returns")
-			e.answered(e.acquire(e.ask(r.Key), retrysafe.Finished, "after the end"), retrysafe.StateCompleted, a, "what Acquire returns")
+			e.answered(e.complete(end), storeapi.StateCompleted, a, "what Complete returns")
+			e.answered(e.lookup(r.Key), storeapi.StateCompleted, a, "what Lookup returns")
+			e.answered(e.acquire(e.ask(r.Key), storeapi.Finished, "after the end"), storeapi.StateCompleted, a, "what Acquire returns")
 		})
 	}
 	e.run("every byte in fingerprint and binding", func(e *env) {
@@ -63,7 +63,7 @@ func s10Bytes(e *env) {
 		last := req
 		last.Owner, last.Fingerprint = newOwner(), bytes.Clone(req.Fingerprint)
 		last.Fingerprint[199]++
-		e.acquire(last, retrysafe.Mismatch, "whose fingerprint differs in its last byte")
+		e.acquire(last, storeapi.Mismatch, "whose fingerprint differs in its last byte")
 	})
 	e.run("missing fingerprint and binding", func(e *env) {
 		r := running.reach(e, e.ask(e.key()))
@@ -76,15 +76,15 @@ func s10Bytes(e *env) {
 // part is one of the five parts of a key.
 type part struct {
 	name string
-	set  func(*retrysafe.StoreKey, string)
+	set  func(*storeapi.StoreKey, string)
 }
 
 var parts = []part{
-	{"namespace", func(k *retrysafe.StoreKey, s string) { k.Namespace = s }},
-	{"layer", func(k *retrysafe.StoreKey, s string) { k.Layer = s }},
-	{"tenant", func(k *retrysafe.StoreKey, s string) { k.Tenant = s }},
-	{"operation", func(k *retrysafe.StoreKey, s string) { k.Operation = s }},
-	{"id", func(k *retrysafe.StoreKey, s string) { k.ID = s }},
+	{"namespace", func(k *storeapi.StoreKey, s string) { k.Namespace = s }},
+	{"layer", func(k *storeapi.StoreKey, s string) { k.Layer = s }},
+	{"tenant", func(k *storeapi.StoreKey, s string) { k.Tenant = s }},
+	{"operation", func(k *storeapi.StoreKey, s string) { k.Operation = s }},
+	{"id", func(k *storeapi.StoreKey, s string) { k.ID = s }},
 }
 
 func allBytes() string {
@@ -97,8 +97,8 @@ func allBytes() string {
 
 // lookalikes are values that some database, codec or column treats as equal.
 func lookalikes() map[string][]string {
-	long := []string{strings.Repeat("k", retrysafe.MaxPart)}
-	for _, n := range []int{63, 64, 100, 127, 128, 190, 191, 255, 256, 500, retrysafe.MaxPart - 1} {
+	long := []string{strings.Repeat("k", storeapi.MaxPart)}
+	for _, n := range []int{63, 64, 100, 127, 128, 190, 191, 255, 256, 500, storeapi.MaxPart - 1} {
 		b := []byte(long[0])
 		b[n] = 'K' // differs from all others only in this byte
 		long = append(long, string(b), long[0][:n])
@@ -120,7 +120,7 @@ func lookalikes() map[string][]string {
 func (e *env) apart(p part, values []string) {
 	e.Helper()
 	base := e.key()
-	keys := make([]retrysafe.StoreKey, len(values))
+	keys := make([]storeapi.StoreKey, len(values))
 	for i, v := range values {
 		keys[i] = base
 		p.set(&keys[i], v)
@@ -129,13 +129,13 @@ func (e *env) apart(p part, values []string) {
 }
 
 // allWin wants each key to be acquired, and each record to have its own key and owner.
-func (e *env) allWin(keys []retrysafe.StoreKey) {
+func (e *env) allWin(keys []storeapi.StoreKey) {
 	e.Helper()
-	won := make([]retrysafe.Record, len(keys))
+	won := make([]storeapi.Record, len(keys))
 	for i, k := range keys {
 		a, err := e.Store.Acquire(e.ctx, e.ask(k))
 		assert.NoError(e, err, "Acquire of key %+q", parted(k))
-		if a.Status != retrysafe.Won {
+		if a.Status != storeapi.Won {
 			e.Fatalf("Acquire of key %+q: got %s, want Won: it was taken for another key", parted(k), statusName(a.Status))
 		}
 		won[i] = a.Record
@@ -147,41 +147,41 @@ func (e *env) allWin(keys []retrysafe.StoreKey) {
 	}
 }
 
-func parted(k retrysafe.StoreKey) []string {
+func parted(k storeapi.StoreKey) []string {
 	return []string{k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID}
 }
 
 func tooLong(e *env) {
-	long := strings.Repeat("k", retrysafe.MaxPart+1)
+	long := strings.Repeat("k", storeapi.MaxPart+1)
 	for _, p := range parts {
 		key := e.key()
 		p.set(&key, long)
-		r := retrysafe.Record{Key: key, Owner: newOwner(), Fence: 1}
+		r := storeapi.Record{Key: key, Owner: newOwner(), Fence: 1}
 		_, acquireErr := e.Store.Acquire(e.ctx, e.ask(key))
 		_, lookupErr := e.Store.Lookup(e.ctx, key)
 		errs := map[string]error{"Acquire": acquireErr, "Lookup": lookupErr}
 		for _, c := range holderCalls {
 			errs[c.name] = c.make(e, r)
 		}
-		if s, ok := e.Store.(retrysafe.Issuer); ok && e.f.Issuer {
-			_, errs["Issue"] = s.Issue(e.ctx, retrysafe.IssueRequest{Key: key, Owner: r.Owner, Retention: retention})
+		if s, ok := e.Store.(storeapi.Issuer); ok && e.f.Issuer {
+			_, errs["Issue"] = s.Issue(e.ctx, storeapi.IssueRequest{Key: key, Owner: r.Owner, Retention: retention})
 		}
 		for name, err := range errs {
-			assert.ErrorIs(e, err, retrysafe.ErrInvalidKey, "%s with a %s of %d bytes", name, p.name, len(long))
+			assert.ErrorIs(e, err, storeapi.ErrInvalidKey, "%s with a %s of %d bytes", name, p.name, len(long))
 		}
 		// The beginning of the long part is another key, and free.
-		p.set(&key, long[:retrysafe.MaxPart])
+		p.set(&key, long[:storeapi.MaxPart])
 		e.win(e.ask(key))
 	}
 }
 
 // answers returns answers that must stay distinct and come back byte for byte.
-func answers() map[string]retrysafe.Answer {
-	large := make([]byte, retrysafe.MaxStored)
+func answers() map[string]storeapi.Answer {
+	large := make([]byte, storeapi.MaxStored)
 	random := rand.NewChaCha8([32]byte{1}) // does not compress, and is the same in each run
 	_, _ = random.Read(large)              // never fails
 	none := sha256.Sum256(nil)
-	return map[string]retrysafe.Answer{
+	return map[string]storeapi.Answer{
 		"every byte":               {Codec: "raw", Body: []byte(allBytes()), Kept: true},
 		"empty":                    {Codec: "raw", Body: []byte{}, Kept: true},
 		"nil":                      {Codec: "raw", Kept: true},
@@ -196,7 +196,7 @@ func answers() map[string]retrysafe.Answer {
 		"zero bytes at the end":    {Codec: "raw", Body: []byte("a\x00\x00"), Kept: true},
 		"spaces at the end":        {Codec: "raw", Body: []byte("a  \n"), Kept: true},
 		"the largest":              {Codec: "raw", Body: large, Kept: true},
-		"the largest, all zero":    {Codec: "raw", Body: make([]byte, retrysafe.MaxStored), Kept: true},
+		"the largest, all zero":    {Codec: "raw", Body: make([]byte, storeapi.MaxStored), Kept: true},
 		"what looks like no value": {Codec: "null", Body: []byte("null"), Kept: true},
 	}
 }
@@ -238,11 +238,11 @@ func ownBytes(e *env) {
 	}
 	again := e.ask(r.Key)
 	again.Fingerprint = bytes.Clone(printA)
-	got := e.acquire(again, retrysafe.Finished, "after the caller changed its bytes")
+	got := e.acquire(again, storeapi.Finished, "after the caller changed its bytes")
 	spoil(again.Fingerprint, got.Fingerprint, got.Binding, got.Answer.Body)
 	is("what it gave to and got from Acquire of a finished record")
-	if l, ok := e.Store.(retrysafe.Lister); ok && e.f.Lister {
-		page, err := l.List(e.ctx, retrysafe.ListRequest{Operation: r.Key.Operation})
+	if l, ok := e.Store.(storeapi.Lister); ok && e.f.Lister {
+		page, err := l.List(e.ctx, storeapi.ListRequest{Operation: r.Key.Operation})
 		if !errors.Is(err, errors.ErrUnsupported) {
 			assert.NoError(e, err, "List")
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s11Contexts: a call whose context is cancelled took effect fully or not at all. No call hangs
@@ -32,7 +32,7 @@ func s11Contexts(e *env) {
 		for i := range 25 {
 			req := e.ask(e.key())
 			req.Fingerprint, req.Binding = printA, bindA
-			a, err := during(e, i, "Acquire", func(ctx context.Context) (retrysafe.Acquired, error) { return e.Store.Acquire(ctx, req) })
+			a, err := during(e, i, "Acquire", func(ctx context.Context) (storeapi.Acquired, error) { return e.Store.Acquire(ctx, req) })
 			r := e.lookup(req.Key)
 			if err == nil {
 				e.same(r, a.Record, "the record that was won before the context ended")
@@ -42,7 +42,7 @@ func s11Contexts(e *env) {
 			}
 			// Applied: completely, and a repeated call gets that answer.
 			assert.Equal(e, string(r.Fingerprint)+string(r.Binding), string(printA)+string(bindA), "fingerprint and binding")
-			again := e.acquire(req, retrysafe.Won, "a repeat of a call that was cut off")
+			again := e.acquire(req, storeapi.Won, "a repeat of a call that was cut off")
 			assert.Equal(e, again.Fence, r.Fence, "fence of a repeat of a call that was cut off")
 		}
 	})
@@ -50,15 +50,15 @@ func s11Contexts(e *env) {
 		body := strings.Repeat("a long answer ", 10_000)
 		for i := range 25 {
 			before := e.win(e.ask(e.key()))
-			_, err := during(e, i, "Complete", func(ctx context.Context) (retrysafe.Record, error) {
+			_, err := during(e, i, "Complete", func(ctx context.Context) (storeapi.Record, error) {
 				return e.Store.Complete(ctx, ending(before, body))
 			})
-			if r := e.lookup(before.Key); err == nil || r.State != retrysafe.StateInProgress {
-				e.answered(r, retrysafe.StateCompleted, raw(body), "after a Complete that was cut off")
+			if r := e.lookup(before.Key); err == nil || r.State != storeapi.StateInProgress {
+				e.answered(r, storeapi.StateCompleted, raw(body), "after a Complete that was cut off")
 			} else {
 				e.same(r, before, "a record whose Complete was cut off before it was applied")
 			}
-			e.answered(e.complete(ending(before, body)), retrysafe.StateCompleted, raw(body), "a repeat of Complete")
+			e.answered(e.complete(ending(before, body)), storeapi.StateCompleted, raw(body), "a repeat of Complete")
 		}
 	})
 	if e.Stall != nil {
@@ -130,25 +130,25 @@ func cancelSoon(cancel func()) (wait func()) {
 // storeCalls are the five calls, on a key whose record r is in progress.
 var storeCalls = []struct {
 	name string
-	make func(ctx context.Context, s retrysafe.Store, r retrysafe.Record) error
+	make func(ctx context.Context, s storeapi.Store, r storeapi.Record) error
 }{
-	{"Acquire", func(ctx context.Context, s retrysafe.Store, r retrysafe.Record) error {
-		_, err := s.Acquire(ctx, retrysafe.AcquireRequest{
-			Key: r.Key, Owner: newOwner(), Lease: retention, Retention: retention, OnDoubt: retrysafe.Refuse,
+	{"Acquire", func(ctx context.Context, s storeapi.Store, r storeapi.Record) error {
+		_, err := s.Acquire(ctx, storeapi.AcquireRequest{
+			Key: r.Key, Owner: newOwner(), Lease: retention, Retention: retention, OnDoubt: storeapi.Refuse,
 		})
 		return err
 	}},
-	{"Extend", func(ctx context.Context, s retrysafe.Store, r retrysafe.Record) error {
-		return s.Extend(ctx, retrysafe.ExtendRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence, Lease: retention})
+	{"Extend", func(ctx context.Context, s storeapi.Store, r storeapi.Record) error {
+		return s.Extend(ctx, storeapi.ExtendRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence, Lease: retention})
 	}},
-	{"Complete", func(ctx context.Context, s retrysafe.Store, r retrysafe.Record) error {
+	{"Complete", func(ctx context.Context, s storeapi.Store, r storeapi.Record) error {
 		_, err := s.Complete(ctx, ending(r, "answer"))
 		return err
 	}},
-	{"Release", func(ctx context.Context, s retrysafe.Store, r retrysafe.Record) error {
+	{"Release", func(ctx context.Context, s storeapi.Store, r storeapi.Record) error {
 		return s.Release(ctx, releasing(r))
 	}},
-	{"Lookup", func(ctx context.Context, s retrysafe.Store, r retrysafe.Record) error {
+	{"Lookup", func(ctx context.Context, s storeapi.Store, r storeapi.Record) error {
 		_, err := s.Lookup(ctx, r.Key)
 		return err
 	}},

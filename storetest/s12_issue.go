@@ -4,8 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s12Issue: Issue repeated by the same owner succeeds, by another one it is refused. Acquiring an
@@ -15,20 +15,20 @@ func s12Issue(e *env) {
 		key := e.key()
 		e.issue(key, newOwner(), retention)
 		r := e.lookup(key)
-		assert.Equal(e, r.State, retrysafe.StateIssued, "state of an issued key")
+		assert.Equal(e, r.State, storeapi.StateIssued, "state of an issued key")
 		assert.True(e, r.Issued, "an issued key is marked as issued")
 		assert.Equal(e, r.Attempt, 0, "attempt of an issued key")
 		e.expires(r, r.Created.Add(retention))
 		won := e.win(e.first(key))
 		assert.Equal(e, won.Attempt, 1, "attempt of the first use")
 		assert.True(e, won.Issued, "a used key stays marked as issued")
-		e.acquire(e.first(key), retrysafe.StatusInProgress, "of an issued key in use")
+		e.acquire(e.first(key), storeapi.StatusInProgress, "of an issued key in use")
 		e.complete(ending(won, "used"))
-		e.acquire(e.first(key), retrysafe.Finished, "of an issued key that was used")
+		e.acquire(e.first(key), storeapi.Finished, "of an issued key that was used")
 	})
 	e.run("a key that was not issued is refused", func(e *env) {
 		req := e.first(e.key())
-		e.acquire(req, retrysafe.NotIssued, "of a key that was not issued")
+		e.acquire(req, storeapi.NotIssued, "of a key that was not issued")
 		e.absent(req.Key, "after NotIssued")
 	})
 	e.run("a repeat by the same owner", func(e *env) {
@@ -45,19 +45,19 @@ func s12Issue(e *env) {
 		key := e.key()
 		e.issue(key, newOwner(), retention)
 		r := e.lookup(key)
-		e.wantIssue(key, newOwner(), retrysafe.AlreadyIssued, "by another owner")
+		e.wantIssue(key, newOwner(), storeapi.AlreadyIssued, "by another owner")
 		e.unchanged(r, "Issue by another owner")
 	})
 	for _, s := range situations {
 		e.run("of a key in use, "+s.name, func(e *env) {
 			r := s.reach(e, e.ask(e.key()))
-			e.wantIssue(r.Key, newOwner(), retrysafe.AlreadyIssued, "of a key in use")
+			e.wantIssue(r.Key, newOwner(), storeapi.AlreadyIssued, "of a key in use")
 			e.unchanged(r, "Issue of a key in use")
 		})
 	}
 	e.run("of many at once exactly one issues", func(e *env) {
 		type result struct {
-			status retrysafe.Status
+			status storeapi.Status
 			err    error
 		}
 		key, issued := e.key(), 0
@@ -66,7 +66,7 @@ func s12Issue(e *env) {
 			return result{status, err}
 		}) {
 			assert.NoError(e, got.err, "Issue of %d at once", crowd)
-			if got.status == retrysafe.Won {
+			if got.status == storeapi.Won {
 				issued++
 			} else {
 				assert.Equal(e, statusName(got.status), "AlreadyIssued", "status of Issue of %d at once", crowd)
@@ -77,7 +77,7 @@ func s12Issue(e *env) {
 	e.run("of many at once exactly one uses it", func(e *env) {
 		key := e.key()
 		e.issue(key, newOwner(), retention)
-		r := e.oneWins(func() retrysafe.AcquireRequest { return e.first(key) }, retrysafe.StatusInProgress, 1)
+		r := e.oneWins(func() storeapi.AcquireRequest { return e.first(key) }, storeapi.StatusInProgress, 1)
 		assert.True(e, r.Issued, "a used key stays marked as issued")
 	})
 	e.run("expired before its use", func(e *env) {
@@ -85,7 +85,7 @@ func s12Issue(e *env) {
 		e.issue(key, newOwner(), e.short)
 		e.passUntil(e.lookup(key).Created.Add(e.short + precision))
 		e.absent(key, "after the time of first use")
-		e.acquire(e.first(key), retrysafe.NotIssued, "after the time of first use")
+		e.acquire(e.first(key), storeapi.NotIssued, "after the time of first use")
 		e.issue(key, newOwner(), retention)
 		e.win(e.first(key))
 	})
@@ -95,14 +95,14 @@ func s12Issue(e *env) {
 		end := e.lookup(key).Expires
 		got := e.try(e.first(key))
 		assert.NoError(e, got.err, "Acquire of an issued key")
-		if got.Status == retrysafe.NotIssued && !got.Record.Now.Before(end) {
+		if got.Status == storeapi.NotIssued && !got.Record.Now.Before(end) {
 			return // a slow machine: the limit of the first use had passed
 		}
-		wantStatus(e, got.Status, retrysafe.Won, "of an issued key")
+		wantStatus(e, got.Status, storeapi.Won, "of an issued key")
 		e.passUntil(end.Add(e.short))
 		e.unchanged(got.Record, "the passing of the time of first use")
 		e.complete(ending(got.Record, "begun in time"))
-		e.acquire(e.first(key), retrysafe.Finished, "past the time of first use")
+		e.acquire(e.first(key), storeapi.Finished, "past the time of first use")
 	})
 	e.run("a released key can be used again", func(e *env) {
 		key := e.key()
@@ -118,30 +118,30 @@ func s12Issue(e *env) {
 }
 
 // first returns a request that requires an issued key.
-func (e *env) first(key retrysafe.StoreKey) retrysafe.AcquireRequest {
+func (e *env) first(key storeapi.StoreKey) storeapi.AcquireRequest {
 	req := e.ask(key)
 	req.MustBeIssued = true
 	return req
 }
 
-func (e *env) issue(key retrysafe.StoreKey, owner retrysafe.Owner, d time.Duration) {
+func (e *env) issue(key storeapi.StoreKey, owner storeapi.Owner, d time.Duration) {
 	e.Helper()
 	status, err := e.tryIssue(key, owner, d)
 	assert.NoError(e, err, "Issue")
 	assert.Equal(e, statusName(status), "Won", "status of Issue")
 }
 
-func (e *env) wantIssue(key retrysafe.StoreKey, owner retrysafe.Owner, want retrysafe.Status, what string) {
+func (e *env) wantIssue(key storeapi.StoreKey, owner storeapi.Owner, want storeapi.Status, what string) {
 	e.Helper()
 	status, err := e.tryIssue(key, owner, retention)
 	assert.NoError(e, err, "Issue %s", what)
 	assert.Equal(e, statusName(status), statusName(want), "status of Issue %s", what)
 }
 
-func (e *env) tryIssue(key retrysafe.StoreKey, owner retrysafe.Owner, d time.Duration) (retrysafe.Status, error) {
-	s, ok := e.Store.(retrysafe.Issuer)
+func (e *env) tryIssue(key storeapi.StoreKey, owner storeapi.Owner, d time.Duration) (storeapi.Status, error) {
+	s, ok := e.Store.(storeapi.Issuer)
 	if !ok {
 		return 0, errors.New("the store claims Issuer and does not implement it")
 	}
-	return s.Issue(e.ctx, retrysafe.IssueRequest{Key: key, Owner: owner, Retention: d})
+	return s.Issue(e.ctx, storeapi.IssueRequest{Key: key, Owner: owner, Retention: d})
 }

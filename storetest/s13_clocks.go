@@ -3,8 +3,8 @@ package storetest
 import (
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s13Clocks: callers whose clocks are an hour apart see the same leases. Nodes of one store whose
@@ -12,7 +12,7 @@ import (
 func s13Clocks(e *env) {
 	e.run("every reply tells the same clock", func(e *env) {
 		last := e.now()
-		tells := func(r retrysafe.Record, what string) {
+		tells := func(r storeapi.Record, what string) {
 			e.Helper()
 			assert.True(e, !r.Now.Before(last), "%s: the clock does not go back: %v after %v", what, r.Now, last)
 			assert.True(e, !r.Created.After(r.Now) && !r.Updated.After(r.Now) && !r.Updated.Before(r.Created),
@@ -21,7 +21,7 @@ func s13Clocks(e *env) {
 		}
 		r := e.win(e.ask(e.key()))
 		tells(r, "a win")
-		tells(e.acquire(e.ask(r.Key), retrysafe.StatusInProgress, "of a running key"), "in progress")
+		tells(e.acquire(e.ask(r.Key), storeapi.StatusInProgress, "of a running key"), "in progress")
 		tells(e.lookup(r.Key), "Lookup")
 		e.pass(e.short)
 		last = last.Add(e.short - precision)
@@ -29,7 +29,7 @@ func s13Clocks(e *env) {
 		tells(done, "Complete")
 		assert.True(e, done.Updated.Sub(r.Updated) >= e.short-precision, "Complete updates the record: %v, then %v", r.Updated, done.Updated)
 		assert.True(e, near(done.Created, r.Created), "Complete keeps the time of creation: %v, then %v", r.Created, done.Created)
-		tells(e.acquire(e.ask(r.Key), retrysafe.Finished, "of a finished key"), "a replay")
+		tells(e.acquire(e.ask(r.Key), storeapi.Finished, "of a finished key"), "a replay")
 	})
 	e.run("time passes for a record as the clock tells", func(e *env) {
 		r := e.win(e.ask(e.key()))
@@ -46,13 +46,13 @@ func s13Clocks(e *env) {
 				req := e.rerun(e.key())
 				a, err := off.Acquire(e.ctx, req)
 				assert.NoError(e, err, "Acquire by a caller whose clock is off")
-				wantStatus(e, a.Status, retrysafe.Won, "by a caller whose clock is off")
+				wantStatus(e, a.Status, storeapi.Won, "by a caller whose clock is off")
 				e.same(e.lookup(req.Key), a.Record, "the record as another caller sees it")
-				e.acquire(e.rerun(req.Key), retrysafe.StatusInProgress, "by another caller")
+				e.acquire(e.rerun(req.Key), storeapi.StatusInProgress, "by another caller")
 				theirs := e.win(e.rerun(e.key()))
 				got, err := off.Acquire(e.ctx, e.rerun(theirs.Key))
 				assert.NoError(e, err, "Acquire by a caller whose clock is off")
-				wantStatus(e, got.Status, retrysafe.StatusInProgress, "by a caller whose clock is off")
+				wantStatus(e, got.Status, storeapi.StatusInProgress, "by a caller whose clock is off")
 				e.same(got.Record, theirs, "the record as a caller whose clock is off sees it")
 				assert.True(e, got.Record.Now.Sub(theirs.Now).Abs() < time.Minute, "Now is the store's clock: %v, and %v", got.Record.Now, theirs.Now)
 			})

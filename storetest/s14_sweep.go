@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s14Sweep: Sweep removes only expired records, in bounded batches, during live traffic. It never
@@ -14,7 +14,7 @@ import (
 func s14Sweep(e *env) {
 	e.run("what has expired, in batches", func(e *env) {
 		e.sweep(100)
-		var gone []retrysafe.Record
+		var gone []storeapi.Record
 		for range 3 {
 			gone = append(gone, e.shortLived()...)
 		}
@@ -30,7 +30,7 @@ func s14Sweep(e *env) {
 		assert.Equal(e, e.sweep(4), 0, "records that a second sweep removed")
 	})
 	e.run("nothing that is in progress or in doubt under Refuse", func(e *env) {
-		var kept []retrysafe.Record
+		var kept []storeapi.Record
 		for _, s := range []situation{running, lapsed, doubted} {
 			req := e.ask(e.key())
 			req.Retention = e.short
@@ -58,7 +58,7 @@ func s14Sweep(e *env) {
 			e.shortLived()
 		}
 		e.passUntil(e.now().Add(4 * e.short))
-		reqs := make([]retrysafe.AcquireRequest, 2*crowd)
+		reqs := make([]storeapi.AcquireRequest, 2*crowd)
 		for i := range reqs {
 			reqs[i] = e.ask(e.key())
 		}
@@ -73,15 +73,15 @@ func s14Sweep(e *env) {
 			assert.NoError(e, err, "a call beside a sweep")
 		}
 		for _, req := range reqs {
-			e.acquire(e.ask(req.Key), retrysafe.Finished, "of what was completed beside a sweep")
+			e.acquire(e.ask(req.Key), storeapi.Finished, "of what was completed beside a sweep")
 		}
 	})
 }
 
 // shortLived returns records of every kind that expires soon, and stays until it is swept.
-func (e *env) shortLived() (all []retrysafe.Record) {
+func (e *env) shortLived() (all []storeapi.Record) {
 	e.Helper()
-	brief := func(policy func(*env, retrysafe.StoreKey) retrysafe.AcquireRequest) retrysafe.AcquireRequest {
+	brief := func(policy func(*env, storeapi.StoreKey) storeapi.AcquireRequest) storeapi.AcquireRequest {
 		req := policy(e, e.key())
 		req.Retention = 2 * e.short
 		return req
@@ -96,19 +96,19 @@ func (e *env) shortLived() (all []retrysafe.Record) {
 	if e.f.Issuer {
 		key := e.key()
 		e.issue(key, newOwner(), e.short)
-		all = append(all, retrysafe.Record{Key: key})
+		all = append(all, storeapi.Record{Key: key})
 	}
 	return all
 }
 
 // kept returns records of every kind that a sweep must not remove.
-func (e *env) kept() (all []retrysafe.Record) {
+func (e *env) kept() (all []storeapi.Record) {
 	e.Helper()
 	for _, s := range situations {
 		all = append(all, s.reach(e, e.ask(e.key())), s.reach(e, e.rerun(e.key())))
 	}
 	end := ending(e.win(e.ask(e.key())), "for ever")
-	end.Retention = retrysafe.Forever
+	end.Retention = storeapi.Forever
 	all = append(all, e.complete(end))
 	if e.f.Issuer {
 		key := e.key()
@@ -118,12 +118,12 @@ func (e *env) kept() (all []retrysafe.Record) {
 	return all
 }
 
-func (e *env) roundTrip(req retrysafe.AcquireRequest) error {
+func (e *env) roundTrip(req storeapi.AcquireRequest) error {
 	a, err := e.Store.Acquire(e.ctx, req)
 	if err != nil {
 		return err
 	}
-	if a.Status != retrysafe.Won {
+	if a.Status != storeapi.Won {
 		return fmt.Errorf("acquire: got %s, want Won", statusName(a.Status))
 	}
 	if err := e.tryExtend(a.Record, time.Hour); err != nil {

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s15NotAfter: Acquire has NotAfter and Until, in the store's time, and no Acquire is applied after
@@ -20,11 +20,11 @@ func s15NotAfter(e *env) {
 	})
 	for name, c := range map[string]struct {
 		in  situation
-		ask func(req *retrysafe.AcquireRequest, r retrysafe.Record)
+		ask func(req *storeapi.AcquireRequest, r storeapi.Record)
 	}{
-		"a takeover":                  {lapsed, func(*retrysafe.AcquireRequest, retrysafe.Record) {}},
+		"a takeover":                  {lapsed, func(*storeapi.AcquireRequest, storeapi.Record) {}},
 		"the owner's own repeat":      {lapsed, sameOwner},
-		"a released key":              {released, func(*retrysafe.AcquireRequest, retrysafe.Record) {}},
+		"a released key":              {released, func(*storeapi.AcquireRequest, storeapi.Record) {}},
 		"a resolve":                   {doubted, ifFence},
 		"a redrive":                   {failed, ifFence},
 		"a repeat under a live lease": {running, sameOwner},
@@ -73,10 +73,10 @@ func s15NotAfter(e *env) {
 		req.NotAfter = e.now().Add(2 * e.short)
 		first := e.try(req)
 		if first.err != nil {
-			assert.ErrorIs(e, first.err, retrysafe.ErrTooLate, "Acquire by a slow caller")
+			assert.ErrorIs(e, first.err, storeapi.ErrTooLate, "Acquire by a slow caller")
 			return
 		}
-		wantStatus(e, first.Status, retrysafe.Won, "in time")
+		wantStatus(e, first.Status, storeapi.Won, "in time")
 		e.release(first.Record)
 		r := e.lookup(req.Key)
 		e.passUntil(req.NotAfter.Add(precision))
@@ -87,7 +87,7 @@ func s15NotAfter(e *env) {
 		e.run("sent to a server that hangs", func(e *env) {
 			for _, s := range []situation{{name: "absent"}, lapsed, released} {
 				req := e.rerun(e.key())
-				var before retrysafe.Record
+				var before storeapi.Record
 				if s.reach != nil {
 					before = s.reach(e, e.rerun(req.Key))
 				}
@@ -114,20 +114,20 @@ func s15NotAfter(e *env) {
 			e.wait(wait)
 			e.pass(wait)
 			release()
-			e.notApplied(key, retrysafe.Record{})
+			e.notApplied(key, storeapi.Record{})
 		})
 	}
 }
 
 // late wants the request to be refused because it came too late.
-func (e *env) late(req retrysafe.AcquireRequest) {
+func (e *env) late(req storeapi.AcquireRequest) {
 	e.Helper()
 	_, err := e.Store.Acquire(e.ctx, req)
-	assert.ErrorIs(e, err, retrysafe.ErrTooLate, "Acquire after its NotAfter")
+	assert.ErrorIs(e, err, storeapi.ErrTooLate, "Acquire after its NotAfter")
 }
 
 // leaves sends the request; its caller then leaves.
-func (e *env) leaves(req retrysafe.AcquireRequest) {
+func (e *env) leaves(req storeapi.AcquireRequest) {
 	e.Helper()
 	ctx, cancel := context.WithCancel(e.ctx)
 	a := ended(e, "Acquire whose caller goes away", func() tried {
@@ -135,11 +135,11 @@ func (e *env) leaves(req retrysafe.AcquireRequest) {
 		a, err := e.Store.Acquire(ctx, req)
 		return tried{a, err}
 	})
-	assert.True(e, a.err != nil || a.Status != retrysafe.Won, "an Acquire that cannot be decided does not win")
+	assert.True(e, a.err != nil || a.Status != storeapi.Won, "an Acquire that cannot be decided does not win")
 }
 
 // notApplied wants the key to be unchanged, now and a moment later, and free for a new caller.
-func (e *env) notApplied(key retrysafe.StoreKey, before retrysafe.Record) {
+func (e *env) notApplied(key storeapi.StoreKey, before storeapi.Record) {
 	e.Helper()
 	for range 3 {
 		if before.State == 0 {

@@ -1,8 +1,8 @@
 package storetest
 
 import (
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s16InDoubt: Release with InDoubt puts the record in doubt at once, with its cause. Complete by
@@ -11,7 +11,7 @@ import (
 func s16InDoubt(e *env) {
 	policies := []struct {
 		name string
-		ask  func(*env, retrysafe.StoreKey) retrysafe.AcquireRequest
+		ask  func(*env, storeapi.StoreKey) storeapi.AcquireRequest
 	}{{"Refuse", (*env).ask}, {"Reexecute", (*env).rerun}}
 	for _, p := range policies {
 		for _, s := range []situation{running, lapsed} {
@@ -27,7 +27,7 @@ func s16InDoubt(e *env) {
 				want := before
 				want.LeaseLeft, want.Now, want.Cause, want.LastError, want.Updated = 0, r.Now, r.Cause, r.LastError, r.Updated
 				e.same(r, want, "the rest of the record")
-				got := e.acquire(e.ask(req.Key), retrysafe.StatusInDoubt, "of a record put in doubt")
+				got := e.acquire(e.ask(req.Key), storeapi.StatusInDoubt, "of a record put in doubt")
 				e.same(got, r, "the record that others are told")
 				e.unchanged(r, "Acquire of a record in doubt")
 			})
@@ -35,14 +35,14 @@ func s16InDoubt(e *env) {
 		e.run("the owner, "+p.name, func(e *env) {
 			req := p.ask(e, e.key())
 			r := doubted.reach(e, req)
-			e.acquire(req, retrysafe.StatusInDoubt, "by the owner that put it in doubt")
+			e.acquire(req, storeapi.StatusInDoubt, "by the owner that put it in doubt")
 			e.lost(r, e.tryExtend(r, e.long), "Extend of a record put in doubt")
 			e.pass(e.short)
 			done := e.complete(ending(r, "it came after all"))
-			e.answered(done, retrysafe.StateCompleted, raw("it came after all"), "what Complete returns")
+			e.answered(done, storeapi.StateCompleted, raw("it came after all"), "what Complete returns")
 			assert.Equal(e, done.Cause, "", "cause after the doubt is over")
-			got := e.acquire(p.ask(e, r.Key), retrysafe.Finished, "after the doubt is over")
-			e.answered(got, retrysafe.StateCompleted, raw("it came after all"), "the replayed record")
+			got := e.acquire(p.ask(e, r.Key), storeapi.Finished, "after the doubt is over")
+			e.answered(got, storeapi.StateCompleted, raw("it came after all"), "the replayed record")
 		})
 	}
 	e.run("under Reexecute the next one runs at once", func(e *env) {
@@ -56,7 +56,7 @@ func s16InDoubt(e *env) {
 	})
 	e.run("of many at once exactly one takes over", func(e *env) {
 		r := doubted.reach(e, e.rerun(e.key()))
-		e.oneWins(func() retrysafe.AcquireRequest { return e.rerun(r.Key) }, retrysafe.StatusInProgress, 2)
+		e.oneWins(func() storeapi.AcquireRequest { return e.rerun(r.Key) }, storeapi.StatusInProgress, 2)
 	})
 	e.run("a released record keeps its cause", func(e *env) {
 		r := released.reach(e, e.ask(e.key()))

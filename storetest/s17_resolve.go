@@ -3,8 +3,8 @@ package storetest
 import (
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s17Resolve: Acquire with IfFence is a compare-and-set on the fence that the operator saw. It is
@@ -17,7 +17,7 @@ func s17Resolve(e *env) {
 			first.Fingerprint, first.Binding = printA, bindA
 			r := s.reach(e, first)
 			req := e.resolve(r)
-			req.Fingerprint, req.Binding, req.OnDoubt = printB, bindB, retrysafe.Reexecute
+			req.Fingerprint, req.Binding, req.OnDoubt = printB, bindB, storeapi.Reexecute
 			next := e.win(req)
 			assert.Equal(e, next.Attempt, r.Attempt+1, "attempt of a resolve")
 			assert.True(e, next.Fence > r.Fence, "a resolve wins a new fence: %d after %d", next.Fence, r.Fence)
@@ -29,8 +29,8 @@ func s17Resolve(e *env) {
 				e.lost(next, c.make(e, r), c.name+" by the holder before the resolve")
 			}
 			e.complete(ending(next, "settled"))
-			got := e.acquire(e.ask(r.Key), retrysafe.Finished, "after the resolve")
-			e.answered(got, retrysafe.StateCompleted, raw("settled"), "the settled record")
+			got := e.acquire(e.ask(r.Key), storeapi.Finished, "after the resolve")
+			e.answered(got, storeapi.StateCompleted, raw("settled"), "the settled record")
 		})
 	}
 	e.run("then Release", func(e *env) {
@@ -52,7 +52,7 @@ func s17Resolve(e *env) {
 		for _, force := range []bool{false, true} {
 			req := e.resolve(r)
 			req.Force = force
-			got := e.acquire(req, retrysafe.Finished, "with the fence of a completed record")
+			got := e.acquire(req, storeapi.Finished, "with the fence of a completed record")
 			e.same(got, r, "the record that is told")
 			e.unchanged(r, "a resolve of a completed record")
 		}
@@ -60,11 +60,11 @@ func s17Resolve(e *env) {
 	e.run("under a live lease", func(e *env) {
 		r := running.reach(e, e.rerun(e.key()))
 		req := e.resolve(r)
-		e.acquire(req, retrysafe.StatusInProgress, "a resolve under a live lease")
+		e.acquire(req, storeapi.StatusInProgress, "a resolve under a live lease")
 		e.unchanged(r, "a resolve under a live lease")
 		req.Force = true
 		next := e.win(req)
-		assert.Equal(e, next.OnDoubt, retrysafe.Reexecute, "a resolve keeps the policy of the record")
+		assert.Equal(e, next.OnDoubt, storeapi.Reexecute, "a resolve keeps the policy of the record")
 		for _, c := range holderCalls {
 			e.lost(next, c.make(e, r), c.name+" by the holder who was replaced by force")
 		}
@@ -72,11 +72,11 @@ func s17Resolve(e *env) {
 	for _, s := range situations {
 		e.run("another fence, "+s.name, func(e *env) {
 			r := s.reach(e, e.rerun(e.key()))
-			for _, fence := range []retrysafe.Fence{r.Fence - 1, r.Fence + 1, retrysafe.Fence(r.Attempt)} {
+			for _, fence := range []storeapi.Fence{r.Fence - 1, r.Fence + 1, storeapi.Fence(r.Attempt)} {
 				for _, force := range []bool{false, true} {
 					req := e.rerun(r.Key)
 					req.IfFence, req.Force = fence, force
-					e.acquire(req, retrysafe.FenceChanged, "with another fence than the record's")
+					e.acquire(req, storeapi.FenceChanged, "with another fence than the record's")
 					e.unchanged(r, "a resolve with another fence")
 				}
 			}
@@ -85,7 +85,7 @@ func s17Resolve(e *env) {
 	e.run("an absent record", func(e *env) {
 		req := e.ask(e.key())
 		req.IfFence = 1
-		e.acquire(req, retrysafe.FenceChanged, "with a fence on an absent key")
+		e.acquire(req, storeapi.FenceChanged, "with a fence on an absent key")
 		e.absent(req.Key, "a resolve of an absent key")
 	})
 	e.run("an expired record", func(e *env) {
@@ -94,21 +94,21 @@ func s17Resolve(e *env) {
 		end.Retention = e.short
 		r := e.complete(end)
 		e.passUntil(r.Expires.Add(precision))
-		e.acquire(e.resolve(r), retrysafe.FenceChanged, "with the fence of an expired record")
+		e.acquire(e.resolve(r), storeapi.FenceChanged, "with the fence of an expired record")
 		e.absent(r.Key, "a resolve of an expired record")
 	})
 	e.run("its life goes on", func(e *env) {
-		for _, keep := range []time.Duration{0, time.Hour, retrysafe.Forever} {
+		for _, keep := range []time.Duration{0, time.Hour, storeapi.Forever} {
 			end := ending(e.win(e.ask(e.key())), "declined")
-			end.State, end.Retention = retrysafe.StateFailed, keep
+			end.State, end.Retention = storeapi.StateFailed, keep
 			r := e.complete(end)
 			settled := e.complete(ending(e.win(e.resolve(r)), "settled"))
 			assert.Equal(e, settled.Expires.IsZero(), r.Expires.IsZero(), "it never expires, before and after (retention %v)", keep)
 			assert.True(e, !settled.Expires.Before(r.Expires.Add(-precision)), "it expires at %v, and did at %v (retention %v)", settled.Expires, r.Expires, keep)
 			now := e.lookup(r.Key)
-			assert.Equal(e, now.State, retrysafe.StateCompleted, "a settled record stays")
+			assert.Equal(e, now.State, storeapi.StateCompleted, "a settled record stays")
 			assert.Equal(e, now.Expires.IsZero(), r.Expires.IsZero(), "Lookup: it never expires (retention %v)", keep)
-			e.acquire(e.ask(r.Key), retrysafe.Finished, "after a failed record was settled")
+			e.acquire(e.ask(r.Key), storeapi.Finished, "after a failed record was settled")
 		}
 	})
 	e.run("a repeat", func(e *env) {
@@ -116,7 +116,7 @@ func s17Resolve(e *env) {
 			req := e.resolve(s.reach(e, e.ask(e.key())))
 			next := e.win(req)
 			for range 2 {
-				again := e.acquire(req, retrysafe.Won, "a repeat of the resolve that won")
+				again := e.acquire(req, storeapi.Won, "a repeat of the resolve that won")
 				assert.Equal(e, again.Fence, next.Fence, "fence of a repeat")
 				assert.Equal(e, again.Attempt, next.Attempt, "attempt of a repeat")
 			}
@@ -125,13 +125,13 @@ func s17Resolve(e *env) {
 	e.run("of many operators at once exactly one wins", func(e *env) {
 		for range 4 {
 			r := doubted.reach(e, e.ask(e.key()))
-			e.oneWins(func() retrysafe.AcquireRequest { return e.resolve(r) }, retrysafe.FenceChanged, 2)
+			e.oneWins(func() storeapi.AcquireRequest { return e.resolve(r) }, storeapi.FenceChanged, 2)
 		}
 	})
 	e.run("while it is resolved others wait", func(e *env) {
 		r := failed.reach(e, e.ask(e.key()))
 		next := e.win(e.resolve(r))
-		got := e.acquire(e.ask(r.Key), retrysafe.StatusInProgress, "while it is resolved")
+		got := e.acquire(e.ask(r.Key), storeapi.StatusInProgress, "while it is resolved")
 		e.same(got, next, "the record that others are told")
 		assert.True(e, got.Answer.Body == nil && !got.Answer.Kept, "the answer of the failed attempt is not told any more")
 	})

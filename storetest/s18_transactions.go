@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s18Transactions: a call never waits for another caller's transaction longer than its context, and
@@ -23,7 +23,7 @@ func s18Transactions(e *env) {
 				return tried{a, err}
 			})
 			cancel()
-			assert.True(e, got.err != nil || got.Status != retrysafe.Won, "a held key is not won: got %s", statusName(got.Status))
+			assert.True(e, got.err != nil || got.Status != storeapi.Won, "a held key is not won: got %s", statusName(got.Status))
 		}
 		release()
 	})
@@ -54,7 +54,7 @@ func s18Transactions(e *env) {
 		e.wait(10 * time.Millisecond)
 		release()
 		got := ended(e, "Acquire behind a transaction that was rolled back", func() tried { return <-waiter })
-		if got.err == nil && got.Status == retrysafe.Won {
+		if got.err == nil && got.Status == storeapi.Won {
 			e.release(got.Record)
 		}
 		e.win(e.ask(key))
@@ -63,7 +63,7 @@ func s18Transactions(e *env) {
 
 // others makes each call for keys that no transaction holds. A store with one writer only delays
 // the writes, and may refuse them in time.
-func (e *env) others(live retrysafe.Record, other retrysafe.AcquireRequest) {
+func (e *env) others(live storeapi.Record, other storeapi.AcquireRequest) {
 	e.Helper()
 	for _, c := range []struct {
 		name  string
@@ -73,7 +73,7 @@ func (e *env) others(live retrysafe.Record, other retrysafe.AcquireRequest) {
 		{"Lookup", false, func(ctx context.Context) error { _, err := e.Store.Lookup(ctx, live.Key); return err }},
 		{"Acquire", true, func(ctx context.Context) error { _, err := e.Store.Acquire(ctx, other); return err }},
 		{"Extend", true, func(ctx context.Context) error {
-			return e.Store.Extend(ctx, retrysafe.ExtendRequest{Key: live.Key, Owner: live.Owner, Fence: live.Fence, Lease: time.Hour})
+			return e.Store.Extend(ctx, storeapi.ExtendRequest{Key: live.Key, Owner: live.Owner, Fence: live.Fence, Lease: time.Hour})
 		}},
 		{"Complete", true, func(ctx context.Context) error {
 			_, err := e.Store.Complete(ctx, ending(live, "done"))

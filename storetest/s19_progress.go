@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s19Progress: progress that is passed to Extend is stored with the record in the same step as the
@@ -26,15 +26,15 @@ func s19Progress(e *env) {
 		e.save(r, done(2, "one two"), e.long)
 		e.shows(r.Key, done(2, "one two"), "after more was saved")
 		req.Lease = e.long
-		again := e.acquire(req, retrysafe.Won, "a repeat by the same owner")
+		again := e.acquire(req, storeapi.Won, "a repeat by the same owner")
 		e.progress(again, done(2, "one two"), "a repeat of the Acquire that won")
-		other := e.acquire(e.ask(r.Key), retrysafe.StatusInProgress, "of another")
-		assert.Equal(e, other.State, retrysafe.StateInProgress, "progress is not the end")
+		other := e.acquire(e.ask(r.Key), storeapi.StatusInProgress, "of another")
+		assert.Equal(e, other.State, storeapi.StateInProgress, "progress is not the end")
 	})
 	e.run("older progress", func(e *env) {
 		r := e.win(e.ask(e.key()))
 		e.save(r, done(2, "two"), e.long)
-		for _, late := range []retrysafe.Answer{done(1, "late"), done(2, "a repeat that says something else"), done(0, "of no order"), {Codec: "late"}} {
+		for _, late := range []storeapi.Answer{done(1, "late"), done(2, "a repeat that says something else"), done(0, "of no order"), {Codec: "late"}} {
 			e.save(r, late, e.long)
 			e.shows(r.Key, done(2, "two"), fmt.Sprintf("after progress of order %d behind 2", late.Size))
 		}
@@ -53,31 +53,31 @@ func s19Progress(e *env) {
 				e.lost(r, e.trySave(r, done(9, "too late"), e.long), "progress, "+s.name)
 			}
 		}
-		absent := retrysafe.Record{Key: e.key(), Owner: newOwner(), Fence: 1}
-		assert.ErrorIs(e, e.trySave(absent, done(1, "x"), e.long), retrysafe.ErrLeaseLost, "progress of an absent record")
+		absent := storeapi.Record{Key: e.key(), Owner: newOwner(), Fence: 1}
+		assert.ErrorIs(e, e.trySave(absent, done(1, "x"), e.long), storeapi.ErrLeaseLost, "progress of an absent record")
 		e.absent(absent.Key, "after progress of an absent record")
 	})
 	e.run("the next to win has it", func(e *env) {
-		for name, next := range map[string]func(r retrysafe.Record) retrysafe.AcquireRequest{
-			"takeover": func(r retrysafe.Record) retrysafe.AcquireRequest {
+		for name, next := range map[string]func(r storeapi.Record) storeapi.AcquireRequest{
+			"takeover": func(r storeapi.Record) storeapi.AcquireRequest {
 				e.lapse(e.lookup(r.Key))
 				return e.rerun(r.Key)
 			},
-			"doubt": func(r retrysafe.Record) retrysafe.AcquireRequest {
+			"doubt": func(r storeapi.Record) storeapi.AcquireRequest {
 				e.doubt(r)
 				e.shows(r.Key, done(3, "so far"), "in doubt")
 				return e.rerun(r.Key)
 			},
-			"release": func(r retrysafe.Record) retrysafe.AcquireRequest {
+			"release": func(r storeapi.Record) storeapi.AcquireRequest {
 				e.release(r)
 				e.shows(r.Key, done(3, "so far"), "released")
 				return e.rerun(r.Key)
 			},
-			"resolve": func(r retrysafe.Record) retrysafe.AcquireRequest {
+			"resolve": func(r storeapi.Record) storeapi.AcquireRequest {
 				e.lapse(e.lookup(r.Key))
 				return e.resolve(r)
 			},
-			"resolve of what was released": func(r retrysafe.Record) retrysafe.AcquireRequest {
+			"resolve of what was released": func(r storeapi.Record) storeapi.AcquireRequest {
 				e.release(r)
 				return e.resolve(r)
 			},
@@ -93,7 +93,7 @@ func s19Progress(e *env) {
 			e.save(r, done(4, "and more"), e.long)
 			e.shows(r.Key, done(4, "and more"), "saved by who won by "+name)
 			e.complete(ending(r, "the end"))
-			e.answered(e.lookup(r.Key), retrysafe.StateCompleted, raw("the end"), "Complete replaces progress, after a "+name)
+			e.answered(e.lookup(r.Key), storeapi.StateCompleted, raw("the end"), "Complete replaces progress, after a "+name)
 		}
 	})
 	e.run("a release keeps whose it is", func(e *env) {
@@ -104,23 +104,23 @@ func s19Progress(e *env) {
 		e.release(r)
 		other := e.ask(r.Key)
 		other.Fingerprint, other.Binding = printB, bindA
-		e.acquire(other, retrysafe.Mismatch, "with another payload, of what was half done and released")
+		e.acquire(other, storeapi.Mismatch, "with another payload, of what was half done and released")
 		other.Fingerprint, other.Binding = printA, bindB
-		e.acquire(other, retrysafe.PrincipalChanged, "with another credential, of what was half done and released")
+		e.acquire(other, storeapi.PrincipalChanged, "with another credential, of what was half done and released")
 		other.Fingerprint, other.Binding = printA, bindA
 		e.progress(e.win(other), done(1, "paid"), "who goes on")
 	})
 	e.run("an end leaves nothing of it", func(e *env) {
-		for _, state := range []retrysafe.State{retrysafe.StateCompleted, retrysafe.StateFailed} {
+		for _, state := range []storeapi.State{storeapi.StateCompleted, storeapi.StateFailed} {
 			r := e.win(e.ask(e.key()))
-			e.save(r, retrysafe.Answer{Codec: "progress", Body: []byte("so far"), Kept: true, Size: 7, Digest: [32]byte{1}}, e.long)
+			e.save(r, storeapi.Answer{Codec: "progress", Body: []byte("so far"), Kept: true, Size: 7, Digest: [32]byte{1}}, e.long)
 			end := ending(r, "x")
 			end.State = state
 			e.answered(e.complete(end), state, end.Answer, "Complete over progress")
 			e.answered(e.lookup(r.Key), state, end.Answer, "what is kept of a call with progress")
-			if state == retrysafe.StateFailed {
+			if state == storeapi.StateFailed {
 				next := e.win(e.resolve(e.lookup(r.Key)))
-				e.progress(next, retrysafe.Answer{}, "a failure that is opened again")
+				e.progress(next, storeapi.Answer{}, "a failure that is opened again")
 			}
 		}
 	})
@@ -131,16 +131,16 @@ func s19Progress(e *env) {
 		e.save(r, done(1, "gone"), e.short)
 		e.passUntil(leaseEnd(e.lookup(r.Key)).Add(e.short + precision))
 		e.absent(r.Key, "after its retention")
-		e.progress(e.win(e.rerun(r.Key)), retrysafe.Answer{}, "a new record")
+		e.progress(e.win(e.rerun(r.Key)), storeapi.Answer{}, "a new record")
 	})
 	e.run("byte for byte", func(e *env) {
-		big := make([]byte, retrysafe.MaxStored)
+		big := make([]byte, storeapi.MaxStored)
 		for i := range big {
 			big[i] = byte(i * 7)
 		}
 		for i, body := range [][]byte{nil, {}, {0, 0xff, '\n'}, big} {
 			r := e.win(e.ask(e.key()))
-			want := retrysafe.Answer{Codec: "progress", Body: bytes.Clone(body), Size: int64(i + 1)}
+			want := storeapi.Answer{Codec: "progress", Body: bytes.Clone(body), Size: int64(i + 1)}
 			e.save(r, want, e.long)
 			e.shows(r.Key, want, fmt.Sprintf("progress of %d bytes", len(body)))
 		}
@@ -160,28 +160,28 @@ func s19Progress(e *env) {
 }
 
 // done returns progress with a number in its order.
-func done(order int, body string) retrysafe.Answer {
-	return retrysafe.Answer{Codec: "progress", Body: []byte(body), Size: int64(order)}
+func done(order int, body string) storeapi.Answer {
+	return storeapi.Answer{Codec: "progress", Body: []byte(body), Size: int64(order)}
 }
 
-func (e *env) trySave(r retrysafe.Record, p retrysafe.Answer, lease time.Duration) error {
-	return e.Store.Extend(e.ctx, retrysafe.ExtendRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence, Lease: lease, Progress: &p})
+func (e *env) trySave(r storeapi.Record, p storeapi.Answer, lease time.Duration) error {
+	return e.Store.Extend(e.ctx, storeapi.ExtendRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence, Lease: lease, Progress: &p})
 }
 
-func (e *env) save(r retrysafe.Record, p retrysafe.Answer, lease time.Duration) {
+func (e *env) save(r storeapi.Record, p storeapi.Answer, lease time.Duration) {
 	e.Helper()
 	assert.NoError(e, e.trySave(r, p, lease), "Extend with progress by the holder")
 }
 
 // progress wants it in a record.
-func (e *env) progress(r retrysafe.Record, want retrysafe.Answer, what string) {
+func (e *env) progress(r storeapi.Record, want storeapi.Answer, what string) {
 	e.Helper()
 	if d := diffAnswer(r.Answer, want); d != "" {
 		e.Fatalf("progress, %s: %s", what, d)
 	}
 }
 
-func (e *env) shows(key retrysafe.StoreKey, want retrysafe.Answer, what string) {
+func (e *env) shows(key storeapi.StoreKey, want storeapi.Answer, what string) {
 	e.Helper()
 	e.progress(e.lookup(key), want, what)
 }

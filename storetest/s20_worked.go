@@ -3,8 +3,8 @@ package storetest
 import (
 	"fmt"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // s20Worked: a record names every attempt that may have worked, and none that only asked, until it
@@ -70,7 +70,7 @@ func s20Worked(e *env) {
 	})
 	e.run("takeovers", func(e *env) {
 		r := lapsed.reach(e, e.rerun(e.key()))
-		want := []retrysafe.Record{r}
+		want := []storeapi.Record{r}
 		for range 2 {
 			next := e.win(e.rerun(r.Key))
 			want = append(want, next)
@@ -92,7 +92,7 @@ func s20Worked(e *env) {
 	})
 	e.run("more than are kept", func(e *env) {
 		r := doubted.reach(e, e.rerun(e.key()))
-		want := []retrysafe.Record{r}
+		want := []storeapi.Record{r}
 		for len(want) < 17 {
 			r = e.win(e.rerun(r.Key))
 			want = append(want, r)
@@ -113,28 +113,28 @@ func s20Worked(e *env) {
 }
 
 // asking returns a resolve that only asks.
-func (e *env) asking(r retrysafe.Record) retrysafe.AcquireRequest {
+func (e *env) asking(r storeapi.Record) storeapi.AcquireRequest {
 	req := e.resolve(r)
 	req.Asks = true
 	return req
 }
 
-func (e *env) tryBegin(r retrysafe.Record) error {
-	return e.Store.Extend(e.ctx, retrysafe.ExtendRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence, Lease: e.long, Works: true})
+func (e *env) tryBegin(r storeapi.Record) error {
+	return e.Store.Extend(e.ctx, storeapi.ExtendRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence, Lease: e.long, Works: true})
 }
 
-func (e *env) begins(r retrysafe.Record) {
+func (e *env) begins(r storeapi.Record) {
 	e.Helper()
 	assert.NoError(e, e.tryBegin(r), "the work of an asker begins")
 }
 
 // worked wants the record to name these attempts, in this order, both in the answer r and in a
 // lookup.
-func (e *env) worked(r retrysafe.Record, what string, want ...retrysafe.Record) {
+func (e *env) worked(r storeapi.Record, what string, want ...storeapi.Record) {
 	e.Helper()
-	var names []retrysafe.Worked
+	var names []storeapi.Worked
 	for i := range want {
-		names = append(names, retrysafe.Worked{Attempt: want[i].Attempt, Fence: want[i].Fence})
+		names = append(names, storeapi.Worked{Attempt: want[i].Attempt, Fence: want[i].Fence})
 	}
 	now := e.lookup(r.Key)
 	assert.Equal(e, now.MayHaveWorked(), names, "%s: attempts that may have worked", what)

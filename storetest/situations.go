@@ -1,8 +1,8 @@
 package storetest
 
 import (
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // situation brings a record into one of the states in which a call may meet it.
@@ -10,39 +10,39 @@ type situation struct {
 	name string
 	// reach acquires with req, possibly with a shorter lease, and returns the record as Lookup
 	// shows it.
-	reach func(e *env, req retrysafe.AcquireRequest) retrysafe.Record
+	reach func(e *env, req storeapi.AcquireRequest) storeapi.Record
 }
 
 var (
-	running = situation{"in progress", func(e *env, req retrysafe.AcquireRequest) retrysafe.Record {
+	running = situation{"in progress", func(e *env, req storeapi.AcquireRequest) storeapi.Record {
 		e.Helper()
 		e.win(req)
 		return e.lookup(req.Key)
 	}}
-	lapsed = situation{"after its lease", func(e *env, req retrysafe.AcquireRequest) retrysafe.Record {
+	lapsed = situation{"after its lease", func(e *env, req storeapi.AcquireRequest) storeapi.Record {
 		e.Helper()
 		req.Lease = e.short
 		e.lapse(e.win(req))
 		return e.lookup(req.Key)
 	}}
-	doubted = situation{"put in doubt", func(e *env, req retrysafe.AcquireRequest) retrysafe.Record {
+	doubted = situation{"put in doubt", func(e *env, req storeapi.AcquireRequest) storeapi.Record {
 		e.Helper()
 		e.doubt(e.win(req))
 		return e.lookup(req.Key)
 	}}
-	completed = situation{"completed", func(e *env, req retrysafe.AcquireRequest) retrysafe.Record {
+	completed = situation{"completed", func(e *env, req storeapi.AcquireRequest) storeapi.Record {
 		e.Helper()
 		e.complete(ending(e.win(req), "the first answer"))
 		return e.lookup(req.Key)
 	}}
-	failed = situation{"failed", func(e *env, req retrysafe.AcquireRequest) retrysafe.Record {
+	failed = situation{"failed", func(e *env, req storeapi.AcquireRequest) storeapi.Record {
 		e.Helper()
 		end := ending(e.win(req), "a refusal")
-		end.State = retrysafe.StateFailed
+		end.State = storeapi.StateFailed
 		e.complete(end)
 		return e.lookup(req.Key)
 	}}
-	released = situation{"released", func(e *env, req retrysafe.AcquireRequest) retrysafe.Record {
+	released = situation{"released", func(e *env, req storeapi.AcquireRequest) storeapi.Record {
 		e.Helper()
 		e.release(e.win(req))
 		return e.lookup(req.Key)
@@ -52,7 +52,7 @@ var (
 )
 
 // expired lets a record expire, without a sweep.
-func expired(e *env, req retrysafe.AcquireRequest) {
+func expired(e *env, req storeapi.AcquireRequest) {
 	e.Helper()
 	end := ending(e.win(req), "an answer that is gone")
 	end.Retention = e.short

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // spy is the inner store of a wrapper under test: it records its last request and gives a prepared
@@ -35,44 +35,44 @@ func seen[R any](ctx context.Context, s *spy, op string, req any) (zero R, _ err
 // claimsNone implements no optional interface.
 type claimsNone struct{ *spy }
 
-func (c *claimsNone) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
-	return seen[retrysafe.Acquired](ctx, c.spy, "Acquire", req)
+func (c *claimsNone) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
+	return seen[storeapi.Acquired](ctx, c.spy, "Acquire", req)
 }
 
-func (c *claimsNone) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
+func (c *claimsNone) Extend(ctx context.Context, req storeapi.ExtendRequest) error {
 	_, err := seen[struct{}](ctx, c.spy, "Extend", req)
 	return err
 }
 
-func (c *claimsNone) Complete(ctx context.Context, req retrysafe.CompleteRequest) (retrysafe.Record, error) {
-	return seen[retrysafe.Record](ctx, c.spy, "Complete", req)
+func (c *claimsNone) Complete(ctx context.Context, req storeapi.CompleteRequest) (storeapi.Record, error) {
+	return seen[storeapi.Record](ctx, c.spy, "Complete", req)
 }
 
-func (c *claimsNone) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
+func (c *claimsNone) Release(ctx context.Context, req storeapi.ReleaseRequest) error {
 	_, err := seen[struct{}](ctx, c.spy, "Release", req)
 	return err
 }
 
-func (c *claimsNone) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
-	return seen[retrysafe.Record](ctx, c.spy, "Lookup", key)
+func (c *claimsNone) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
+	return seen[storeapi.Record](ctx, c.spy, "Lookup", key)
 }
 
 // claimsAll implements every optional interface.
 type claimsAll struct{ claimsNone }
 
-func (c *claimsAll) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
-	return seen[retrysafe.Status](ctx, c.spy, "Issue", req)
+func (c *claimsAll) Issue(ctx context.Context, req storeapi.IssueRequest) (storeapi.Status, error) {
+	return seen[storeapi.Status](ctx, c.spy, "Issue", req)
 }
 
-func (c *claimsAll) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
-	return seen[retrysafe.Charged](ctx, c.spy, "Charge", req)
+func (c *claimsAll) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeapi.Charged, error) {
+	return seen[storeapi.Charged](ctx, c.spy, "Charge", req)
 }
 
-func (c *claimsAll) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
-	return seen[retrysafe.Page](ctx, c.spy, "List", req)
+func (c *claimsAll) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Page, error) {
+	return seen[storeapi.Page](ctx, c.spy, "List", req)
 }
 
-func (c *claimsAll) Watch(ctx context.Context, key retrysafe.StoreKey, changed func()) error {
+func (c *claimsAll) Watch(ctx context.Context, key storeapi.StoreKey, changed func()) error {
 	if changed != nil {
 		changed()
 	}
@@ -92,68 +92,68 @@ func (c *claimsAll) Keeps(ctx context.Context) error {
 	return err
 }
 
-func (c *claimsAll) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
-	return seen[[]retrysafe.BatchResult[retrysafe.Acquired]](ctx, c.spy, "AcquireBatch", reqs)
+func (c *claimsAll) AcquireBatch(ctx context.Context, reqs []storeapi.AcquireRequest) ([]storeapi.BatchResult[storeapi.Acquired], error) {
+	return seen[[]storeapi.BatchResult[storeapi.Acquired]](ctx, c.spy, "AcquireBatch", reqs)
 }
 
-func (c *claimsAll) ExtendBatch(ctx context.Context, reqs []retrysafe.ExtendRequest) ([]error, error) {
+func (c *claimsAll) ExtendBatch(ctx context.Context, reqs []storeapi.ExtendRequest) ([]error, error) {
 	return seen[[]error](ctx, c.spy, "ExtendBatch", reqs)
 }
 
-func (c *claimsAll) CompleteBatch(ctx context.Context, reqs []retrysafe.CompleteRequest) ([]retrysafe.BatchResult[retrysafe.Record], error) {
-	return seen[[]retrysafe.BatchResult[retrysafe.Record]](ctx, c.spy, "CompleteBatch", reqs)
+func (c *claimsAll) CompleteBatch(ctx context.Context, reqs []storeapi.CompleteRequest) ([]storeapi.BatchResult[storeapi.Record], error) {
+	return seen[[]storeapi.BatchResult[storeapi.Record]](ctx, c.spy, "CompleteBatch", reqs)
 }
 
-func (c *claimsAll) ReleaseBatch(ctx context.Context, reqs []retrysafe.ReleaseRequest) ([]error, error) {
+func (c *claimsAll) ReleaseBatch(ctx context.Context, reqs []storeapi.ReleaseRequest) ([]error, error) {
 	return seen[[]error](ctx, c.spy, "ReleaseBatch", reqs)
 }
 
 // Requests and answers with a value in every field, so that a missing field is noticed.
 var (
-	sampleKey = retrysafe.StoreKey{Namespace: "n", Layer: "fn", Key: retrysafe.Key{Tenant: "t", Operation: "o", ID: "i\x00\xff"}}
-	sampleOwn = retrysafe.Owner{1, 2, 3}
+	sampleKey = storeapi.StoreKey{Namespace: "n", Layer: "fn", Key: storeapi.Key{Tenant: "t", Operation: "o", ID: "i\x00\xff"}}
+	sampleOwn = storeapi.Owner{1, 2, 3}
 	sampleAt  = time.Date(2026, time.May, 4, 3, 2, 1, 7000, time.UTC)
 
-	sampleAcquire = retrysafe.AcquireRequest{
+	sampleAcquire = storeapi.AcquireRequest{
 		Key: sampleKey, Owner: sampleOwn, Fingerprint: []byte{1, 2}, Binding: []byte{3}, Lease: time.Second, Retention: time.Hour,
-		NotAfter: sampleAt, OnDoubt: retrysafe.Reexecute, IfFence: 42, Force: true, MustBeIssued: true, MinFence: 41, Until: sampleAt,
+		NotAfter: sampleAt, OnDoubt: storeapi.Reexecute, IfFence: 42, Force: true, MustBeIssued: true, MinFence: 41, Until: sampleAt,
 		Asks: true, Copy: &sampleRecord,
 	}
-	sampleExtend   = retrysafe.ExtendRequest{Key: sampleKey, Owner: sampleOwn, Fence: 42, Lease: time.Second, Works: true, Progress: &sampleAnswer}
-	sampleComplete = retrysafe.CompleteRequest{
-		Key: sampleKey, Owner: sampleOwn, Fence: 42, State: retrysafe.StateFailed, Answer: sampleAnswer, Retention: time.Hour,
+	sampleExtend   = storeapi.ExtendRequest{Key: sampleKey, Owner: sampleOwn, Fence: 42, Lease: time.Second, Works: true, Progress: &sampleAnswer}
+	sampleComplete = storeapi.CompleteRequest{
+		Key: sampleKey, Owner: sampleOwn, Fence: 42, State: storeapi.StateFailed, Answer: sampleAnswer, Retention: time.Hour,
 	}
-	sampleRelease = retrysafe.ReleaseRequest{
+	sampleRelease = storeapi.ReleaseRequest{
 		Key: sampleKey, Owner: sampleOwn, Fence: 42, Retention: time.Hour, InDoubt: true, Cause: "crash", LastError: "signal: killed",
 	}
-	sampleIssue  = retrysafe.IssueRequest{Key: sampleKey, Owner: sampleOwn, Retention: time.Hour}
-	sampleCharge = retrysafe.ChargeRequest{
+	sampleIssue  = storeapi.IssueRequest{Key: sampleKey, Owner: sampleOwn, Retention: time.Hour}
+	sampleCharge = storeapi.ChargeRequest{
 		Namespace: "n", Tenant: "t", Keys: 1, Bytes: 2, For: time.Hour,
-		Limits: retrysafe.Limits{Live: 3, PerSecond: 0.5, Burst: 4, Bytes: 5},
+		Limits: storeapi.Limits{Live: 3, PerSecond: 0.5, Burst: 4, Bytes: 5},
 	}
-	sampleList = retrysafe.ListRequest{
-		Namespace: "n", Layer: "fn", Tenant: "t", Operation: "o", State: retrysafe.StateFailed, InDoubt: true, After: "cursor", Limit: 7,
+	sampleList = storeapi.ListRequest{
+		Namespace: "n", Layer: "fn", Tenant: "t", Operation: "o", State: storeapi.StateFailed, InDoubt: true, After: "cursor", Limit: 7,
 	}
 
-	sampleAnswer = retrysafe.Answer{Codec: "raw", Body: []byte{}, Kept: true, Size: 9, Digest: sha256.Sum256([]byte("x"))}
-	sampleRecord = retrysafe.Record{
-		Key: sampleKey, State: retrysafe.StateFailed, Attempt: 3, Fence: 42, Owner: sampleOwn, Asks: true, Earlier: []retrysafe.Worked{{Attempt: 2, Fence: 41}}, EarlierCut: true, OnDoubt: retrysafe.Reexecute,
+	sampleAnswer = storeapi.Answer{Codec: "raw", Body: []byte{}, Kept: true, Size: 9, Digest: sha256.Sum256([]byte("x"))}
+	sampleRecord = storeapi.Record{
+		Key: sampleKey, State: storeapi.StateFailed, Attempt: 3, Fence: 42, Owner: sampleOwn, Asks: true, Earlier: []storeapi.Worked{{Attempt: 2, Fence: 41}}, EarlierCut: true, OnDoubt: storeapi.Reexecute,
 		Fingerprint: []byte{1, 2}, Binding: []byte{3}, Issued: true, LeaseLeft: time.Second, Now: sampleAt,
 		Created: sampleAt.Add(1), Updated: sampleAt.Add(2), Expires: sampleAt.Add(3), Answer: sampleAnswer, Cause: "crash",
 		LastError: "signal: killed",
 	}
 	// In a batch each call has an answer, or its own error.
-	sampleClaims  = []retrysafe.AcquireRequest{sampleAcquire, {Key: sampleKey}}
-	sampleExtends = []retrysafe.ExtendRequest{sampleExtend, {Key: sampleKey}}
-	sampleEnds    = []retrysafe.CompleteRequest{sampleComplete, {Key: sampleKey}}
-	sampleGiven   = []retrysafe.ReleaseRequest{sampleRelease, {Key: sampleKey}}
-	sampleErrors  = []error{nil, retrysafe.ErrLeaseLost}
-	sampleClaimed = []retrysafe.BatchResult[retrysafe.Acquired]{
-		{Value: retrysafe.Acquired{Status: retrysafe.StatusInDoubt, Record: sampleRecord}}, {Err: retrysafe.ErrTooLate},
+	sampleClaims  = []storeapi.AcquireRequest{sampleAcquire, {Key: sampleKey}}
+	sampleExtends = []storeapi.ExtendRequest{sampleExtend, {Key: sampleKey}}
+	sampleEnds    = []storeapi.CompleteRequest{sampleComplete, {Key: sampleKey}}
+	sampleGiven   = []storeapi.ReleaseRequest{sampleRelease, {Key: sampleKey}}
+	sampleErrors  = []error{nil, storeapi.ErrLeaseLost}
+	sampleClaimed = []storeapi.BatchResult[storeapi.Acquired]{
+		{Value: storeapi.Acquired{Status: storeapi.StatusInDoubt, Record: sampleRecord}}, {Err: storeapi.ErrTooLate},
 	}
-	sampleEnded = []retrysafe.BatchResult[retrysafe.Record]{{Value: sampleRecord}, {Err: retrysafe.ErrLeaseLost}}
+	sampleEnded = []storeapi.BatchResult[storeapi.Record]{{Value: sampleRecord}, {Err: storeapi.ErrLeaseLost}}
 
-	samplePage = retrysafe.Page{Records: []retrysafe.Record{sampleRecord, {Key: sampleKey}}, Next: "after"}
+	samplePage = storeapi.Page{Records: []storeapi.Record{sampleRecord, {Key: sampleKey}}, Next: "after"}
 )
 
 // wrappedCall is one method of a store, with a request and the answer that the wrapper must return.
@@ -161,47 +161,47 @@ type wrappedCall struct {
 	name       string
 	optional   bool
 	req, reply any
-	call       func(context.Context, retrysafe.Store) (any, error)
+	call       func(context.Context, storeapi.Store) (any, error)
 }
 
 func (w *wrappedCall) set(s *spy, err error) { s.reply, s.err = w.reply, err }
 
 var wrapped = []wrappedCall{
-	{"Acquire", false, sampleAcquire, retrysafe.Acquired{Status: retrysafe.StatusInDoubt, Record: sampleRecord}, func(ctx context.Context, s retrysafe.Store) (any, error) {
+	{"Acquire", false, sampleAcquire, storeapi.Acquired{Status: storeapi.StatusInDoubt, Record: sampleRecord}, func(ctx context.Context, s storeapi.Store) (any, error) {
 		return s.Acquire(ctx, sampleAcquire)
 	}},
-	{"Extend", false, sampleExtend, struct{}{}, func(ctx context.Context, s retrysafe.Store) (any, error) {
+	{"Extend", false, sampleExtend, struct{}{}, func(ctx context.Context, s storeapi.Store) (any, error) {
 		return struct{}{}, s.Extend(ctx, sampleExtend)
 	}},
-	{"Complete", false, sampleComplete, sampleRecord, func(ctx context.Context, s retrysafe.Store) (any, error) {
+	{"Complete", false, sampleComplete, sampleRecord, func(ctx context.Context, s storeapi.Store) (any, error) {
 		return s.Complete(ctx, sampleComplete)
 	}},
-	{"Release", false, sampleRelease, struct{}{}, func(ctx context.Context, s retrysafe.Store) (any, error) {
+	{"Release", false, sampleRelease, struct{}{}, func(ctx context.Context, s storeapi.Store) (any, error) {
 		return struct{}{}, s.Release(ctx, sampleRelease)
 	}},
-	{"Lookup", false, sampleKey, sampleRecord, func(ctx context.Context, s retrysafe.Store) (any, error) {
+	{"Lookup", false, sampleKey, sampleRecord, func(ctx context.Context, s storeapi.Store) (any, error) {
 		return s.Lookup(ctx, sampleKey)
 	}},
-	{"Issue", true, sampleIssue, retrysafe.AlreadyIssued, func(ctx context.Context, s retrysafe.Store) (any, error) {
-		if i, ok := s.(retrysafe.Issuer); ok {
+	{"Issue", true, sampleIssue, storeapi.AlreadyIssued, func(ctx context.Context, s storeapi.Store) (any, error) {
+		if i, ok := s.(storeapi.Issuer); ok {
 			return i.Issue(ctx, sampleIssue)
 		}
 		return nil, errHidden
 	}},
-	{"Charge", true, sampleCharge, retrysafe.Charged{OK: true, After: time.Minute}, func(ctx context.Context, s retrysafe.Store) (any, error) {
-		if l, ok := s.(retrysafe.Limiter); ok {
+	{"Charge", true, sampleCharge, storeapi.Charged{OK: true, After: time.Minute}, func(ctx context.Context, s storeapi.Store) (any, error) {
+		if l, ok := s.(storeapi.Limiter); ok {
 			return l.Charge(ctx, sampleCharge)
 		}
 		return nil, errHidden
 	}},
-	{"List", true, sampleList, samplePage, func(ctx context.Context, s retrysafe.Store) (any, error) {
-		if l, ok := s.(retrysafe.Lister); ok {
+	{"List", true, sampleList, samplePage, func(ctx context.Context, s storeapi.Store) (any, error) {
+		if l, ok := s.(storeapi.Lister); ok {
 			return l.List(ctx, sampleList)
 		}
 		return nil, errHidden
 	}},
-	{"Watch", true, sampleKey, true, func(ctx context.Context, s retrysafe.Store) (any, error) {
-		n, ok := s.(retrysafe.Notifier)
+	{"Watch", true, sampleKey, true, func(ctx context.Context, s storeapi.Store) (any, error) {
+		n, ok := s.(storeapi.Notifier)
 		if !ok {
 			return nil, errHidden
 		}
@@ -209,27 +209,27 @@ var wrapped = []wrappedCall{
 		err := n.Watch(ctx, sampleKey, func() { told = true })
 		return told, err
 	}},
-	{"Sweep", true, 7, 5, func(ctx context.Context, s retrysafe.Store) (any, error) {
-		if w, ok := s.(retrysafe.Sweeper); ok {
+	{"Sweep", true, 7, 5, func(ctx context.Context, s storeapi.Store) (any, error) {
+		if w, ok := s.(storeapi.Sweeper); ok {
 			return w.Sweep(ctx, 7)
 		}
 		return nil, errHidden
 	}},
-	{"Keeps", true, nil, struct{}{}, func(ctx context.Context, s retrysafe.Store) (any, error) {
-		if k, ok := s.(retrysafe.Keeper); ok {
+	{"Keeps", true, nil, struct{}{}, func(ctx context.Context, s storeapi.Store) (any, error) {
+		if k, ok := s.(storeapi.Keeper); ok {
 			return struct{}{}, k.Keeps(ctx)
 		}
 		return nil, errHidden
 	}},
-	batched("AcquireBatch", sampleClaims, sampleClaimed, retrysafe.Batcher.AcquireBatch),
-	batched("ExtendBatch", sampleExtends, sampleErrors, retrysafe.Batcher.ExtendBatch),
-	batched("CompleteBatch", sampleEnds, sampleEnded, retrysafe.Batcher.CompleteBatch),
-	batched("ReleaseBatch", sampleGiven, sampleErrors, retrysafe.Batcher.ReleaseBatch),
+	batched("AcquireBatch", sampleClaims, sampleClaimed, storeapi.Batcher.AcquireBatch),
+	batched("ExtendBatch", sampleExtends, sampleErrors, storeapi.Batcher.ExtendBatch),
+	batched("CompleteBatch", sampleEnds, sampleEnded, storeapi.Batcher.CompleteBatch),
+	batched("ReleaseBatch", sampleGiven, sampleErrors, storeapi.Batcher.ReleaseBatch),
 }
 
-func batched[Req, Reply any](name string, reqs []Req, replies []Reply, call func(retrysafe.Batcher, context.Context, []Req) ([]Reply, error)) wrappedCall {
-	return wrappedCall{name, true, reqs, replies, func(ctx context.Context, s retrysafe.Store) (any, error) {
-		if b, ok := s.(retrysafe.Batcher); ok {
+func batched[Req, Reply any](name string, reqs []Req, replies []Reply, call func(storeapi.Batcher, context.Context, []Req) ([]Reply, error)) wrappedCall {
+	return wrappedCall{name, true, reqs, replies, func(ctx context.Context, s storeapi.Store) (any, error) {
+		if b, ok := s.(storeapi.Batcher); ok {
 			return call(b, ctx, reqs)
 		}
 		return nil, errHidden

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Wrap returns a wrapper around a store.
-type Wrap = func(retrysafe.Store) retrysafe.Store
+type Wrap = func(storeapi.Store) storeapi.Store
 
 // RunWrapper tests a wrapper (metrics, a prefix, a breaker) over a store that claims everything and
 // over one that claims nothing. The wrapper must implement every optional interface and forward
@@ -30,22 +30,22 @@ func runWrapper(t tb, wrap Wrap) {
 	t.sub("implements what is optional", false, func(t tb) {
 		for _, inner := range []struct {
 			claims string
-			store  retrysafe.Store
+			store  storeapi.Store
 		}{{"everything", &claimsAll{}}, {"nothing", &claimsNone{}}} {
 			s := wrap(inner.store)
-			assert.True(t, is[retrysafe.Issuer](s), "the wrapper implements Issuer over a store that claims %s", inner.claims)
-			assert.True(t, is[retrysafe.Limiter](s), "the wrapper implements Limiter over a store that claims %s", inner.claims)
-			assert.True(t, is[retrysafe.Lister](s), "the wrapper implements Lister over a store that claims %s", inner.claims)
-			assert.True(t, is[retrysafe.Notifier](s), "the wrapper implements Notifier over a store that claims %s", inner.claims)
-			assert.True(t, is[retrysafe.Sweeper](s), "the wrapper implements Sweeper over a store that claims %s", inner.claims)
-			assert.True(t, is[retrysafe.Keeper](s), "the wrapper implements Keeper over a store that claims %s", inner.claims)
-			assert.True(t, is[retrysafe.Batcher](s), "the wrapper implements Batcher over a store that claims %s", inner.claims)
+			assert.True(t, is[storeapi.Issuer](s), "the wrapper implements Issuer over a store that claims %s", inner.claims)
+			assert.True(t, is[storeapi.Limiter](s), "the wrapper implements Limiter over a store that claims %s", inner.claims)
+			assert.True(t, is[storeapi.Lister](s), "the wrapper implements Lister over a store that claims %s", inner.claims)
+			assert.True(t, is[storeapi.Notifier](s), "the wrapper implements Notifier over a store that claims %s", inner.claims)
+			assert.True(t, is[storeapi.Sweeper](s), "the wrapper implements Sweeper over a store that claims %s", inner.claims)
+			assert.True(t, is[storeapi.Keeper](s), "the wrapper implements Keeper over a store that claims %s", inner.claims)
+			assert.True(t, is[storeapi.Batcher](s), "the wrapper implements Batcher over a store that claims %s", inner.claims)
 		}
 	})
 	t.sub("forwards Shared", true, func(t tb) {
-		shared, ok := wrap(&claimsAll{claimsNone{new(spy)}}).(retrysafe.Sharer)
+		shared, ok := wrap(&claimsAll{claimsNone{new(spy)}}).(storeapi.Sharer)
 		assert.True(t, ok && shared.Shared(), "the wrapper says of a shared store that it is")
-		alone, ok := wrap(&claimsNone{new(spy)}).(retrysafe.Sharer)
+		alone, ok := wrap(&claimsNone{new(spy)}).(storeapi.Sharer)
 		assert.True(t, !ok || !alone.Shared(), "the wrapper says of a store that is not shared that it is")
 	})
 	for _, op := range wrapped {
@@ -91,13 +91,13 @@ func runWrapper(t tb, wrap Wrap) {
 		}
 	}
 	t.sub("forwards every status", true, func(t tb) {
-		for status := retrysafe.Won; status <= retrysafe.OwnerSpent; status++ {
-			spy := &spy{reply: retrysafe.Acquired{Status: status, Record: sampleRecord}}
+		for status := storeapi.Won; status <= storeapi.OwnerSpent; status++ {
+			spy := &spy{reply: storeapi.Acquired{Status: status, Record: sampleRecord}}
 			got, err := wrap(&claimsAll{claimsNone{spy}}).Acquire(t.Context(), sampleAcquire)
 			assert.NoError(t, err, "Acquire that is told %s", statusName(status))
 			wantStatus(t, got.Status, status, "through the wrapper")
 			spy.reply = status
-			if s, ok := wrap(&claimsAll{claimsNone{spy}}).(retrysafe.Issuer); ok {
+			if s, ok := wrap(&claimsAll{claimsNone{spy}}).(storeapi.Issuer); ok {
 				issued, err := s.Issue(t.Context(), sampleIssue)
 				assert.NoError(t, err, "Issue that is told %s", statusName(status))
 				assert.Equal(t, statusName(issued), statusName(status), "status of Issue")
@@ -106,7 +106,7 @@ func runWrapper(t tb, wrap Wrap) {
 	})
 }
 
-func is[I any](s retrysafe.Store) bool {
+func is[I any](s storeapi.Store) bool {
 	_, ok := s.(I)
 	return ok
 }
@@ -117,7 +117,7 @@ type kindError struct{ host string }
 func (k *kindError) Error() string { return "no route to " + k.host }
 
 var wrapperErrors = []error{
-	retrysafe.ErrLeaseLost, retrysafe.ErrInvalidKey, retrysafe.ErrTooLate, retrysafe.ErrInTransaction, errors.ErrUnsupported,
+	storeapi.ErrLeaseLost, storeapi.ErrInvalidKey, storeapi.ErrTooLate, storeapi.ErrInTransaction, errors.ErrUnsupported,
 	context.Canceled, context.DeadlineExceeded, errors.New("connection reset"), &kindError{"db"},
 	fmt.Errorf("dial: %w", &kindError{"db"}),
 }

@@ -7,99 +7,99 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
 func TestFaultyIsAWrapper(t *testing.T) {
 	t.Parallel()
-	storetest.RunWrapper(t, func(s retrysafe.Store) retrysafe.Store { return storetest.NewFaulty(s, nil) })
+	storetest.RunWrapper(t, func(s storeapi.Store) storeapi.Store { return storetest.NewFaulty(s, nil) })
 }
 
 // metrics forwards everything, as a wrapper should; each bad wrapper below changes one thing.
-type metrics struct{ retrysafe.Store }
+type metrics struct{ storeapi.Store }
 
-func (m *metrics) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
-	if s, ok := m.Store.(retrysafe.Issuer); ok {
+func (m *metrics) Issue(ctx context.Context, req storeapi.IssueRequest) (storeapi.Status, error) {
+	if s, ok := m.Store.(storeapi.Issuer); ok {
 		return s.Issue(ctx, req)
 	}
 	return 0, errors.ErrUnsupported
 }
 
-func (m *metrics) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
-	if s, ok := m.Store.(retrysafe.Limiter); ok {
+func (m *metrics) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeapi.Charged, error) {
+	if s, ok := m.Store.(storeapi.Limiter); ok {
 		return s.Charge(ctx, req)
 	}
-	return retrysafe.Charged{}, errors.ErrUnsupported
+	return storeapi.Charged{}, errors.ErrUnsupported
 }
 
-func (m *metrics) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
-	if s, ok := m.Store.(retrysafe.Lister); ok {
+func (m *metrics) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Page, error) {
+	if s, ok := m.Store.(storeapi.Lister); ok {
 		return s.List(ctx, req)
 	}
-	return retrysafe.Page{}, errors.ErrUnsupported
+	return storeapi.Page{}, errors.ErrUnsupported
 }
 
-func (m *metrics) Watch(ctx context.Context, key retrysafe.StoreKey, changed func()) error {
-	if s, ok := m.Store.(retrysafe.Notifier); ok {
+func (m *metrics) Watch(ctx context.Context, key storeapi.StoreKey, changed func()) error {
+	if s, ok := m.Store.(storeapi.Notifier); ok {
 		return s.Watch(ctx, key, changed)
 	}
 	return errors.ErrUnsupported
 }
 
 func (m *metrics) Shared() bool {
-	s, ok := m.Store.(retrysafe.Sharer)
+	s, ok := m.Store.(storeapi.Sharer)
 	return ok && s.Shared()
 }
 
 func (m *metrics) Keeps(ctx context.Context) error {
-	if k, ok := m.Store.(retrysafe.Keeper); ok {
+	if k, ok := m.Store.(storeapi.Keeper); ok {
 		return k.Keeps(ctx)
 	}
 	return errors.ErrUnsupported
 }
 
 func (m *metrics) Sweep(ctx context.Context, limit int) (int, error) {
-	if s, ok := m.Store.(retrysafe.Sweeper); ok {
+	if s, ok := m.Store.(storeapi.Sweeper); ok {
 		return s.Sweep(ctx, limit)
 	}
 	return 0, errors.ErrUnsupported
 }
 
-func (m *metrics) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
-	if s, ok := m.Store.(retrysafe.Batcher); ok {
+func (m *metrics) AcquireBatch(ctx context.Context, reqs []storeapi.AcquireRequest) ([]storeapi.BatchResult[storeapi.Acquired], error) {
+	if s, ok := m.Store.(storeapi.Batcher); ok {
 		return s.AcquireBatch(ctx, reqs)
 	}
 	return nil, errors.ErrUnsupported
 }
 
-func (m *metrics) ExtendBatch(ctx context.Context, reqs []retrysafe.ExtendRequest) ([]error, error) {
-	if s, ok := m.Store.(retrysafe.Batcher); ok {
+func (m *metrics) ExtendBatch(ctx context.Context, reqs []storeapi.ExtendRequest) ([]error, error) {
+	if s, ok := m.Store.(storeapi.Batcher); ok {
 		return s.ExtendBatch(ctx, reqs)
 	}
 	return nil, errors.ErrUnsupported
 }
 
-func (m *metrics) CompleteBatch(ctx context.Context, reqs []retrysafe.CompleteRequest) ([]retrysafe.BatchResult[retrysafe.Record], error) {
-	if s, ok := m.Store.(retrysafe.Batcher); ok {
+func (m *metrics) CompleteBatch(ctx context.Context, reqs []storeapi.CompleteRequest) ([]storeapi.BatchResult[storeapi.Record], error) {
+	if s, ok := m.Store.(storeapi.Batcher); ok {
 		return s.CompleteBatch(ctx, reqs)
 	}
 	return nil, errors.ErrUnsupported
 }
 
-func (m *metrics) ReleaseBatch(ctx context.Context, reqs []retrysafe.ReleaseRequest) ([]error, error) {
-	if s, ok := m.Store.(retrysafe.Batcher); ok {
+func (m *metrics) ReleaseBatch(ctx context.Context, reqs []storeapi.ReleaseRequest) ([]error, error) {
+	if s, ok := m.Store.(storeapi.Batcher); ok {
 		return s.ReleaseBatch(ctx, reqs)
 	}
 	return nil, errors.ErrUnsupported
 }
 
 // hiding only embeds the interface, and so hides the optional interfaces.
-type hiding struct{ retrysafe.Store }
+type hiding struct{ storeapi.Store }
 
 type flattening struct{ metrics }
 
-func (f *flattening) Complete(ctx context.Context, req retrysafe.CompleteRequest) (retrysafe.Record, error) {
+func (f *flattening) Complete(ctx context.Context, req storeapi.CompleteRequest) (storeapi.Record, error) {
 	r, err := f.Store.Complete(ctx, req)
 	if err != nil {
 		err = fmt.Errorf("complete: %v", err) //nolint:errorlint // this is the mistake
@@ -109,8 +109,8 @@ func (f *flattening) Complete(ctx context.Context, req retrysafe.CompleteRequest
 
 type dropping struct{ metrics }
 
-func (d *dropping) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
-	return d.Store.Acquire(ctx, retrysafe.AcquireRequest{
+func (d *dropping) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
+	return d.Store.Acquire(ctx, storeapi.AcquireRequest{
 		Key: req.Key, Owner: req.Owner, Fingerprint: req.Fingerprint, Binding: req.Binding, Lease: req.Lease, Retention: req.Retention,
 		NotAfter: req.NotAfter, OnDoubt: req.OnDoubt, // written before IfFence existed
 	})
@@ -118,7 +118,7 @@ func (d *dropping) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (r
 
 type detaching struct{ metrics }
 
-func (d *detaching) Lookup(_ context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+func (d *detaching) Lookup(_ context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
 	return d.Store.Lookup(context.Background(), key)
 }
 
@@ -134,7 +134,7 @@ func (s *silent) Sweep(ctx context.Context, limit int) (int, error) {
 
 type emptying struct{ metrics }
 
-func (e *emptying) Complete(ctx context.Context, req retrysafe.CompleteRequest) (retrysafe.Record, error) {
+func (e *emptying) Complete(ctx context.Context, req storeapi.CompleteRequest) (storeapi.Record, error) {
 	if len(req.Answer.Body) == 0 {
 		req.Answer.Body = nil
 	}
@@ -144,7 +144,7 @@ func (e *emptying) Complete(ctx context.Context, req retrysafe.CompleteRequest) 
 // merging answers a batch only with its first error.
 type merging struct{ metrics }
 
-func (m *merging) CompleteBatch(ctx context.Context, reqs []retrysafe.CompleteRequest) ([]retrysafe.BatchResult[retrysafe.Record], error) {
+func (m *merging) CompleteBatch(ctx context.Context, reqs []storeapi.CompleteRequest) ([]storeapi.BatchResult[storeapi.Record], error) {
 	results, err := m.metrics.CompleteBatch(ctx, reqs)
 	for _, r := range results {
 		err = errors.Join(err, r.Err)
@@ -159,15 +159,15 @@ func TestRunWrapper(t *testing.T) {
 		wrap storetest.Wrap
 		want string // in a failure; empty: there is none
 	}{
-		{"a good one", func(s retrysafe.Store) retrysafe.Store { return &metrics{s} }, ""},
-		{"no wrapper", func(s retrysafe.Store) retrysafe.Store { return s }, "over a store that claims nothing"},
-		{"hides", func(s retrysafe.Store) retrysafe.Store { return &hiding{s} }, "over a store that claims everything"},
-		{"flattens errors", func(s retrysafe.Store) retrysafe.Store { return &flattening{metrics{s}} }, "keeps errors of Complete"},
-		{"drops a field", func(s retrysafe.Store) retrysafe.Store { return &dropping{metrics{s}} }, "request of Acquire"},
-		{"drops the context", func(s retrysafe.Store) retrysafe.Store { return &detaching{metrics{s}} }, "value of the context"},
-		{"is silent", func(s retrysafe.Store) retrysafe.Store { return &silent{metrics{s}} }, "lacks Sweep"},
-		{"makes one error of a batch's", func(s retrysafe.Store) retrysafe.Store { return &merging{metrics{s}} }, "CompleteBatch through the wrapper"},
-		{"makes an empty answer nil", func(s retrysafe.Store) retrysafe.Store { return &emptying{metrics{s}} }, "request of Complete"},
+		{"a good one", func(s storeapi.Store) storeapi.Store { return &metrics{s} }, ""},
+		{"no wrapper", func(s storeapi.Store) storeapi.Store { return s }, "over a store that claims nothing"},
+		{"hides", func(s storeapi.Store) storeapi.Store { return &hiding{s} }, "over a store that claims everything"},
+		{"flattens errors", func(s storeapi.Store) storeapi.Store { return &flattening{metrics{s}} }, "keeps errors of Complete"},
+		{"drops a field", func(s storeapi.Store) storeapi.Store { return &dropping{metrics{s}} }, "request of Acquire"},
+		{"drops the context", func(s storeapi.Store) storeapi.Store { return &detaching{metrics{s}} }, "value of the context"},
+		{"is silent", func(s storeapi.Store) storeapi.Store { return &silent{metrics{s}} }, "lacks Sweep"},
+		{"makes one error of a batch's", func(s storeapi.Store) storeapi.Store { return &merging{metrics{s}} }, "CompleteBatch through the wrapper"},
+		{"makes an empty answer nil", func(s storeapi.Store) storeapi.Store { return &emptying{metrics{s}} }, "request of Complete"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

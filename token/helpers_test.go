@@ -10,6 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/token"
 )
 
@@ -20,7 +21,7 @@ var secret = []byte("a secret of tests, of 32 bytes or more")
 
 func newStore() *memstore.Store { return memstore.New(nil) }
 
-func engineOn(t *testing.T, s retrysafe.Store, p retrysafe.Policy) *retrysafe.Engine {
+func engineOn(t *testing.T, s storeapi.Store, p retrysafe.Policy) *retrysafe.Engine {
 	t.Helper()
 	e := retrysafe.New(s, &retrysafe.Options{Policy: p, Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() {

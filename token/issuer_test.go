@@ -12,6 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 	"github.com/retrysafe/retrysafe/token"
 )
@@ -126,14 +127,14 @@ type watched struct {
 	asked map[string]int
 }
 
-func (w *watched) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
+func (w *watched) Issue(ctx context.Context, req storeapi.IssueRequest) (storeapi.Status, error) {
 	w.asked[req.Key.ID]++
 	return w.Store.Issue(ctx, req)
 }
 
 func TestStoreThatIssuesNothing(t *testing.T) {
 	t.Parallel()
-	s := struct{ retrysafe.Store }{newStore()}
+	s := struct{ storeapi.Store }{newStore()}
 	stored := token.NewIssuer(engineOn(t, s, retrysafe.Policy{}), nil)
 	_, err := stored.Issue(ctx, "ann")
 	assert.ErrorIs(t, err, errors.ErrUnsupported, "issue")

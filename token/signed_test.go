@@ -10,6 +10,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/token"
 )
 
@@ -49,7 +50,7 @@ func TestRestart(t *testing.T) {
 		before := process(secret)
 		used, open, late := issue(t, before, "ann"), issue(t, before, "ann"), issue(t, before, "ann")
 		assert.Equal(t, c.pay(t, before, "ann", used), "ran", "the first use")
-		page, err := s.List(ctx, retrysafe.ListRequest{})
+		page, err := s.List(ctx, storeapi.ListRequest{})
 		assert.NoError(t, err, "list")
 		assert.Equal(t, len(page.Records), 1, "records: what was not used is not stored")
 		after, changed := process(secret), process([]byte(strings.Repeat("another secret", 3)))

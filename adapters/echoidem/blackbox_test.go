@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/adapters/echoidem"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/httpidem/httpidemtest"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // serve starts a server of HTTP/1.1 and HTTP/2.
@@ -30,7 +31,7 @@ func serve(t *testing.T, h http.Handler) string {
 	return s.URL
 }
 
-func engine(t *testing.T, s retrysafe.Store, p retrysafe.Policy) *retrysafe.Engine {
+func engine(t *testing.T, s storeapi.Store, p retrysafe.Policy) *retrysafe.Engine {
 	t.Helper()
 	e := retrysafe.New(s, &retrysafe.Options{Policy: p, Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() {

@@ -15,9 +15,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/sqlstore"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Beginner is a *pgxpool.Pool. A *pgx.Conn also works if calls are not concurrent.
@@ -25,34 +25,34 @@ type Beginner interface {
 	BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
 }
 
-// DB is a [retrysafe.TxStore] of pgx.Tx. It is safe for concurrent use if its Beginner is.
+// DB is a [storeapi.TxStore] of pgx.Tx. It is safe for concurrent use if its Beginner is.
 type DB struct {
 	store *sqlstore.Store
 	begin Beginner
 }
 
 var (
-	_ retrysafe.TxStore[pgx.Tx]   = (*DB)(nil)
-	_ retrysafe.StepStore[pgx.Tx] = (*DB)(nil)
-	_ retrysafe.Limiter           = (*DB)(nil)
+	_ storeapi.TxStore[pgx.Tx]   = (*DB)(nil)
+	_ storeapi.StepStore[pgx.Tx] = (*DB)(nil)
+	_ storeapi.Limiter           = (*DB)(nil)
 )
 
 // New returns a DB that opens transactions with begin and keeps records in the tables of s. Both
 // must use the same PostgreSQL database.
 func New(s *sqlstore.Store, begin Beginner) *DB { return &DB{s, begin} }
 
-// RunTx implements [retrysafe.TxStore]; retrysafe.DoTx calls it. See sqlstore.Store.RunTx, for
+// RunTx implements [storeapi.TxStore]; retrysafe.DoTx calls it. See sqlstore.Store.RunTx, for
 // PostgreSQL.
-func (d *DB) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, pgx.Tx) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
-	return d.store.RunOn(ctx, r, d.open, func(ctx context.Context, tx dbtx.Tx) (retrysafe.State, retrysafe.Answer, error) {
+func (d *DB) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, pgx.Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
+	return d.store.RunOn(ctx, r, d.open, func(ctx context.Context, tx dbtx.Tx) (storeapi.State, storeapi.Answer, error) {
 		return work(ctx, tx.(*transaction).tx) //nolint:errcheck,forcetypeassert // open makes no other
 	})
 }
 
-// StepTx implements [retrysafe.StepStore]; retrysafe.StepTx calls it. See sqlstore.Store.StepTx,
+// StepTx implements [storeapi.StepStore]; retrysafe.StepTx calls it. See sqlstore.Store.StepTx,
 // for PostgreSQL.
-func (d *DB) StepTx(ctx context.Context, r retrysafe.StepRequest, work func(context.Context, pgx.Tx) (retrysafe.Answer, error)) error {
-	return d.store.StepOn(ctx, r, d.open, func(ctx context.Context, tx dbtx.Tx) (retrysafe.Answer, error) {
+func (d *DB) StepTx(ctx context.Context, r storeapi.StepRequest, work func(context.Context, pgx.Tx) (storeapi.Answer, error)) error {
+	return d.store.StepOn(ctx, r, d.open, func(ctx context.Context, tx dbtx.Tx) (storeapi.Answer, error) {
 		return work(ctx, tx.(*transaction).tx) //nolint:errcheck,forcetypeassert // open makes no other
 	})
 }
@@ -66,15 +66,15 @@ func (d *DB) open(ctx context.Context) (sqlstore.Transaction, error) {
 }
 
 // In joins a transaction that the caller has begun and will commit. See sqlstore.Store.In.
-func (d *DB) In(tx pgx.Tx) retrysafe.TxStore[pgx.Tx] { return sqlstore.Join(d.store, tx, Tx(tx)) }
+func (d *DB) In(tx pgx.Tx) storeapi.TxStore[pgx.Tx] { return sqlstore.Join(d.store, tx, Tx(tx)) }
 
 // Lookup calls the store's Lookup. The engine uses it and Charge if there are limits.
-func (d *DB) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+func (d *DB) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
 	return d.store.Lookup(ctx, key)
 }
 
 // Charge calls the store's Charge.
-func (d *DB) Charge(ctx context.Context, r retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+func (d *DB) Charge(ctx context.Context, r storeapi.ChargeRequest) (storeapi.Charged, error) {
 	return d.store.Charge(ctx, r)
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // nodeOf returns the node of a lock's name, below the root. Letters, digits, "-" and "_" are
@@ -31,7 +31,7 @@ func nodeOf(name string) string {
 }
 
 // idOf returns the prefix of an owner's nodes.
-func idOf(o retrysafe.Owner) string { return hex.EncodeToString(o[:]) + "-" }
+func idOf(o storeapi.Owner) string { return hex.EncodeToString(o[:]) + "-" }
 
 // full is the largest allowed number of a lock, well below the server's limit. The server counts to
 // 2^31 for each parent and then returns the same number again.

@@ -12,11 +12,12 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/lock"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 type key struct {
 	name  string
-	owner retrysafe.Owner
+	owner storeapi.Owner
 }
 
 // place is the place of an owner in the queue of a lock.

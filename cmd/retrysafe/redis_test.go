@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/redisclient"
 	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // startRedis starts a server for this test only, with a password.
@@ -146,7 +147,7 @@ func TestDemoOnRedis(t *testing.T) {
 	defer client.Close()
 	records, err := redisstore.New(t.Context(), client, nil)
 	assert.NoError(t, err, "store")
-	page, err := records.List(t.Context(), retrysafe.ListRequest{Limit: 1000})
+	page, err := records.List(t.Context(), storeapi.ListRequest{Limit: 1000})
 	assert.NoError(t, err, "list")
 	for _, rec := range page.Records {
 		assert.True(t, rec.State != retrysafe.StateInProgress, "it has ended: %v", rec.State)

@@ -19,6 +19,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // depot is a store with calls that were abandoned after a step.
@@ -71,7 +72,7 @@ func (d *depot) answer(id string) string {
 
 func (d *depot) record(id string) retrysafe.Record {
 	d.t.Helper()
-	rec, err := d.store.Lookup(d.t.Context(), retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Tenant: "ann", Operation: "send", ID: id}})
+	rec, err := d.store.Lookup(d.t.Context(), storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Tenant: "ann", Operation: "send", ID: id}})
 	assert.NoError(d.t, err, "lookup")
 	return rec
 }
@@ -148,7 +149,7 @@ func TestResumeExec(t *testing.T) {
 		out := d.finish("--exec", c.command, "--lease", "30s", "--timeout", timeout)
 		rec := d.record(c.id)
 		assert.True(t, rec.State == c.state && rec.InDoubt() == c.doubt, "%s: the record is %v; %s", c.id, rec, out)
-		p, err := rec.Progress()
+		p, err := retrysafe.ProgressOf(&rec)
 		assert.True(t, err == nil && len(p.Steps) == 1 && p.Input.Kept, "%s: what was done stays: %+v %v", c.id, p, err)
 		out = d.finish("--exec", "exit 75", "--max-attempts", "2")
 		assert.Contains(t, out, "given up 1", "a second pass")

@@ -16,6 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 	"github.com/retrysafe/retrysafe/redisstore"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // parts are the components of the program.
@@ -88,7 +89,7 @@ func (p *parts) database(postgres, file string) (*sql.DB, sqlstore.Dialect, erro
 // recordStore opens the store of the records that are not in a transaction. It is in Redis or in a
 // separate file: SQLite has one writer at a time, and an open transaction of the shop would block
 // it.
-func (p *parts) recordStore(ctx context.Context, c config) (retrysafe.Store, error) {
+func (p *parts) recordStore(ctx context.Context, c config) (storeapi.Store, error) {
 	if c.redis == "" {
 		db, d, err := p.database("", filepath.Join(c.dir, "records.db"))
 		if err != nil {

@@ -14,43 +14,44 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // breakable is a store whose calls fail while a test wants them to.
 type breakable struct {
-	retrysafe.Store
+	storeapi.Store
 	down     atomic.Bool  // every call
 	complete atomic.Value // an error that Complete returns
 }
 
 var errDown = errors.New("connection refused by /var/lib/secret-host:5432")
 
-func (b *breakable) Acquire(ctx context.Context, r retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+func (b *breakable) Acquire(ctx context.Context, r storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	if b.down.Load() {
-		return retrysafe.Acquired{}, errDown
+		return storeapi.Acquired{}, errDown
 	}
 	return b.Store.Acquire(ctx, r)
 }
 
-func (b *breakable) Lookup(ctx context.Context, k retrysafe.StoreKey) (retrysafe.Record, error) {
+func (b *breakable) Lookup(ctx context.Context, k storeapi.StoreKey) (retrysafe.Record, error) {
 	if b.down.Load() {
 		return retrysafe.Record{}, errDown
 	}
 	return b.Store.Lookup(ctx, k)
 }
 
-func (b *breakable) Charge(ctx context.Context, r retrysafe.ChargeRequest) (retrysafe.Charged, error) {
-	s, ok := b.Store.(retrysafe.Limiter)
+func (b *breakable) Charge(ctx context.Context, r storeapi.ChargeRequest) (storeapi.Charged, error) {
+	s, ok := b.Store.(storeapi.Limiter)
 	switch {
 	case b.down.Load():
-		return retrysafe.Charged{}, errDown
+		return storeapi.Charged{}, errDown
 	case !ok:
-		return retrysafe.Charged{}, errors.ErrUnsupported
+		return storeapi.Charged{}, errors.ErrUnsupported
 	}
 	return s.Charge(ctx, r)
 }
 
-func (b *breakable) Complete(ctx context.Context, r retrysafe.CompleteRequest) (retrysafe.Record, error) {
+func (b *breakable) Complete(ctx context.Context, r storeapi.CompleteRequest) (retrysafe.Record, error) {
 	if err, ok := b.complete.Load().(error); ok {
 		return retrysafe.Record{}, err
 	}

@@ -10,13 +10,14 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Setup is what a test requires of the front. The tenant is [httpidem.Credential] with its binding.
 // Zero fields have their defaults.
 type Setup struct {
 	// Store holds the records. It is always set, and the suite makes it fail.
-	Store  retrysafe.Store
+	Store  storeapi.Store
 	Policy retrysafe.Policy
 	// Guard has the options that a test changes. The front must set its Policy from the field
 	// above, and Credentials if the test sets none. The engine must have the default namespace and

@@ -17,6 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/token"
 )
 
@@ -24,7 +25,7 @@ import (
 type mint struct {
 	*world
 	clock   *setClock
-	store   retrysafe.Store
+	store   storeapi.Store
 	options token.Options
 }
 

@@ -19,10 +19,11 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // guarded starts a gateway with the store in front of a service. post sends an order through it.
-func guarded(t *testing.T, store retrysafe.Store, upstream string) (post func(key string) (status int, body, retryAfter string)) {
+func guarded(t *testing.T, store storeapi.Store, upstream string) (post func(key string) (status int, body, retryAfter string)) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	engine := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: quiet})

@@ -17,6 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/sqltest"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestSignedCopiesAtOnce: of a hundred concurrent copies of one signed request, through separate
@@ -26,7 +27,7 @@ func TestSignedCopiesAtOnce(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
 		path := sqltest.NewFile(t)
-		signedCopies(t, func() retrysafe.Store {
+		signedCopies(t, func() storeapi.Store {
 			s, _ := teststores.OpenSQLite(t, path, nil)
 			return s
 		})
@@ -34,7 +35,7 @@ func TestSignedCopiesAtOnce(t *testing.T) {
 	t.Run("Redis", func(t *testing.T) {
 		t.Parallel()
 		s := servers.StartRedis(t)
-		signedCopies(t, func() retrysafe.Store { return teststores.Redis(t, servers.RueidisTo(t, s.Addr), nil) })
+		signedCopies(t, func() storeapi.Store { return teststores.Redis(t, servers.RueidisTo(t, s.Addr), nil) })
 		keys := strings.Fields(strings.Trim(servers.RedisDo(s.Addr, "KEYS", "*nonce*"), "[]"))
 		assert.Equal(t, len(keys), 5, "nonces")
 		for _, key := range keys {
@@ -44,7 +45,7 @@ func TestSignedCopiesAtOnce(t *testing.T) {
 	})
 }
 
-func signedCopies(t *testing.T, open func() retrysafe.Store) {
+func signedCopies(t *testing.T, open func() storeapi.Store) {
 	t.Helper()
 	key, err := httpsig.SharedKey(bytes.Repeat([]byte("k"), 32))
 	assert.NoError(t, err, "key")

@@ -14,13 +14,14 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // only returns the only record.
 func (f *nginxFront) only(e *retrysafe.Engine) *retrysafe.Record {
 	f.t.Helper()
 	store, _ := f.records()
-	page, err := store.List(f.t.Context(), retrysafe.ListRequest{Layer: "nginx", Limit: 10})
+	page, err := store.List(f.t.Context(), storeapi.ListRequest{Layer: "nginx", Limit: 10})
 	assert.NoError(f.t, err, "list")
 	assert.Equal(f.t, len(page.Records), 1, "records")
 	rec, err := e.Lookup(f.t.Context(), page.Records[0].Key.Key)
@@ -177,7 +178,7 @@ func TestNginxDoubtIsResolved(t *testing.T) {
 func (f *nginxFront) find(id string) retrysafe.Fence {
 	f.t.Helper()
 	store, _ := f.records()
-	page, err := store.List(f.t.Context(), retrysafe.ListRequest{Layer: "nginx", Limit: 100})
+	page, err := store.List(f.t.Context(), storeapi.ListRequest{Layer: "nginx", Limit: 100})
 	assert.NoError(f.t, err, "list")
 	for _, rec := range page.Records {
 		if rec.Key.ID == id {

@@ -13,6 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/servers"
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestNginxStoreAway is H13: nothing runs without the store, and requests succeed again when the
@@ -43,7 +44,7 @@ func TestNginxClaimWithoutAnswer(t *testing.T) {
 	assert.Equal(t, f.post("before", "x").status, 201, "while it is there")
 	store, _ := f.records()
 	records := func(state retrysafe.State) int {
-		page, err := store.List(t.Context(), retrysafe.ListRequest{Layer: "nginx", State: state, Limit: 100})
+		page, err := store.List(t.Context(), storeapi.ListRequest{Layer: "nginx", State: state, Limit: 100})
 		assert.NoError(t, err, "list")
 		return len(page.Records)
 	}

@@ -3,55 +3,55 @@ package locks_test
 import (
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/integration/internal/servers"
 	"github.com/retrysafe/retrysafe/integration/internal/sqltest"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestWorkersOfServersThatForget: only servers that keep what they confirm give worker numbers. The
 // error names the setting.
 func TestWorkersOfServersThatForget(t *testing.T) {
 	t.Parallel()
-	redis := func(o *redisstore.Options, args ...string) func(*testing.T) retrysafe.Store {
-		return func(t *testing.T) retrysafe.Store {
+	redis := func(o *redisstore.Options, args ...string) func(*testing.T) storeapi.Store {
+		return func(t *testing.T) storeapi.Store {
 			t.Helper()
 			return teststores.Redis(t, servers.RedisClients["rueidis"](t, "redis://"+servers.StartRedis(t, args...).Addr), o)
 		}
 	}
-	couple := func(o *redisstore.Options, args ...string) func(*testing.T) retrysafe.Store {
-		return func(t *testing.T) retrysafe.Store {
+	couple := func(o *redisstore.Options, args ...string) func(*testing.T) storeapi.Store {
+		return func(t *testing.T) storeapi.Store {
 			t.Helper()
 			primary, _ := servers.StartCouple(t, args...)
 			return teststores.Redis(t, servers.RedisClients["rueidis"](t, "redis://"+primary.Addr), o)
 		}
 	}
-	postgres := func(args ...string) func(*testing.T) retrysafe.Store {
-		return func(t *testing.T) retrysafe.Store {
+	postgres := func(args ...string) func(*testing.T) storeapi.Store {
+		return func(t *testing.T) storeapi.Store {
 			t.Helper()
 			s, _ := teststores.Postgres(t, servers.StartPostgres(t, args...).URL(), nil)
 			return s
 		}
 	}
-	mysql := func(args ...string) func(*testing.T) retrysafe.Store {
-		return func(t *testing.T) retrysafe.Store {
+	mysql := func(args ...string) func(*testing.T) storeapi.Store {
+		return func(t *testing.T) storeapi.Store {
 			t.Helper()
 			s, _ := teststores.MySQL(t, servers.StartMySQL(t, args...).DSN(), nil)
 			return s
 		}
 	}
-	sqlite := func(pragmas ...string) func(*testing.T) retrysafe.Store {
-		return func(t *testing.T) retrysafe.Store {
+	sqlite := func(pragmas ...string) func(*testing.T) storeapi.Store {
+		return func(t *testing.T) storeapi.Store {
 			t.Helper()
 			return teststores.SQLite(t, sqltest.Open(t, "sqlite", sqltest.SQLiteDSN(sqltest.NewFile(t), pragmas...)), nil)
 		}
 	}
 	logged, always := []string{"--appendonly", "yes"}, []string{"--appendonly", "yes", "--appendfsync", "always"}
 	for name, c := range map[string]struct {
-		open func(*testing.T) retrysafe.Store
+		open func(*testing.T) storeapi.Store
 		why  string // "": it keeps all
 	}{
 		"Redis without a log":               {redis(nil), "appendonly"},

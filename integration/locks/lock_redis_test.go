@@ -20,6 +20,7 @@ import (
 	"github.com/retrysafe/retrysafe/lock/locktest"
 	"github.com/retrysafe/retrysafe/lock/redislock"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestRedisLock runs the contract of locks on each kind of server, with both clients, and with one
@@ -163,7 +164,7 @@ func TestRedisLockFormat(t *testing.T) {
 		text, _ := client.Eval(t.Context(), redisclient.Call{Script: get, Keys: []string{"rs:lock:a b"}}).Value.(string)
 		return text
 	}
-	r := lock.Request{Name: "a b", Lease: time.Minute, Owner: retrysafe.Owner([]byte("0123456789abcdef"))}
+	r := lock.Request{Name: "a b", Lease: time.Minute, Owner: storeapi.Owner([]byte("0123456789abcdef"))}
 	g, err := b.TryLock(t.Context(), r)
 	assert.NoError(t, err, "TryLock")
 	var head []byte

@@ -11,38 +11,39 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/servers"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestRatesAreShared: of many concurrent requests, through two processes, as many pass as the burst
 // allows.
 func TestRatesAreShared(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(t *testing.T) [2]retrysafe.Store{
-		"SQLite": func(t *testing.T) [2]retrysafe.Store {
+	for name, open := range map[string]func(t *testing.T) [2]storeapi.Store{
+		"SQLite": func(t *testing.T) [2]storeapi.Store {
 			t.Helper()
 			path := filepath.Join(t.TempDir(), "r.db")
 			one, _ := teststores.OpenSQLite(t, path, nil)
 			two, _ := teststores.OpenSQLite(t, path, nil)
-			return [2]retrysafe.Store{one, two}
+			return [2]storeapi.Store{one, two}
 		},
-		"PostgreSQL": func(t *testing.T) [2]retrysafe.Store {
+		"PostgreSQL": func(t *testing.T) [2]storeapi.Store {
 			t.Helper()
 			url := servers.PostgresDatabase(t)
 			one, _ := teststores.Postgres(t, url, nil)
 			two, _ := teststores.Postgres(t, url, nil)
-			return [2]retrysafe.Store{one, two}
+			return [2]storeapi.Store{one, two}
 		},
-		"MariaDB": func(t *testing.T) [2]retrysafe.Store {
+		"MariaDB": func(t *testing.T) [2]storeapi.Store {
 			t.Helper()
 			dsn := servers.MySQLDatabase(t)
 			one, _ := teststores.MySQL(t, dsn, nil)
 			two, _ := teststores.MySQL(t, dsn, nil)
-			return [2]retrysafe.Store{one, two}
+			return [2]storeapi.Store{one, two}
 		},
-		"Redis": func(t *testing.T) [2]retrysafe.Store {
+		"Redis": func(t *testing.T) [2]storeapi.Store {
 			t.Helper()
 			url := "redis://" + servers.StartRedis(t).Addr
-			return [2]retrysafe.Store{teststores.Redis(t, servers.RedisClients["rueidis"](t, url), nil), teststores.Redis(t, servers.RedisClients["go-redis"](t, url), nil)}
+			return [2]storeapi.Store{teststores.Redis(t, servers.RedisClients["rueidis"](t, url), nil), teststores.Redis(t, servers.RedisClients["go-redis"](t, url), nil)}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

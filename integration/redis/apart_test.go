@@ -12,6 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/redisclient"
 	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // heard is what a store has logged.
@@ -101,8 +102,8 @@ func TestRedisClocksApartForALease(t *testing.T) {
 		})
 		assert.Equal(t, h.count(clocksDiffer), 0, "warnings at the start: %s", h.String())
 		for i, lease := range []time.Duration{time.Minute, 25 * time.Second, 5 * time.Second, 5 * time.Second} {
-			_, err := s.Acquire(t.Context(), retrysafe.AcquireRequest{
-				Key: teststores.OrderStoreKey(adapter), Owner: retrysafe.Owner{byte(i)}, Lease: lease, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
+			_, err := s.Acquire(t.Context(), storeapi.AcquireRequest{
+				Key: teststores.OrderStoreKey(adapter), Owner: storeapi.Owner{byte(i)}, Lease: lease, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
 			})
 			assert.NoError(t, err, "claim")
 			assert.Equal(t, h.count(clocksDiffer), min(max(i-1, 0), 1), "warnings after a lease of %v: %s", lease, h.String())

@@ -13,25 +13,26 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // claimsOf returns claims of n new keys, each by a different owner.
-func claimsOf(name string, n int) []retrysafe.AcquireRequest {
-	reqs := make([]retrysafe.AcquireRequest, n)
+func claimsOf(name string, n int) []storeapi.AcquireRequest {
+	reqs := make([]storeapi.AcquireRequest, n)
 	for i := range reqs {
-		reqs[i] = retrysafe.AcquireRequest{
-			Key: teststores.OrderStoreKey(fmt.Sprint(name, " ", i)), Owner: retrysafe.Owner{byte(i), byte(i >> 8), 1},
+		reqs[i] = storeapi.AcquireRequest{
+			Key: teststores.OrderStoreKey(fmt.Sprint(name, " ", i)), Owner: storeapi.Owner{byte(i), byte(i >> 8), 1},
 			Lease: time.Minute, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
 		}
 	}
 	return reqs
 }
 
-func endsOf(claims []retrysafe.BatchResult[retrysafe.Acquired]) []retrysafe.CompleteRequest {
-	reqs := make([]retrysafe.CompleteRequest, len(claims))
+func endsOf(claims []storeapi.BatchResult[storeapi.Acquired]) []storeapi.CompleteRequest {
+	reqs := make([]storeapi.CompleteRequest, len(claims))
 	for i, c := range claims {
 		r := c.Value.Record
-		reqs[i] = retrysafe.CompleteRequest{
+		reqs[i] = storeapi.CompleteRequest{
 			Key: r.Key, Owner: r.Owner, Fence: r.Fence, State: retrysafe.StateCompleted,
 			Answer: retrysafe.Answer{Codec: "raw", Body: []byte("answer of " + r.Key.ID), Kept: true},
 		}
@@ -40,27 +41,27 @@ func endsOf(claims []retrysafe.BatchResult[retrysafe.Acquired]) []retrysafe.Comp
 }
 
 // wonAll checks that every claim got its first attempt.
-func wonAll(t *testing.T, reqs []retrysafe.AcquireRequest, got []retrysafe.BatchResult[retrysafe.Acquired]) {
+func wonAll(t *testing.T, reqs []storeapi.AcquireRequest, got []storeapi.BatchResult[storeapi.Acquired]) {
 	t.Helper()
 	assert.Equal(t, len(got), len(reqs), "answers")
 	for i, g := range got {
 		assert.NoError(t, g.Err, "claim %d", i)
-		assert.Equal(t, g.Value.Status, retrysafe.Won, "status of claim %d", i)
+		assert.Equal(t, g.Value.Status, storeapi.Won, "status of claim %d", i)
 		assert.Equal(t, fmt.Sprint(g.Value.Record.Attempt, g.Value.Record.Key.ID), fmt.Sprint(1, reqs[i].Key.ID), "record of claim %d", i)
 	}
 }
 
 // replayedAll checks that each key's answer is in its place.
-func replayedAll(t *testing.T, s *redisstore.Store, reqs []retrysafe.AcquireRequest) {
+func replayedAll(t *testing.T, s *redisstore.Store, reqs []storeapi.AcquireRequest) {
 	t.Helper()
 	for i := range reqs {
-		reqs[i].Owner = retrysafe.Owner{9, 9, 9}
+		reqs[i].Owner = storeapi.Owner{9, 9, 9}
 	}
 	got, err := s.AcquireBatch(t.Context(), reqs)
 	assert.NoError(t, err, "a batch of repeats")
 	for i, g := range got {
 		assert.NoError(t, g.Err, "repeat %d", i)
-		assert.Equal(t, g.Value.Status, retrysafe.Finished, "status of repeat %d", i)
+		assert.Equal(t, g.Value.Status, storeapi.Finished, "status of repeat %d", i)
 		assert.Equal(t, string(g.Value.Record.Answer.Body), "answer of "+reqs[i].Key.ID, "answer to repeat %d", i)
 	}
 }
@@ -80,9 +81,9 @@ func TestRedisBatch(t *testing.T) {
 			claims, err := s.AcquireBatch(t.Context(), reqs)
 			assert.NoError(t, err, "claims on %s through %s", where, adapter)
 			wonAll(t, reqs, claims)
-			extends := make([]retrysafe.ExtendRequest, len(claims))
+			extends := make([]storeapi.ExtendRequest, len(claims))
 			for i, c := range claims {
-				extends[i] = retrysafe.ExtendRequest{Key: c.Value.Record.Key, Owner: c.Value.Record.Owner, Fence: c.Value.Record.Fence, Lease: time.Hour}
+				extends[i] = storeapi.ExtendRequest{Key: c.Value.Record.Key, Owner: c.Value.Record.Owner, Fence: c.Value.Record.Fence, Lease: time.Hour}
 			}
 			extends[7].Fence++
 			errs, err := s.ExtendBatch(t.Context(), extends)
@@ -216,7 +217,7 @@ func TestRedisBatchIsOneTrip(t *testing.T) {
 				return 0
 			})
 			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan []retrysafe.BatchResult[retrysafe.Acquired])
+			ended := make(chan []storeapi.BatchResult[storeapi.Acquired])
 			go func() {
 				claims, _ := s.AcquireBatch(ctx, claimsOf(t.Name(), 50))
 				ended <- claims

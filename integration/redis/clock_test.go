@@ -13,6 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // jump is a store that loses its server to one with another clock, while attempts run.
@@ -67,11 +68,11 @@ func (j *jump) look(t *testing.T, id string) (rec retrysafe.Record) {
 // dead claims a key for a process that then does nothing more.
 func (j *jump) dead(t *testing.T, id string, onDoubt retrysafe.OnDoubt, lease time.Duration) {
 	t.Helper()
-	got, err := j.store.Acquire(t.Context(), retrysafe.AcquireRequest{
-		Key: teststores.OrderStoreKey(id), Owner: retrysafe.Owner{9}, Lease: lease, Retention: 24 * time.Hour, OnDoubt: onDoubt,
+	got, err := j.store.Acquire(t.Context(), storeapi.AcquireRequest{
+		Key: teststores.OrderStoreKey(id), Owner: storeapi.Owner{9}, Lease: lease, Retention: 24 * time.Hour, OnDoubt: onDoubt,
 	})
 	assert.NoError(t, err, "claim of %s", id)
-	assert.Equal(t, got.Status, retrysafe.Won, "claim of %s", id)
+	assert.Equal(t, got.Status, storeapi.Won, "claim of %s", id)
 	j.fences[id] = got.Record.Fence
 }
 
@@ -119,8 +120,8 @@ func (j *jump) gone(t *testing.T) retrysafe.Fence {
 	j.dead(t, "gone", retrysafe.Refuse, time.Minute)
 	fence := j.fences["gone"]
 	delete(j.fences, "gone")
-	_, err := j.store.Complete(t.Context(), retrysafe.CompleteRequest{
-		Key: teststores.OrderStoreKey("gone"), Owner: retrysafe.Owner{9}, Fence: fence, State: retrysafe.StateCompleted, Retention: time.Millisecond,
+	_, err := j.store.Complete(t.Context(), storeapi.CompleteRequest{
+		Key: teststores.OrderStoreKey("gone"), Owner: storeapi.Owner{9}, Fence: fence, State: retrysafe.StateCompleted, Retention: time.Millisecond,
 	})
 	assert.NoError(t, err, "complete")
 	waits.Eventually(t, "it expires", func() bool { return j.look(t, "gone").State == 0 })

@@ -9,6 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // work counts its runs.
@@ -20,7 +21,7 @@ func (w *work) run(context.Context) (int64, error) { return w.runs.Add(1), nil }
 func doubts(t *testing.T, s *redisstore.Store) (all []retrysafe.Record) {
 	t.Helper()
 	for after := ""; ; {
-		page, err := s.List(t.Context(), retrysafe.ListRequest{InDoubt: true, After: after, Limit: 1000})
+		page, err := s.List(t.Context(), storeapi.ListRequest{InDoubt: true, After: after, Limit: 1000})
 		assert.NoError(t, err, "list")
 		all = append(all, page.Records...)
 		if after = page.Next; after == "" {

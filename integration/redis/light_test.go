@@ -18,6 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -51,7 +52,7 @@ func TestRedisLight(t *testing.T) {
 		}
 		assert.Equal(t, runs, 1, "%s: runs", name)
 	}
-	key := retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Operation: "message", ID: "reject"}}
+	key := storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Operation: "message", ID: "reject"}}
 	rec, err := s.Lookup(t.Context(), key)
 	assert.NoError(t, err, "look up")
 	assert.Equal(t, rec.State, retrysafe.StateCompleted, "state")
@@ -130,7 +131,7 @@ func TestSoakRedisLightIsSmall(t *testing.T) {
 	before := used(bare.Addr)
 	p := c.Pipeline()
 	for i := range n {
-		text, _ := retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: name(i)}.MarshalText()
+		text, _ := storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: name(i)}.MarshalText()
 		p.SetNX(t.Context(), "rs:"+string(text), "1", 24*time.Hour)
 	}
 	_, err := p.Exec(t.Context())

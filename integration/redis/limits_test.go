@@ -17,6 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestRedisChargeDecidesLikeTheProtocol: over random charges, every answer of the script and every
@@ -34,15 +35,15 @@ func TestRedisChargeDecidesLikeTheProtocol(t *testing.T) {
 		tenant := fmt.Sprintf("tenant %d/ü", round)
 		var u protocol.Usage
 		for range 40 {
-			req := retrysafe.ChargeRequest{
+			req := storeapi.ChargeRequest{
 				Namespace: "app", Tenant: tenant, Keys: rnd.Int64N(4) - 1, Bytes: max(0, rnd.Int64N(40)-20) - rnd.Int64N(3),
 				For: []time.Duration{500, time.Millisecond, 3 * time.Millisecond, time.Minute, 25 * time.Hour, retrysafe.Forever}[rnd.IntN(6)],
-				Limits: retrysafe.Limits{
+				Limits: storeapi.Limits{
 					Live: rnd.Int64N(20), Bytes: rnd.Int64N(60), PerSecond: []float64{0, 0, 1500, 0.01, 3}[rnd.IntN(5)], Burst: rnd.Int64N(5),
 				},
 			}
 			if round%10 == 0 { // the largest numbers
-				req.Limits = retrysafe.Limits{PerSecond: 0.0001, Burst: 100_000}
+				req.Limits = storeapi.Limits{PerSecond: 0.0001, Burst: 100_000}
 				req.Keys = 100_000 - 200_000*rnd.Int64N(2)
 				req.Bytes = 1<<40 - 1<<41*rnd.Int64N(2)
 			}
@@ -75,7 +76,7 @@ func TestRedisChargeOfManyRates(t *testing.T) {
 	s := teststores.Redis(t, spy, nil)
 	var u protocol.Usage
 	for i := range 300 {
-		req := retrysafe.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour, Limits: retrysafe.Limits{PerSecond: 1 / (1000 + float64(i))}}
+		req := storeapi.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour, Limits: storeapi.Limits{PerSecond: 1 / (1000 + float64(i))}}
 		got, err := s.Charge(t.Context(), req)
 		assert.NoError(t, err, "Charge")
 		next, want, _ := protocol.Charge(u, spy.now, &req)
@@ -102,11 +103,11 @@ func TestRedisChargeIsOneTrip(t *testing.T) {
 	client := &counted{Client: servers.RueidisTo(t, server.Addr)}
 	s := teststores.Redis(t, client, nil)
 	before := client.trips.Load()
-	_, err := s.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Tenant: "ann", Keys: 1, For: time.Hour})
+	_, err := s.Charge(t.Context(), storeapi.ChargeRequest{Namespace: "app", Tenant: "ann", Keys: 1, For: time.Hour})
 	assert.NoError(t, err, "Charge")
 	assert.Equal(t, client.trips.Load()-before, int64(1), "round trips")
 	assert.Equal(t, servers.RedisDo(server.Addr, "KEYS", "*"), "[rs:app/limit/ann//]", "keys on the server")
-	page, err := s.List(t.Context(), retrysafe.ListRequest{})
+	page, err := s.List(t.Context(), storeapi.ListRequest{})
 	assert.NoError(t, err, "List")
 	assert.Equal(t, len(page.Records), 0, "counts are no records")
 	left, err := strconv.Atoi(servers.RedisDo(server.Addr, "PTTL", "rs:app/limit/ann//"))

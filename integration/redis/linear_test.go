@@ -17,15 +17,16 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // linearRun makes histories on a store behind a proxy that loses messages, and checks each. It
 // returns those that no order explains.
-func linearRun(t *testing.T, adapter string, rounds int, wrap func(retrysafe.Store, *servers.Redis) retrysafe.Store) (bad [][]porcupine.Operation) {
+func linearRun(t *testing.T, adapter string, rounds int, wrap func(storeapi.Store, *servers.Redis) storeapi.Store) (bad [][]porcupine.Operation) {
 	t.Helper()
 	server := servers.StartRedis(t)
 	p := servers.StartRedisProxy(t, server.Addr)
-	var s retrysafe.Store = teststores.Redis(t, p.Through(t, adapter), nil)
+	var s storeapi.Store = teststores.Redis(t, p.Through(t, adapter), nil)
 	if wrap != nil {
 		s = wrap(s, server)
 	}
@@ -57,7 +58,7 @@ func linearRun(t *testing.T, adapter string, rounds int, wrap func(retrysafe.Sto
 	}()
 	calls, unknowns, undecided := 0, 0, 0
 	for round := range rounds {
-		ops, unknown := linear.History(t, func(int) retrysafe.Store { return s }, teststores.OrderStoreKey(fmt.Sprint(round)), seed+uint64(round), known)
+		ops, unknown := linear.History(t, func(int) storeapi.Store { return s }, teststores.OrderStoreKey(fmt.Sprint(round)), seed+uint64(round), known)
 		calls, unknowns = calls+len(ops), unknowns+unknown
 		switch porcupine.CheckOperationsTimeout(linear.Model, ops, time.Minute) {
 		case porcupine.Illegal:
@@ -106,11 +107,11 @@ func linearizable(t *testing.T, rounds int) {
 
 // wiping is a store with a fault: Release of a finished record removes it.
 type wiping struct {
-	retrysafe.Store
+	storeapi.Store
 	server *servers.Redis
 }
 
-func (w *wiping) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
+func (w *wiping) Release(ctx context.Context, req storeapi.ReleaseRequest) error {
 	err := w.Store.Release(ctx, req)
 	if errors.Is(err, retrysafe.ErrLeaseLost) {
 		if rec, look := w.Lookup(ctx, req.Key); look == nil && rec.Owner == req.Owner && rec.State.Finished() {
@@ -125,6 +126,6 @@ func (w *wiping) Release(ctx context.Context, req retrysafe.ReleaseRequest) erro
 // TestRedisLinearizableFails: the check finds a faulty store.
 func TestRedisLinearizableFails(t *testing.T) {
 	t.Parallel()
-	bad := linearRun(t, "rueidis", 80, func(s retrysafe.Store, server *servers.Redis) retrysafe.Store { return &wiping{s, server} })
+	bad := linearRun(t, "rueidis", 80, func(s storeapi.Store, server *servers.Redis) storeapi.Store { return &wiping{s, server} })
 	assert.True(t, len(bad) > 0, "histories that no order explains")
 }

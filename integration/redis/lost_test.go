@@ -12,6 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // lossy is an engine behind a proxy that loses messages.
@@ -29,19 +30,19 @@ func startKnowing(t *testing.T) *servers.Redis {
 	server := servers.StartRedis(t)
 	s := teststores.Redis(t, servers.RueidisTo(t, server.Addr), nil)
 	key := teststores.OrderStoreKey("known")
-	got, err := s.Acquire(t.Context(), retrysafe.AcquireRequest{Key: key, Owner: retrysafe.Owner{1}, Lease: time.Minute, Retention: time.Hour, OnDoubt: retrysafe.Refuse})
+	got, err := s.Acquire(t.Context(), storeapi.AcquireRequest{Key: key, Owner: storeapi.Owner{1}, Lease: time.Minute, Retention: time.Hour, OnDoubt: retrysafe.Refuse})
 	assert.NoError(t, err, "acquire")
 	fence := got.Record.Fence
-	assert.NoError(t, s.Extend(t.Context(), retrysafe.ExtendRequest{Key: key, Owner: retrysafe.Owner{1}, Fence: fence, Lease: time.Minute}), "extend")
-	_, err = s.Complete(t.Context(), retrysafe.CompleteRequest{Key: key, Owner: retrysafe.Owner{1}, Fence: fence, State: retrysafe.StateCompleted})
+	assert.NoError(t, s.Extend(t.Context(), storeapi.ExtendRequest{Key: key, Owner: storeapi.Owner{1}, Fence: fence, Lease: time.Minute}), "extend")
+	_, err = s.Complete(t.Context(), storeapi.CompleteRequest{Key: key, Owner: storeapi.Owner{1}, Fence: fence, State: retrysafe.StateCompleted})
 	assert.NoError(t, err, "complete")
-	err = s.Release(t.Context(), retrysafe.ReleaseRequest{Key: key, Owner: retrysafe.Owner{1}, Fence: fence})
+	err = s.Release(t.Context(), storeapi.ReleaseRequest{Key: key, Owner: storeapi.Owner{1}, Fence: fence})
 	assert.ErrorIs(t, err, retrysafe.ErrLeaseLost, "release of what is completed")
 	_, err = s.Lookup(t.Context(), key)
 	assert.NoError(t, err, "look")
-	_, err = s.Issue(t.Context(), retrysafe.IssueRequest{Key: key, Owner: retrysafe.Owner{1}, Retention: time.Hour})
+	_, err = s.Issue(t.Context(), storeapi.IssueRequest{Key: key, Owner: storeapi.Owner{1}, Retention: time.Hour})
 	assert.NoError(t, err, "issue")
-	_, err = s.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Tenant: "known", Keys: 1, For: time.Hour})
+	_, err = s.Charge(t.Context(), storeapi.ChargeRequest{Namespace: "app", Tenant: "known", Keys: 1, For: time.Hour})
 	assert.NoError(t, err, "charge")
 	return server
 }
@@ -268,18 +269,18 @@ func TestRedisLostIssue(t *testing.T) {
 					}
 					return 0
 				})
-				req := retrysafe.IssueRequest{Key: teststores.OrderStoreKey(t.Name()), Owner: retrysafe.Owner{1}, Retention: time.Minute}
+				req := storeapi.IssueRequest{Key: teststores.OrderStoreKey(t.Name()), Owner: storeapi.Owner{1}, Retention: time.Minute}
 				status, err := l.store.Issue(t.Context(), req)
 				if err != nil { // this client does not repeat it itself
 					status, err = l.store.Issue(t.Context(), req)
 				}
 				assert.NoError(t, err, "issue")
-				assert.Equal(t, status, retrysafe.Won, "status")
+				assert.Equal(t, status, storeapi.Won, "status")
 				assert.True(t, l.p.Ran("issue") > 1, "it was sent again")
-				req.Owner = retrysafe.Owner{2}
+				req.Owner = storeapi.Owner{2}
 				status, err = l.store.Issue(t.Context(), req)
 				assert.NoError(t, err, "issue by another")
-				assert.Equal(t, status, retrysafe.AlreadyIssued, "status for another")
+				assert.Equal(t, status, storeapi.AlreadyIssued, "status for another")
 			})
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // timed remembers the server's time of the last call.
@@ -43,7 +44,7 @@ func TestRedisScriptsDecideLikeTheProtocol(t *testing.T) {
 	spy := &timed{Client: raw}
 	s := teststores.Redis(t, spy, nil)
 	for round := range 120 {
-		key := retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Operation: "model", ID: fmt.Sprint(round)}}
+		key := storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Operation: "model", ID: fmt.Sprint(round)}}
 		w := &modelWalk{t: t, rnd: rnd, key: key}
 		for range 25 {
 			what := w.step(s, spy)
@@ -81,12 +82,12 @@ func TestRedisScriptsDecideLikeTheProtocol(t *testing.T) {
 type modelWalk struct {
 	t   *testing.T
 	rnd *rand.Rand
-	key retrysafe.StoreKey
+	key storeapi.StoreKey
 	row protocol.Row
 	old retrysafe.Fence // of the last record that expired
 }
 
-func (w *modelWalk) owner() retrysafe.Owner { return retrysafe.Owner{byte(1 + w.rnd.IntN(3))} }
+func (w *modelWalk) owner() storeapi.Owner { return storeapi.Owner{byte(1 + w.rnd.IntN(3))} }
 
 func (w *modelWalk) fence() retrysafe.Fence {
 	if w.rnd.IntN(5) == 0 {
@@ -104,7 +105,7 @@ func (w *modelWalk) span() time.Duration {
 }
 
 // step makes one call on both sides and compares the answers.
-func (w *modelWalk) step(s retrysafe.Store, spy *timed) (what string) {
+func (w *modelWalk) step(s storeapi.Store, spy *timed) (what string) {
 	t, ctx := w.t, w.t.Context()
 	if w.rnd.IntN(6) == 0 {
 		time.Sleep(time.Duration(w.rnd.IntN(4000)) * time.Microsecond)
@@ -112,7 +113,7 @@ func (w *modelWalk) step(s retrysafe.Store, spy *timed) (what string) {
 	onDoubt := []retrysafe.OnDoubt{retrysafe.Refuse, retrysafe.Reexecute}[w.rnd.IntN(2)]
 	switch w.rnd.IntN(9) {
 	case 0, 1, 2, 3:
-		req := retrysafe.AcquireRequest{
+		req := storeapi.AcquireRequest{
 			Key: w.key, Owner: w.owner(), Fingerprint: w.bytes(), Binding: w.bytes(), Lease: w.span(), Retention: w.span(), OnDoubt: onDoubt,
 			MustBeIssued: w.rnd.IntN(8) == 0,
 		}
@@ -150,7 +151,7 @@ func (w *modelWalk) step(s retrysafe.Store, spy *timed) (what string) {
 		assert.Equal(t, got.Status, status, "%s: status", what)
 		w.same(got.Record, spy.now, what)
 	case 4:
-		req := retrysafe.ExtendRequest{Key: w.key, Owner: w.holder(), Fence: w.fence(), Lease: min(w.span(), time.Hour), Works: w.rnd.IntN(3) == 0}
+		req := storeapi.ExtendRequest{Key: w.key, Owner: w.holder(), Fence: w.fence(), Lease: min(w.span(), time.Hour), Works: w.rnd.IntN(3) == 0}
 		if w.rnd.IntN(2) == 0 {
 			req.Progress = &retrysafe.Answer{
 				Codec: "progress", Size: int64(w.rnd.IntN(6)), Kept: w.rnd.IntN(2) == 0,
@@ -166,7 +167,7 @@ func (w *modelWalk) step(s retrysafe.Store, spy *timed) (what string) {
 			w.row = next
 		}
 	case 5, 6:
-		req := retrysafe.CompleteRequest{Key: w.key, Owner: w.holder(), Fence: w.fence(), State: retrysafe.StateCompleted, Retention: w.maybe()}
+		req := storeapi.CompleteRequest{Key: w.key, Owner: w.holder(), Fence: w.fence(), State: retrysafe.StateCompleted, Retention: w.maybe()}
 		if w.rnd.IntN(3) == 0 {
 			req.State = retrysafe.StateFailed
 		}
@@ -187,7 +188,7 @@ func (w *modelWalk) step(s retrysafe.Store, spy *timed) (what string) {
 			w.same(rec, spy.now, what)
 		}
 	case 7:
-		req := retrysafe.ReleaseRequest{
+		req := storeapi.ReleaseRequest{
 			Key: w.key, Owner: w.holder(), Fence: w.fence(), Retention: w.maybe(), InDoubt: w.rnd.IntN(2) == 0, Cause: "a cause", LastError: "what it said: é",
 		}
 		what = fmt.Sprintf("Release %+v", req)
@@ -207,9 +208,9 @@ func (w *modelWalk) step(s retrysafe.Store, spy *timed) (what string) {
 			w.same(rec, spy.now, what)
 			break
 		}
-		req := retrysafe.IssueRequest{Key: w.key, Owner: w.owner(), Retention: w.span()}
+		req := storeapi.IssueRequest{Key: w.key, Owner: w.owner(), Retention: w.span()}
 		what = fmt.Sprintf("Issue %+v", req)
-		issuer, _ := s.(retrysafe.Issuer)
+		issuer, _ := s.(storeapi.Issuer)
 		status, err := issuer.Issue(ctx, req)
 		assert.NoError(t, err, "%s", what)
 		w.forget(spy.now)
@@ -228,7 +229,7 @@ func (w *modelWalk) forget(now protocol.Micros) {
 	}
 }
 
-func (w *modelWalk) holder() retrysafe.Owner {
+func (w *modelWalk) holder() storeapi.Owner {
 	if w.rnd.IntN(5) == 0 {
 		return w.owner()
 	}
@@ -259,7 +260,7 @@ func (w *modelWalk) copied(onDoubt retrysafe.OnDoubt) *retrysafe.Record {
 	began := time.UnixMicro(1_774_745_000_000_000)
 	c := &retrysafe.Record{
 		State: retrysafe.StateInProgress + retrysafe.State(w.rnd.IntN(4)), Attempt: 1 + w.rnd.IntN(5), OnDoubt: onDoubt, Asks: w.rnd.IntN(3) == 0,
-		Earlier: []retrysafe.Worked{{Attempt: 1, Fence: 7}}, Fingerprint: w.bytes(), Binding: w.bytes(), Issued: w.rnd.IntN(3) == 0,
+		Earlier: []storeapi.Worked{{Attempt: 1, Fence: 7}}, Fingerprint: w.bytes(), Binding: w.bytes(), Issued: w.rnd.IntN(3) == 0,
 		Now: began.Add(time.Hour), Created: began, LastError: "so\xff",
 		Answer: retrysafe.Answer{Codec: "raw", Body: w.bytes(), Kept: w.rnd.IntN(2) == 0, Size: int64(w.rnd.IntN(6)), Digest: [32]byte{byte(w.rnd.IntN(2))}},
 	}

@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/integration/internal/servers"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/nearstore"
 	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -33,7 +33,7 @@ func TestRedisStore(t *testing.T) {
 				client := &counted{Client: connect(t, "redis://"+server.Addr)}
 				return storetest.Backend{
 					Store:  teststores.Redis(t, client, o),
-					Reopen: func() retrysafe.Store { return teststores.Redis(t, connect(t, "redis://"+server.Addr), o) },
+					Reopen: func() storeapi.Store { return teststores.Redis(t, connect(t, "redis://"+server.Addr), o) },
 					Stall:  stall,
 					Trips:  func() int { return int(client.trips.Load()) },
 				}
@@ -59,7 +59,7 @@ func TestRedisNearStore(t *testing.T) {
 		t.Helper()
 		server, stall := redisToStall(t)
 		o := &redisstore.Options{Prefix: servers.RedisPrefix()}
-		open := func() retrysafe.Store {
+		open := func() storeapi.Store {
 			return nearstore.New(teststores.Redis(t, servers.RedisClients["rueidis"](t, "redis://"+server.Addr), o), nil)
 		}
 		return storetest.Backend{Store: open(), Reopen: open, Stall: stall}
@@ -95,7 +95,7 @@ func runShared(t *testing.T, adapter, url string, o *redisstore.Options) {
 				own.Prefix = fmt.Sprintf("%s-%d:", name, n.Add(1))
 				return storetest.Backend{
 					Store:  teststores.Redis(t, client, &own),
-					Reopen: func() retrysafe.Store { return teststores.Redis(t, client, &own) },
+					Reopen: func() storeapi.Store { return teststores.Redis(t, client, &own) },
 				}
 			}, redisFeatures)
 		})

@@ -18,14 +18,15 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/redisclient"
 	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // No error may contain secretID or secretWord.
 const secretID, secretWord = "card-4111", "pass-word"
 
-func claimOf(owner byte) retrysafe.AcquireRequest {
-	return retrysafe.AcquireRequest{
-		Key: teststores.OrderStoreKey(secretID), Owner: retrysafe.Owner{owner}, Lease: time.Minute, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
+func claimOf(owner byte) storeapi.AcquireRequest {
+	return storeapi.AcquireRequest{
+		Key: teststores.OrderStoreKey(secretID), Owner: storeapi.Owner{owner}, Lease: time.Minute, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
 	}
 }
 
@@ -62,7 +63,7 @@ func TestRedisRefusals(t *testing.T) {
 				wantRefusal(t, err, code, explained)
 				_, err = s.Lookup(t.Context(), teststores.OrderStoreKey(secretID))
 				wantRefusal(t, err, code, explained)
-				_, err = s.Complete(t.Context(), retrysafe.CompleteRequest{Key: teststores.OrderStoreKey(secretID), State: retrysafe.StateCompleted, Retention: time.Hour})
+				_, err = s.Complete(t.Context(), storeapi.CompleteRequest{Key: teststores.OrderStoreKey(secretID), State: retrysafe.StateCompleted, Retention: time.Hour})
 				wantRefusal(t, err, code, explained)
 				_, err = retrysafe.Do(t.Context(), e, teststores.OrderKey(secretID), w.run)
 				assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a call: %s", what)

@@ -14,6 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestRedisTwoEngines sends every key to two engines with separate clients at the same time: it
@@ -133,15 +134,15 @@ func TestRedisScriptsFlushed(t *testing.T) {
 					}
 				})
 			}
-			beats := retrysafe.AcquireRequest{
-				Key: teststores.OrderStoreKey("heartbeats"), Owner: retrysafe.Owner{1}, Lease: time.Minute, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
+			beats := storeapi.AcquireRequest{
+				Key: teststores.OrderStoreKey("heartbeats"), Owner: storeapi.Owner{1}, Lease: time.Minute, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
 			}
 			got, err := s.Acquire(t.Context(), beats)
 			assert.NoError(t, err, "claim")
 			for range 50 {
-				err := s.Extend(t.Context(), retrysafe.ExtendRequest{Key: beats.Key, Owner: beats.Owner, Fence: got.Record.Fence, Lease: time.Minute})
+				err := s.Extend(t.Context(), storeapi.ExtendRequest{Key: beats.Key, Owner: beats.Owner, Fence: got.Record.Fence, Lease: time.Minute})
 				assert.NoError(t, err, "heartbeat")
-				_, err = s.List(t.Context(), retrysafe.ListRequest{})
+				_, err = s.List(t.Context(), storeapi.ListRequest{})
 				assert.NoError(t, err, "list")
 			}
 			waits.Eventually(t, "flushes", func() bool { return flushes.Load() > 50 })
@@ -153,7 +154,7 @@ func TestRedisScriptsFlushed(t *testing.T) {
 				t.Errorf("key %v: %v", key, what)
 				return true
 			})
-			page, err := s.List(t.Context(), retrysafe.ListRequest{State: retrysafe.StateReleased, Limit: 1000})
+			page, err := s.List(t.Context(), storeapi.ListRequest{State: retrysafe.StateReleased, Limit: 1000})
 			assert.NoError(t, err, "list")
 			assert.Equal(t, len(page.Records), 200, "released records")
 		})

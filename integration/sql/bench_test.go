@@ -5,17 +5,17 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/integration/internal/servers"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
 // BenchmarkSQLite measures the store on a file with the recommended settings.
 func BenchmarkSQLite(b *testing.B) {
-	storetest.Benchmark(b, func(b *testing.B) retrysafe.Store {
+	storetest.Benchmark(b, func(b *testing.B) storeapi.Store {
 		b.Helper()
 		db, err := sql.Open("sqlite", "file:"+filepath.Join(b.TempDir(), "r.db")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 		assert.NoError(b, err, "open")
@@ -30,7 +30,7 @@ func BenchmarkSQLite(b *testing.B) {
 // BenchmarkPostgres measures the store on a server on loopback with the recommended settings.
 func BenchmarkPostgres(b *testing.B) {
 	server := servers.StartPostgres(b, "-c", "fsync=on", "-c", "full_page_writes=on")
-	storetest.Benchmark(b, func(b *testing.B) retrysafe.Store {
+	storetest.Benchmark(b, func(b *testing.B) storeapi.Store {
 		b.Helper()
 		s, _ := teststores.Postgres(b, server.URL(), &sqlstore.Options{Table: teststores.NewTable()})
 		return s
@@ -40,7 +40,7 @@ func BenchmarkPostgres(b *testing.B) {
 // BenchmarkMySQL measures the store on a MariaDB on loopback with the recommended settings.
 func BenchmarkMySQL(b *testing.B) {
 	server := servers.StartMySQL(b, "--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=fsync", "--innodb-buffer-pool-size=128M")
-	storetest.Benchmark(b, func(b *testing.B) retrysafe.Store {
+	storetest.Benchmark(b, func(b *testing.B) storeapi.Store {
 		b.Helper()
 		s, _ := teststores.MySQL(b, server.DSN(), &sqlstore.Options{Table: teststores.NewTable()})
 		return s

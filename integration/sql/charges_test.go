@@ -18,17 +18,18 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // chargeAll charges tenants at once, and waits until all of the charges are queued.
-func chargeAll(ctx context.Context, s *sqlstore.Store, limits retrysafe.Limits, tenants ...string) (ends []chan error) {
+func chargeAll(ctx context.Context, s *sqlstore.Store, limits storeapi.Limits, tenants ...string) (ends []chan error) {
 	ends = make([]chan error, len(tenants))
 	all := s.Waiting() + len(tenants)
 	for i, tenant := range tenants {
 		end := make(chan error, 1)
 		ends[i] = end
 		go func() {
-			got, err := s.Charge(ctx, retrysafe.ChargeRequest{Namespace: "app", Tenant: tenant, Keys: 1, For: time.Hour, Limits: limits})
+			got, err := s.Charge(ctx, storeapi.ChargeRequest{Namespace: "app", Tenant: tenant, Keys: 1, For: time.Hour, Limits: limits})
 			if err == nil && !got.OK {
 				err = errOverLimit
 			}
@@ -50,8 +51,8 @@ func TestSQLiteChargesTogether(t *testing.T) {
 	t.Parallel()
 	s, set := shops.Faulty(t, &sqlstore.Options{LockWait: waits.Patience})
 	sqltest.Exec(t, s.DB, "CREATE TRIGGER no BEFORE INSERT ON retrysafe_records_limits WHEN NEW.tenant = CAST('bad' AS BLOB) BEGIN SELECT raise(ABORT, 'no'); END")
-	limits := retrysafe.Limits{Live: 3}
-	_, err := s.Store.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Tenant: "damaged", Keys: 1, For: time.Hour})
+	limits := storeapi.Limits{Live: 3}
+	_, err := s.Store.Charge(t.Context(), storeapi.ChargeRequest{Namespace: "app", Tenant: "damaged", Keys: 1, For: time.Hour})
 	assert.NoError(t, err, "the counts to damage")
 	sqltest.Exec(t, s.DB, "UPDATE retrysafe_records_limits SET counts = x'010203'")
 
@@ -68,14 +69,14 @@ func TestSQLiteChargesTogether(t *testing.T) {
 	})
 	first := make(chan error, 1)
 	go func() {
-		_, err := s.Store.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Tenant: "a", Keys: 1, For: time.Hour})
+		_, err := s.Store.Charge(t.Context(), storeapi.ChargeRequest{Namespace: "app", Tenant: "a", Keys: 1, For: time.Hour})
 		first <- err
 	}()
 	waits.Soon(t, reached, "the first commit: it must not wait for others")
 	ctx, leave := context.WithCancel(t.Context())
 	gone := chargeAll(ctx, s.Store, limits, "b")
 	ends := chargeAll(t.Context(), s.Store, limits, "a", "bad", "b", "a", "a", "b", "b", "b")
-	_, err = s.Store.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Tenant: "damaged", Keys: 1, For: time.Hour})
+	_, err = s.Store.Charge(t.Context(), storeapi.ChargeRequest{Namespace: "app", Tenant: "damaged", Keys: 1, For: time.Hour})
 	assert.Contains(t, fmt.Sprint(err), "damaged", "damaged counts, while the file is held")
 	leave()
 	err = waits.Soon(t, gone[0], "one who left")
@@ -119,8 +120,8 @@ func TestSQLChargesAtOnce(t *testing.T) {
 				db.SetMaxOpenConns(4)
 				for i := range 200 {
 					all.Go(func() {
-						got, err := s.Charge(t.Context(), retrysafe.ChargeRequest{
-							Namespace: "app", Tenant: fmt.Sprint(i % len(counted)), Keys: 1, For: time.Hour, Limits: retrysafe.Limits{Live: 15},
+						got, err := s.Charge(t.Context(), storeapi.ChargeRequest{
+							Namespace: "app", Tenant: fmt.Sprint(i % len(counted)), Keys: 1, For: time.Hour, Limits: storeapi.Limits{Live: 15},
 						})
 						if err != nil {
 							t.Errorf("Charge: %v", err)

@@ -13,13 +13,14 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // chargeIsNotRepeated loses the replies to a charge's BEGIN and to its COMMIT.
 func chargeIsNotRepeated(t *testing.T, s *sqlstore.Store, proxy *servers.SQLProxy, begins, commits string) {
 	t.Helper()
-	charge := func() (retrysafe.Charged, error) {
-		return s.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour, Limits: retrysafe.Limits{Live: 3}})
+	charge := func() (storeapi.Charged, error) {
+		return s.Charge(t.Context(), storeapi.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour, Limits: storeapi.Limits{Live: 3}})
 	}
 	proxy.Set(begins, servers.LoseReply)
 	_, err := charge()

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // groupStorm lets processes acquire and release the same few keys at once, in any order: no call
@@ -35,15 +35,15 @@ func groupStorm(t *testing.T, stores ...*sqlstore.Store) {
 						t.Errorf("Acquire: %v", err)
 						return
 					}
-					if a.Status != retrysafe.Won {
+					if a.Status != storeapi.Won {
 						continue
 					}
 					wins[i].Add(1)
-					held := retrysafe.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: time.Minute}
+					held := storeapi.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: time.Minute}
 					if err := s.Extend(t.Context(), held); err != nil {
 						t.Errorf("Extend: %v", err)
 					}
-					if err := s.Release(t.Context(), retrysafe.ReleaseRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence}); err != nil {
+					if err := s.Release(t.Context(), storeapi.ReleaseRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence}); err != nil {
 						t.Errorf("Release: %v", err)
 					}
 				}
@@ -59,7 +59,7 @@ func groupStorm(t *testing.T, stores ...*sqlstore.Store) {
 }
 
 // groupBesideHeldRows: rows that another transaction holds block only the calls for those rows.
-func groupBesideHeldRows(t *testing.T, s *sqlstore.Store, hold func(retrysafe.StoreKey) (release func())) {
+func groupBesideHeldRows(t *testing.T, s *sqlstore.Store, hold func(storeapi.StoreKey) (release func())) {
 	t.Helper()
 	there := teststores.Request("there")
 	a, err := s.Acquire(t.Context(), there)
@@ -67,7 +67,7 @@ func groupBesideHeldRows(t *testing.T, s *sqlstore.Store, hold func(retrysafe.St
 	free := []func(){hold(there.Key), hold(teststores.Request("absent").Key)}
 	ends := make(chan error, 2)
 	go func() {
-		ends <- s.Release(t.Context(), retrysafe.ReleaseRequest{Key: there.Key, Owner: there.Owner, Fence: a.Record.Fence})
+		ends <- s.Release(t.Context(), storeapi.ReleaseRequest{Key: there.Key, Owner: there.Owner, Fence: a.Record.Fence})
 	}()
 	go func() { _, err := s.Acquire(t.Context(), teststores.Request("absent")); ends <- err }()
 	var others sync.WaitGroup
@@ -77,7 +77,7 @@ func groupBesideHeldRows(t *testing.T, s *sqlstore.Store, hold func(retrysafe.St
 				ctx, cancel := context.WithTimeout(t.Context(), waits.Patience)
 				a, err := s.Acquire(ctx, teststores.Request(fmt.Sprint(w, i)))
 				cancel()
-				if err != nil || a.Status != retrysafe.Won {
+				if err != nil || a.Status != storeapi.Won {
 					t.Errorf("a call for another key: %d, %v", a.Status, err)
 				}
 			}
@@ -111,7 +111,7 @@ func groupRepeats(t *testing.T, s *sqlstore.Store) (unknown int) {
 	for i, key := range keys {
 		a, err := s.Acquire(t.Context(), teststores.Request(key))
 		assert.NoError(t, err, "Acquire again")
-		assert.Equal(t, a.Status, retrysafe.Won, "Acquire again by the same owner")
+		assert.Equal(t, a.Status, storeapi.Won, "Acquire again by the same owner")
 		assert.Equal(t, a.Record.Attempt, 1, "attempts of %s", key)
 		if failed[i] {
 			unknown++

@@ -12,6 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestSQLListing: the pages of a tenant have each of its records once, with the index of keys and
@@ -30,13 +31,13 @@ func TestSQLListing(t *testing.T) {
 			if !indexed {
 				makeListed(t, s)
 			}
-			checkListing(t, s, indexed, retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant 1"}, 40)
-			checkListing(t, s, indexed, retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant 1", Operation: "pay"}, 20)
-			checkListing(t, s, false, retrysafe.ListRequest{Tenant: "tenant 1", Operation: "pay"}, 20)
+			checkListing(t, s, indexed, storeapi.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant 1"}, 40)
+			checkListing(t, s, indexed, storeapi.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant 1", Operation: "pay"}, 20)
+			checkListing(t, s, false, storeapi.ListRequest{Tenant: "tenant 1", Operation: "pay"}, 20)
 			// the name of another part
-			checkListing(t, s, false, retrysafe.ListRequest{Operation: "tenant 1"}, 0)
-			checkListing(t, s, false, retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant"}, 0)
-			_, err = s.List(t.Context(), retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant 2", After: "parts:00"})
+			checkListing(t, s, false, storeapi.ListRequest{Operation: "tenant 1"}, 0)
+			checkListing(t, s, false, storeapi.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant"}, 0)
+			_, err = s.List(t.Context(), storeapi.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant 2", After: "parts:00"})
 			assert.Contains(t, fmt.Sprint(err), "After is not what this store has returned", "the page after one of another request")
 		}
 		wantListingIndex(t, a.DB, a.Store.Dialect(), table)
@@ -54,7 +55,7 @@ func makeListed(t *testing.T, s *sqlstore.Store) {
 	}
 }
 
-func checkListing(t *testing.T, s *sqlstore.Store, inOrder bool, req retrysafe.ListRequest, want int) {
+func checkListing(t *testing.T, s *sqlstore.Store, inOrder bool, req storeapi.ListRequest, want int) {
 	t.Helper()
 	var got []string
 	for req.Limit = 7; ; {
@@ -102,14 +103,14 @@ func TestSQLListingSkips(t *testing.T) {
 		if i%2 == 1 {
 			continue
 		}
-		err = s.Extend(t.Context(), retrysafe.ExtendRequest{
+		err = s.Extend(t.Context(), storeapi.ExtendRequest{
 			Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: req.Lease,
 			Progress: &retrysafe.Answer{Codec: "json", Body: []byte("1"), Size: 1},
 		})
 		assert.NoError(t, err, "Extend with progress")
 	}
 	var got []string
-	req := retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant", Progress: true, Limit: 1}
+	req := storeapi.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant", Progress: true, Limit: 1}
 	for {
 		page, err := s.List(t.Context(), req)
 		assert.NoError(t, err, "List")

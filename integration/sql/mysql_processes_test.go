@@ -17,6 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 func init() { child.Parts["mysql claims"] = playMySQLClaims }
@@ -39,7 +40,7 @@ func playMySQLClaims(args []string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Println(lines.Text(), a.Status == retrysafe.Won, a.Record.Attempt)
+		fmt.Println(lines.Text(), a.Status == storeapi.Won, a.Record.Attempt)
 	}
 	return nil
 }
@@ -99,7 +100,7 @@ func TestMySQLProcesses(t *testing.T) {
 			req.Owner, req.OnDoubt = teststores.Owner("heir"), retrysafe.Reexecute
 			a, err := s.Acquire(t.Context(), req)
 			assert.NoError(t, err, "Acquire")
-			return a.Status == retrysafe.Won
+			return a.Status == storeapi.Won
 		})
 	}
 	waitMySQLIdle(t, server) // nothing of the killed one is left open

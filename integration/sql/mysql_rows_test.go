@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestMySQLLongParts: parts of a key with the maximum length fit into every index.
@@ -30,13 +31,13 @@ func TestMySQLLongParts(t *testing.T) {
 		return string(b)
 	}
 	req := teststores.Request("long")
-	req.Key = retrysafe.StoreKey{Namespace: part(1), Layer: part(2), Key: retrysafe.Key{Tenant: part(3), Operation: part(4), ID: part(5)}}
+	req.Key = storeapi.StoreKey{Namespace: part(1), Layer: part(2), Key: retrysafe.Key{Tenant: part(3), Operation: part(4), ID: part(5)}}
 	a, err := s.Acquire(t.Context(), req)
 	assert.NoError(t, err, "Acquire")
-	assert.NoError(t, s.Release(t.Context(), retrysafe.ReleaseRequest{
+	assert.NoError(t, s.Release(t.Context(), storeapi.ReleaseRequest{
 		Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, InDoubt: true, Cause: "a\x00b", LastError: "世界\x00",
 	}), "Release")
-	page, err := s.List(t.Context(), retrysafe.ListRequest{Namespace: part(1), Layer: part(2), Tenant: part(3), Operation: part(4), InDoubt: true})
+	page, err := s.List(t.Context(), storeapi.ListRequest{Namespace: part(1), Layer: part(2), Tenant: part(3), Operation: part(4), InDoubt: true})
 	assert.NoError(t, err, "List")
 	assert.Equal(t, len(page.Records), 1, "records")
 	assert.Equal(t, page.Records[0].LastError, "世界\x00", "what people are told")
@@ -52,7 +53,7 @@ func TestMySQLSameValues(t *testing.T) {
 		req := teststores.Request(found)
 		a, err := s.Acquire(t.Context(), req)
 		assert.NoError(t, err, "Acquire")
-		end := retrysafe.CompleteRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted, Answer: retrysafe.Answer{Kept: true, Codec: "raw"}}
+		end := storeapi.CompleteRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted, Answer: retrysafe.Answer{Kept: true, Codec: "raw"}}
 		for range 3 {
 			rec, err := s.Complete(t.Context(), end)
 			assert.NoError(t, err, "Complete, %s", found)
@@ -64,7 +65,7 @@ func TestMySQLSameValues(t *testing.T) {
 		second := teststores.Request(found + " again")
 		second.Owner = teststores.Owner("slow")
 		release := proxy.Set(mysqlWrites, servers.LateRequest)
-		late := make(chan retrysafe.Acquired, 1)
+		late := make(chan storeapi.Acquired, 1)
 		go func() {
 			a, err := slow.Acquire(t.Context(), second)
 			assert.NoError(t, err, "Acquire, %s", found)
@@ -74,9 +75,9 @@ func TestMySQLSameValues(t *testing.T) {
 		first := teststores.Request(found + " again")
 		won, err := s.Acquire(t.Context(), first)
 		assert.NoError(t, err, "Acquire, %s", found)
-		assert.Equal(t, won.Status, retrysafe.Won, "the one that comes in between, %s", found)
+		assert.Equal(t, won.Status, storeapi.Won, "the one that comes in between, %s", found)
 		release()
-		assert.Equal(t, (<-late).Status, retrysafe.StatusInProgress, "the one that was first to look, %s", found)
+		assert.Equal(t, (<-late).Status, storeapi.StatusInProgress, "the one that was first to look, %s", found)
 		rec, err := s.Lookup(t.Context(), first.Key)
 		assert.NoError(t, err, "Lookup")
 		assert.Equal(t, rec.Owner, first.Owner, "whose record it is, %s", found)

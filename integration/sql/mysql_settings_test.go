@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestMySQLMigrate: many processes at once, a missing table, and versions that this build does not
@@ -26,7 +27,7 @@ func TestMySQLMigrate(t *testing.T) {
 	fresh := teststores.NewMySQL(t, db, nil)
 	_, err := fresh.Acquire(t.Context(), teststores.Request("a"))
 	assert.Contains(t, fmt.Sprint(err), "call Store.Migrate once", "before Migrate")
-	_, err = fresh.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour})
+	_, err = fresh.Charge(t.Context(), storeapi.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour})
 	assert.Contains(t, fmt.Sprint(err), "call Store.Migrate once", "before Migrate")
 	var together sync.WaitGroup
 	errs := make([]error, 8)
@@ -71,7 +72,7 @@ func TestMySQLMigrateHalfWay(t *testing.T) {
 			s, _ := teststores.MySQL(t, server.DSN(), o)
 			a, err := s.Acquire(t.Context(), teststores.Request("a"))
 			assert.NoError(t, err, "Acquire")
-			assert.Equal(t, a.Status, retrysafe.Won, "Acquire")
+			assert.Equal(t, a.Status, storeapi.Won, "Acquire")
 			for _, suffix := range []string{"", "_limits", "_meta"} {
 				sqltest.Exec(t, db, "DROP TABLE "+o.Table+suffix)
 			}
@@ -113,7 +114,7 @@ func TestMySQLRights(t *testing.T) {
 	assert.NoError(t, store("theirs").Migrate(t.Context()), "Migrate with rights")
 	a, err := store("theirs").Acquire(t.Context(), teststores.Request("a"))
 	assert.NoError(t, err, "Acquire")
-	assert.Equal(t, a.Status, retrysafe.Won, "Acquire")
+	assert.Equal(t, a.Status, storeapi.Won, "Acquire")
 	_, err = store("theirs").Sweep(t.Context(), 10)
 	assert.NoError(t, err, "Sweep")
 
@@ -154,7 +155,7 @@ func TestMySQLReadOnly(t *testing.T) {
 	req := teststores.Request("done")
 	a, err := s.Acquire(t.Context(), req)
 	assert.NoError(t, err, "Acquire")
-	_, err = s.Complete(t.Context(), retrysafe.CompleteRequest{
+	_, err = s.Complete(t.Context(), storeapi.CompleteRequest{
 		Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted, Answer: retrysafe.Answer{Kept: true, Codec: "raw", Size: 2, Body: []byte("ok")},
 	})
 	assert.NoError(t, err, "Complete")
@@ -209,7 +210,7 @@ func TestMySQLServersThatDoNotFit(t *testing.T) {
 	req := teststores.Request("long")
 	a, err := s.Acquire(t.Context(), req)
 	assert.NoError(t, err, "Acquire")
-	_, err = s.Complete(t.Context(), retrysafe.CompleteRequest{
+	_, err = s.Complete(t.Context(), storeapi.CompleteRequest{
 		Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted,
 		Answer: retrysafe.Answer{Kept: true, Codec: "raw", Size: 1 << 20, Body: make([]byte, 1<<20)},
 	})
@@ -237,9 +238,9 @@ func TestMySQLDiskFull(t *testing.T) {
 	full, _ := teststores.MySQL(t, server.DSN(), &sqlstore.Options{Table: "full_up"})
 	for i := 0; err == nil && i < 40; i++ {
 		req := teststores.Request(fmt.Sprint("k", i))
-		var a retrysafe.Acquired
+		var a storeapi.Acquired
 		if a, err = full.Acquire(t.Context(), req); err == nil {
-			_, err = full.Complete(t.Context(), retrysafe.CompleteRequest{
+			_, err = full.Complete(t.Context(), storeapi.CompleteRequest{
 				Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted,
 				Answer: retrysafe.Answer{Kept: true, Codec: "raw", Size: 1 << 20, Body: make([]byte, 1<<20)},
 			})

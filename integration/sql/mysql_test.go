@@ -9,17 +9,17 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/integration/internal/servers"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
 // holdMySQLRow opens another transaction that inserts the record of a key, or locks the existing
 // one.
-func holdMySQLRow(t *testing.T, db *sql.DB, table string, key retrysafe.StoreKey) (release func()) {
+func holdMySQLRow(t *testing.T, db *sql.DB, table string, key storeapi.StoreKey) (release func()) {
 	t.Helper()
 	tx, err := db.BeginTx(context.Background(), nil)
 	assert.NoError(t, err, "somebody's transaction")
@@ -61,7 +61,7 @@ func mysqlBackend(t *testing.T, dsn, other string) storetest.Backend {
 	store, _ := teststores.MySQL(t, dsn, o)
 	return storetest.Backend{
 		Store:  store,
-		Reopen: func() retrysafe.Store { again, _ := teststores.MySQL(t, dsn, o); return again },
-		Hold:   func(key retrysafe.StoreKey) func() { return holdMySQLRow(t, others, o.Table, key) },
+		Reopen: func() storeapi.Store { again, _ := teststores.MySQL(t, dsn, o); return again },
+		Hold:   func(key storeapi.StoreKey) func() { return holdMySQLRow(t, others, o.Table, key) },
 	}
 }

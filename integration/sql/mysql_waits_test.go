@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/integration/internal/servers"
 	"github.com/retrysafe/retrysafe/integration/internal/sqltest"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestMySQLTimeAfterAWait: a call that has waited for a row decides by the time at which it got it.
@@ -22,7 +22,7 @@ func TestMySQLTimeAfterAWait(t *testing.T) {
 	s, db := teststores.MySQL(t, server.DSN("time_zone=%27%2B05:45%27"), nil)
 	_, others := teststores.MySQL(t, server.DSN(), nil)
 	held, free := teststores.Request("held"), teststores.Request("free")
-	for _, req := range []retrysafe.AcquireRequest{held, free} {
+	for _, req := range []storeapi.AcquireRequest{held, free} {
 		_, err := s.Acquire(t.Context(), req)
 		assert.NoError(t, err, "Acquire")
 	}
@@ -56,7 +56,7 @@ func TestMySQLWaitsLongerThanASecond(t *testing.T) {
 	won := make(chan error, 1)
 	go func() {
 		a, err := s.Acquire(t.Context(), teststores.Request("held"))
-		if err == nil && a.Status != retrysafe.Won {
+		if err == nil && a.Status != storeapi.Won {
 			err = fmt.Errorf("it has not won: %v", a.Status)
 		}
 		won <- err

@@ -16,6 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestMySQLWords: a parser of MySQL 8 accepts all statements of the store, since the tests run on
@@ -37,12 +38,12 @@ func TestMySQLWords(t *testing.T) {
 	req.NotAfter = time.Now().Add(time.Hour)
 	a, err := s.Acquire(t.Context(), req)
 	assert.NoError(t, err, "Acquire")
-	assert.NoError(t, s.Extend(t.Context(), retrysafe.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: time.Hour}), "Extend")
-	for _, list := range []retrysafe.ListRequest{{}, {State: retrysafe.StateInProgress}, {InDoubt: true}, {Namespace: "a", Layer: "b", Tenant: "c", Operation: "d"}} {
+	assert.NoError(t, s.Extend(t.Context(), storeapi.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: time.Hour}), "Extend")
+	for _, list := range []storeapi.ListRequest{{}, {State: retrysafe.StateInProgress}, {InDoubt: true}, {Namespace: "a", Layer: "b", Tenant: "c", Operation: "d"}} {
 		_, err = s.List(t.Context(), list)
 		assert.NoError(t, err, "List")
 	}
-	charge := retrysafe.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour, Limits: retrysafe.Limits{Live: 3}}
+	charge := storeapi.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour, Limits: storeapi.Limits{Live: 3}}
 	for _, keys := range []int64{1, 1, -1, -1} {
 		charge.Keys = keys
 		_, err := s.Charge(t.Context(), charge)

@@ -14,6 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestPostgresManyProcesses: calls of several stores meet on the server, not in a queue of one
@@ -48,7 +49,7 @@ func TestPostgresManyProcesses(t *testing.T) {
 				}
 				a, err := s.Acquire(t.Context(), req)
 				assert.NoError(t, err, "Acquire")
-				if a.Status == retrysafe.Won {
+				if a.Status == storeapi.Won {
 					wins[round].Add(1)
 					assert.Equal(t, a.Record.Attempt, round+1, "attempt")
 				}
@@ -63,8 +64,8 @@ func TestPostgresManyProcesses(t *testing.T) {
 	for n := range 20 {
 		var in atomic.Int64
 		atOnce(func(_ int, s *sqlstore.Store) {
-			c, err := s.Charge(t.Context(), retrysafe.ChargeRequest{
-				Namespace: "app", Tenant: fmt.Sprint(n), Keys: 1, For: time.Hour, Limits: retrysafe.Limits{Live: 3},
+			c, err := s.Charge(t.Context(), storeapi.ChargeRequest{
+				Namespace: "app", Tenant: fmt.Sprint(n), Keys: 1, For: time.Hour, Limits: storeapi.Limits{Live: 3},
 			})
 			assert.NoError(t, err, "Charge")
 			if c.OK {
@@ -73,7 +74,7 @@ func TestPostgresManyProcesses(t *testing.T) {
 		})
 		assert.Equal(t, in.Load(), int64(3), "let in at once")
 	}
-	expiring := func(i int) retrysafe.AcquireRequest {
+	expiring := func(i int) storeapi.AcquireRequest {
 		req := teststores.Request(fmt.Sprint("short ", i))
 		req.OnDoubt, req.Lease, req.Retention = retrysafe.Reexecute, 5*time.Millisecond, 5*time.Millisecond
 		return req
@@ -95,7 +96,7 @@ func TestPostgresManyProcesses(t *testing.T) {
 	n, err := stores[0].Sweep(t.Context(), 1000)
 	assert.NoError(t, err, "Sweep")
 	assert.Equal(t, removed.Load()+int64(n), int64(300), "what sweeps at once have removed")
-	page, err := stores[0].List(t.Context(), retrysafe.ListRequest{})
+	page, err := stores[0].List(t.Context(), storeapi.ListRequest{})
 	assert.NoError(t, err, "List")
 	assert.Equal(t, len(page.Records), 60, "what is left")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -41,8 +42,8 @@ func TestPostgresStrangeDefaults(t *testing.T) {
 		_, others := teststores.Postgres(t, strings.Replace(url, "read_only%3Don", "read_only%3Doff", 1), o)
 		return storetest.Backend{
 			Store:  store,
-			Reopen: func() retrysafe.Store { again, _ := teststores.Postgres(t, url, o); return again },
-			Hold:   func(key retrysafe.StoreKey) func() { return holdRow(t, others, o.Table, key) },
+			Reopen: func() storeapi.Store { again, _ := teststores.Postgres(t, url, o); return again },
+			Hold:   func(key storeapi.StoreKey) func() { return holdRow(t, others, o.Table, key) },
 		}
 	}, underDefaults(features))
 }
@@ -61,13 +62,13 @@ func TestPostgresLongParts(t *testing.T) {
 		return string(b)
 	}
 	req := teststores.Request("long")
-	req.Key = retrysafe.StoreKey{Namespace: part(1), Layer: part(2), Key: retrysafe.Key{Tenant: part(3), Operation: part(4), ID: part(5)}}
+	req.Key = storeapi.StoreKey{Namespace: part(1), Layer: part(2), Key: retrysafe.Key{Tenant: part(3), Operation: part(4), ID: part(5)}}
 	a, err := s.Acquire(t.Context(), req)
 	assert.NoError(t, err, "Acquire")
-	assert.NoError(t, s.Release(t.Context(), retrysafe.ReleaseRequest{
+	assert.NoError(t, s.Release(t.Context(), storeapi.ReleaseRequest{
 		Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, InDoubt: true, Cause: "a\x00b", LastError: "世界\x00",
 	}), "Release")
-	page, err := s.List(t.Context(), retrysafe.ListRequest{Namespace: part(1), Layer: part(2), Tenant: part(3), Operation: part(4), InDoubt: true})
+	page, err := s.List(t.Context(), storeapi.ListRequest{Namespace: part(1), Layer: part(2), Tenant: part(3), Operation: part(4), InDoubt: true})
 	assert.NoError(t, err, "List")
 	assert.Equal(t, len(page.Records), 1, "records")
 	assert.Equal(t, page.Records[0].LastError, "世界\x00", "what people are told")
@@ -83,7 +84,7 @@ func TestPostgresMigrate(t *testing.T) {
 	assert.NoError(t, err, "New")
 	_, err = fresh.Acquire(t.Context(), teststores.Request("a"))
 	assert.Contains(t, fmt.Sprint(err), "call Store.Migrate once", "before Migrate")
-	_, err = fresh.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour})
+	_, err = fresh.Charge(t.Context(), storeapi.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour})
 	assert.Contains(t, fmt.Sprint(err), "call Store.Migrate once", "before Migrate")
 	var together sync.WaitGroup
 	errs := make([]error, 8)
@@ -127,7 +128,7 @@ func TestPostgresRights(t *testing.T) {
 	assert.NoError(t, store("theirs").Migrate(t.Context()), "Migrate with rights")
 	a, err := store("theirs").Acquire(t.Context(), teststores.Request("a"))
 	assert.NoError(t, err, "Acquire")
-	assert.Equal(t, a.Status, retrysafe.Won, "Acquire")
+	assert.Equal(t, a.Status, storeapi.Won, "Acquire")
 	_, err = store("theirs").Sweep(t.Context(), 10)
 	assert.NoError(t, err, "Sweep")
 }
@@ -141,7 +142,7 @@ func TestPostgresStandby(t *testing.T) {
 	req := teststores.Request("done")
 	a, err := s.Acquire(t.Context(), req)
 	assert.NoError(t, err, "Acquire")
-	_, err = s.Complete(t.Context(), retrysafe.CompleteRequest{
+	_, err = s.Complete(t.Context(), storeapi.CompleteRequest{
 		Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted, Answer: retrysafe.Answer{Kept: true, Codec: "raw", Size: 2, Body: []byte("ok")},
 	})
 	assert.NoError(t, err, "Complete")

@@ -9,16 +9,16 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/integration/internal/servers"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
 // holdRow opens another transaction that inserts the record of a key, or locks the existing one.
-func holdRow(t *testing.T, db *sql.DB, table string, key retrysafe.StoreKey) (release func()) {
+func holdRow(t *testing.T, db *sql.DB, table string, key storeapi.StoreKey) (release func()) {
 	t.Helper()
 	tx, err := db.BeginTx(context.Background(), nil)
 	assert.NoError(t, err, "somebody's transaction")
@@ -59,7 +59,7 @@ func postgresBackend(t *testing.T, server *servers.Postgres) storetest.Backend {
 	_, others := teststores.Postgres(t, server.URL(), o)
 	return storetest.Backend{
 		Store:  store,
-		Reopen: func() retrysafe.Store { again, _ := teststores.Postgres(t, server.URL(), o); return again },
-		Hold:   func(key retrysafe.StoreKey) func() { return holdRow(t, others, o.Table, key) },
+		Reopen: func() storeapi.Store { again, _ := teststores.Postgres(t, server.URL(), o); return again },
+		Hold:   func(key storeapi.StoreKey) func() { return holdRow(t, others, o.Table, key) },
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestPostgresReplicaIsAway: a claim that no synchronous replica has is not confirmed, and belongs
@@ -70,11 +71,11 @@ func TestPostgresReplicaIsAway(t *testing.T) {
 	replicas("")
 	a, err := patient.Acquire(t.Context(), teststores.Request("a"))
 	assert.NoError(t, err, "the owner's repeat")
-	assert.Equal(t, a.Status, retrysafe.Won, "the owner's repeat")
+	assert.Equal(t, a.Status, storeapi.Won, "the owner's repeat")
 	assert.Equal(t, a.Record.Attempt, 1, "attempts")
 
 	replicas("nobody")
-	end := retrysafe.CompleteRequest{
+	end := storeapi.CompleteRequest{
 		Key: a.Record.Key, Owner: a.Record.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted, Answer: retrysafe.Answer{Kept: true, Codec: "raw"},
 	}
 	for n := range 2 {

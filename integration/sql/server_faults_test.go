@@ -12,6 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestServerCommitComesLate: a COMMIT that was sent in time but reaches the server too late is not
@@ -86,13 +87,13 @@ func TestServerConnectionCut(t *testing.T) {
 				}
 				a, err := s.Acquire(t.Context(), req)
 				assert.NoError(t, err, "Acquire again, %s", name)
-				assert.Equal(t, a.Status, retrysafe.Won, "Acquire again, %s", name)
+				assert.Equal(t, a.Status, storeapi.Won, "Acquire again, %s", name)
 				assert.Equal(t, a.Record.Attempt, 1, "attempts, %s", name)
 				if before {
 					assert.Equal(t, a.Record.Fence, first.Record.Fence, "fence, %s", name)
 				}
 
-				end := retrysafe.CompleteRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted, Answer: answer}
+				end := storeapi.CompleteRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted, Answer: answer}
 				proxy.Set(word, what)
 				_, err = s.Complete(t.Context(), end)
 				assert.Equal(t, err == nil, before, "Complete, %s: %v", name, err)
@@ -141,13 +142,13 @@ func TestServerCrashUnderLoad(t *testing.T) {
 func insist(ctx context.Context, s *sqlstore.Store, id, by string) (won bool, err error) {
 	req := teststores.Request(id)
 	req.Owner = teststores.Owner(by)
-	var a retrysafe.Acquired
+	var a storeapi.Acquired
 	waits.Until(ctx, func() bool { a, err = s.Acquire(ctx, req); return err == nil })
-	if err != nil || a.Status != retrysafe.Won {
+	if err != nil || a.Status != storeapi.Won {
 		return false, err
 	}
 	waits.Until(ctx, func() bool {
-		_, err = s.Complete(ctx, retrysafe.CompleteRequest{
+		_, err = s.Complete(ctx, storeapi.CompleteRequest{
 			Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted, Answer: retrysafe.Answer{Kept: true, Codec: "raw"},
 		})
 		return err == nil

@@ -3,12 +3,12 @@ package sql_test
 import (
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/integration/internal/servers"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestServerGroup: the calls of many callers in one transaction.
@@ -28,7 +28,7 @@ func TestServerGroup(t *testing.T) {
 			o := &sqlstore.Options{Table: teststores.NewTable(), LockWait: waits.Long}
 			s, _ := server.store(t, server.url, o)
 			_, others := server.store(t, server.url, o)
-			groupBesideHeldRows(t, s, func(key retrysafe.StoreKey) func() { return server.hold(t, others, o.Table, key) })
+			groupBesideHeldRows(t, s, func(key storeapi.StoreKey) func() { return server.hold(t, others, o.Table, key) })
 		})
 		t.Run("a commit without an answer", func(t *testing.T) {
 			t.Parallel()

@@ -5,13 +5,13 @@ import (
 	"io"
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/integration/internal/servers"
 	"github.com/retrysafe/retrysafe/integration/internal/sqltest"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // sqlServer is a server for one test, with what differs between the kinds of servers.
@@ -25,7 +25,7 @@ type sqlServer struct {
 	store func(tb testing.TB, url string, o *sqlstore.Options) (*sqlstore.Store, *sql.DB)
 
 	// hold opens another transaction that inserts the record of a key, or locks the existing one.
-	hold func(t *testing.T, db *sql.DB, table string, key retrysafe.StoreKey) (release func())
+	hold func(t *testing.T, db *sql.DB, table string, key storeapi.StoreKey) (release func())
 	// waiting returns how many sessions wait for a lock, and idle waits until no transaction is
 	// open.
 	waiting func(t *testing.T, db *sql.DB) int

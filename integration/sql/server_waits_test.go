@@ -13,6 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestServerWaitEnds: a wait for a held row ends with the time of the call, on the server too, also
@@ -88,7 +89,7 @@ func sweptWhileWaiting(t *testing.T, server *sqlServer, s, next *sqlstore.Store)
 	sqltest.Exec(t, sweep, `DELETE FROM retrysafe_records`)
 	again := teststores.Request("a")
 	again.Owner = teststores.Owner("again")
-	won := make(chan retrysafe.Acquired, 1)
+	won := make(chan storeapi.Acquired, 1)
 	go func() {
 		a, err := next.Acquire(t.Context(), again)
 		assert.NoError(t, err, "Acquire during a sweep")
@@ -113,20 +114,20 @@ func TestServerPoolIsTaken(t *testing.T) {
 		assert.NoError(t, err, "the only connection")
 		_, err = s.Acquire(t.Context(), teststores.Request("a"))
 		assert.Contains(t, fmt.Sprint(err), "give the pool more connections", "Acquire")
-		_, err = s.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour})
+		_, err = s.Charge(t.Context(), storeapi.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour})
 		assert.ErrorIs(t, err, retrysafe.ErrTooLate, "Charge")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		_, err = s.Acquire(ctx, teststores.Request("a"))
 		assert.ErrorIs(t, err, context.DeadlineExceeded, "Acquire with a short context")
 		assert.NoError(t, conn.Close(), "give it back")
-		var a retrysafe.Acquired
+		var a storeapi.Acquired
 		waits.Until(t.Context(), func() bool { // 200 ms are short on a busy machine
 			a, err = s.Acquire(t.Context(), teststores.Request("a"))
 			return err == nil
 		})
 		assert.NoError(t, err, "Acquire")
-		assert.Equal(t, a.Status, retrysafe.Won, "Acquire")
+		assert.Equal(t, a.Status, storeapi.Won, "Acquire")
 	})
 }
 
@@ -153,7 +154,7 @@ func TestServerHeldRowTakesOneConnection(t *testing.T) {
 			a, err := s.Acquire(short, teststores.Request(fmt.Sprint("free ", i)))
 			end()
 			assert.NoError(t, err, "another key")
-			assert.Equal(t, a.Status, retrysafe.Won, "another key")
+			assert.Equal(t, a.Status, storeapi.Won, "another key")
 		}
 		cancel()
 		waiting.Wait()
@@ -174,13 +175,13 @@ func TestServerHangs(t *testing.T) {
 		assert.NoError(t, err, "Acquire")
 		resume := server.stall()
 		defer resume()
-		err = s.Extend(t.Context(), retrysafe.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: time.Hour})
+		err = s.Extend(t.Context(), storeapi.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: time.Hour})
 		assert.Contains(t, fmt.Sprint(err), "the server does not answer", "Extend")
 		_, err = s.Lookup(t.Context(), req.Key)
 		assert.True(t, err != nil, "Lookup fails")
 		resume()
 		waits.Until(t.Context(), func() bool {
-			return s.Extend(t.Context(), retrysafe.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: time.Hour}) == nil
+			return s.Extend(t.Context(), storeapi.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: time.Hour}) == nil
 		})
 		rec, err := patient.Lookup(t.Context(), req.Key)
 		assert.NoError(t, err, "Lookup")

@@ -12,6 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestMySQLSettleTxKeepsNoLock: also with autocommit off, the lock that SettleTx waits with ends
@@ -27,8 +28,8 @@ func TestMySQLSettleTxKeepsNoLock(t *testing.T) {
 	run := func(id string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), waits.Patience)
 		defer cancel()
-		r := retrysafe.TxRequest{Key: teststores.Request(id).Key, Owner: retrysafe.Owner{1, 2, 3}, Retention: time.Hour}
-		r.Gate = &retrysafe.TxGate{Lock: lock.Key, Check: func(context.Context, func(retrysafe.StoreKey) (retrysafe.Record, error)) error { return nil }}
+		r := storeapi.TxRequest{Key: teststores.Request(id).Key, Owner: storeapi.Owner{1, 2, 3}, Retention: time.Hour}
+		r.Gate = &storeapi.TxGate{Lock: lock.Key, Check: func(context.Context, func(storeapi.StoreKey) (retrysafe.Record, error)) error { return nil }}
 		_, err := plain.RunTx(ctx, r, func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error) {
 			return retrysafe.StateCompleted, retrysafe.Answer{}, nil
 		})

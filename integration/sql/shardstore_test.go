@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/shardstore"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -27,8 +28,8 @@ func TestShardStore(t *testing.T) {
 		t.Helper()
 		file, _ := teststores.OpenSQLite(t, sqltest.NewFile(t), nil)
 		table, _ := teststores.Postgres(t, server.URL(), &sqlstore.Options{Table: teststores.NewTable()})
-		all := map[string]retrysafe.Store{"file": file, "server": table}
-		open := func() retrysafe.Store {
+		all := map[string]storeapi.Store{"file": file, "server": table}
+		open := func() storeapi.Store {
 			s, err := shardstore.New(t.Context(), all, nil)
 			assert.NoError(t, err, "a store over shards")
 			return s
@@ -44,9 +45,9 @@ func TestShardsChange(t *testing.T) {
 	server := servers.StartPostgres(t)
 	file, _ := teststores.OpenSQLite(t, sqltest.NewFile(t), nil)
 	table, _ := teststores.Postgres(t, server.URL(), &sqlstore.Options{Table: teststores.NewTable()})
-	_, err := shardstore.New(t.Context(), map[string]retrysafe.Store{"file": file}, &shardstore.Options{Lease: 200 * time.Millisecond})
+	_, err := shardstore.New(t.Context(), map[string]storeapi.Store{"file": file}, &shardstore.Options{Lease: 200 * time.Millisecond})
 	assert.NoError(t, err, "the first map")
-	all := map[string]retrysafe.Store{"file": file, "server": table}
+	all := map[string]storeapi.Store{"file": file, "server": table}
 	var engines []*retrysafe.Engine
 	for range 2 {
 		s, err := shardstore.New(t.Context(), all, nil)
@@ -108,7 +109,7 @@ func TestShardsChange(t *testing.T) {
 	}
 	// While a key moves, a slow machine may refuse both of its callers.
 	assert.True(t, once > keys/2, "%d of %d keys ran", once, keys)
-	page, err := table.List(t.Context(), retrysafe.ListRequest{Namespace: "shards"})
+	page, err := table.List(t.Context(), storeapi.ListRequest{Namespace: "shards"})
 	assert.NoError(t, err, "list")
 	t.Logf("%d of %d keys ran once; the server has %d records", once, keys, len(page.Records))
 }

@@ -16,12 +16,13 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/shardstore"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // threeDatabases are shards on each kind of database, with a table for effects in each.
 type threeDatabases struct {
-	stores  map[string]retrysafe.Store
-	txs     map[string]retrysafe.TxStore[*sql.Tx]
+	stores  map[string]storeapi.Store
+	txs     map[string]storeapi.TxStore[*sql.Tx]
 	dbs     map[string]*sql.DB
 	inserts map[string]string
 }
@@ -29,7 +30,7 @@ type threeDatabases struct {
 func newThreeDatabases(t *testing.T) *threeDatabases {
 	t.Helper()
 	d := &threeDatabases{
-		stores: map[string]retrysafe.Store{}, txs: map[string]retrysafe.TxStore[*sql.Tx]{}, dbs: map[string]*sql.DB{},
+		stores: map[string]storeapi.Store{}, txs: map[string]storeapi.TxStore[*sql.Tx]{}, dbs: map[string]*sql.DB{},
 		inserts: map[string]string{"file": `INSERT INTO effects VALUES (?)`, "maria": `INSERT INTO effects VALUES (?)`, "server": `INSERT INTO effects VALUES ($1)`},
 	}
 	add := func(name string, s *sqlstore.Store, db *sql.DB) {
@@ -72,7 +73,7 @@ func countEffects(t *testing.T, name string, db *sql.DB, all map[string]int) {
 
 // pay runs a transaction whose effect is a row beside its record. It calls wait after it has
 // written the row, before COMMIT.
-func (d *threeDatabases) pay(ctx context.Context, e *retrysafe.Engine, tx retrysafe.TxStore[*sql.Tx], id string, wait func()) (retrysafe.Result[string], error) {
+func (d *threeDatabases) pay(ctx context.Context, e *retrysafe.Engine, tx storeapi.TxStore[*sql.Tx], id string, wait func()) (retrysafe.Result[string], error) {
 	return retrysafe.DoTx(ctx, e, tx, retrysafe.Key{Operation: "pay", ID: id}, func(ctx context.Context, tx *sql.Tx) (string, error) {
 		name := shardstore.ShardOf(ctx)
 		_, err := tx.ExecContext(ctx, d.inserts[name], id)
@@ -88,10 +89,10 @@ func (d *threeDatabases) pay(ctx context.Context, e *retrysafe.Engine, tx retrys
 func TestShardsChangeTx(t *testing.T) {
 	t.Parallel()
 	d := newThreeDatabases(t)
-	_, err := shardstore.New(t.Context(), map[string]retrysafe.Store{"file": d.stores["file"]}, &shardstore.Options{Lease: 300 * time.Millisecond})
+	_, err := shardstore.New(t.Context(), map[string]storeapi.Store{"file": d.stores["file"]}, &shardstore.Options{Lease: 300 * time.Millisecond})
 	assert.NoError(t, err, "the first map")
 	var engines []*retrysafe.Engine
-	var txs []retrysafe.TxStore[*sql.Tx]
+	var txs []storeapi.TxStore[*sql.Tx]
 	for range 2 {
 		s, err := shardstore.New(t.Context(), d.stores, nil)
 		assert.NoError(t, err, "a store over shards")
@@ -181,10 +182,10 @@ func TestShardsChangeTx(t *testing.T) {
 func TestShardsTxNeedsAll(t *testing.T) {
 	t.Parallel()
 	file, _ := teststores.OpenSQLite(t, sqltest.NewFile(t), nil)
-	s, err := shardstore.New(t.Context(), map[string]retrysafe.Store{"file": file}, nil)
+	s, err := shardstore.New(t.Context(), map[string]storeapi.Store{"file": file}, nil)
 	assert.NoError(t, err, "a store over one shard")
-	_, err = shardstore.NewTx(s, map[string]retrysafe.TxStore[*sql.Tx]{})
+	_, err = shardstore.NewTx(s, map[string]storeapi.TxStore[*sql.Tx]{})
 	assert.True(t, err != nil, "a shard without transactions")
-	_, err = shardstore.NewTx(s, map[string]retrysafe.TxStore[*sql.Tx]{"file": file, "other": file})
+	_, err = shardstore.NewTx(s, map[string]storeapi.TxStore[*sql.Tx]{"file": file, "other": file})
 	assert.True(t, err != nil, "transactions without a shard")
 }

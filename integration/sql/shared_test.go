@@ -8,6 +8,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/sqltest"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestSharedStores: other services may share a server's store, but not a file's. On a server New
@@ -18,9 +19,9 @@ func TestSharedStores(t *testing.T) {
 	mysql, _ := teststores.MySQL(t, servers.MySQLDatabase(t), nil)
 	sqlite, _ := teststores.OpenSQLite(t, sqltest.NewFile(t), nil)
 	redis := teststores.Redis(t, servers.RedisClients["rueidis"](t, "redis://"+servers.StartRedis(t).Addr), nil)
-	for name, s := range map[string]retrysafe.Sharer{"PostgreSQL": postgres, "MariaDB": mysql, "Redis": redis} {
+	for name, s := range map[string]storeapi.Sharer{"PostgreSQL": postgres, "MariaDB": mysql, "Redis": redis} {
 		assert.True(t, s.Shared(), "%s is shared", name)
-		assert.True(t, panics(func() { retrysafe.New(s.(retrysafe.Store), nil) }), "%s without a namespace is refused", name) //nolint:errcheck,forcetypeassert // all are
+		assert.True(t, panics(func() { retrysafe.New(s.(storeapi.Store), nil) }), "%s without a namespace is refused", name) //nolint:errcheck,forcetypeassert // all are
 	}
 	assert.True(t, !sqlite.Shared(), "a file is not shared")
 }

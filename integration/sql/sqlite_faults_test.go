@@ -18,6 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -145,11 +146,11 @@ func TestSQLiteCallsFailAtEveryStep(t *testing.T) {
 				}
 				return sqltest.ErrCut
 			})
-			var a retrysafe.Acquired
+			var a storeapi.Acquired
 			persist(t, func() (err error) { a, err = s.Store.Acquire(t.Context(), req); return err })
-			assert.Equal(t, a.Status, retrysafe.Won, "status of a repeat after%s", hit)
+			assert.Equal(t, a.Status, storeapi.Won, "status of a repeat after%s", hit)
 			assert.Equal(t, a.Record.Attempt, 1, "attempt of a repeat after%s", hit)
-			end := retrysafe.CompleteRequest{
+			end := storeapi.CompleteRequest{
 				Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted,
 				Answer: retrysafe.Answer{Codec: "raw", Body: []byte("once"), Kept: true},
 			}

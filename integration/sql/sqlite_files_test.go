@@ -19,6 +19,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -28,15 +29,15 @@ func TestSQLiteNotMigrated(t *testing.T) {
 	ctx, req := t.Context(), teststores.Request("a")
 	for name, call := range map[string]func() error{
 		"Acquire":  func() error { _, err := s.Acquire(ctx, req); return err },
-		"Extend":   func() error { return s.Extend(ctx, retrysafe.ExtendRequest{Key: req.Key}) },
-		"Complete": func() error { _, err := s.Complete(ctx, retrysafe.CompleteRequest{Key: req.Key}); return err },
-		"Release":  func() error { return s.Release(ctx, retrysafe.ReleaseRequest{Key: req.Key}) },
+		"Extend":   func() error { return s.Extend(ctx, storeapi.ExtendRequest{Key: req.Key}) },
+		"Complete": func() error { _, err := s.Complete(ctx, storeapi.CompleteRequest{Key: req.Key}); return err },
+		"Release":  func() error { return s.Release(ctx, storeapi.ReleaseRequest{Key: req.Key}) },
 		"Lookup":   func() error { _, err := s.Lookup(ctx, req.Key); return err },
-		"Issue":    func() error { _, err := s.Issue(ctx, retrysafe.IssueRequest{Key: req.Key}); return err },
-		"List":     func() error { _, err := s.List(ctx, retrysafe.ListRequest{}); return err },
+		"Issue":    func() error { _, err := s.Issue(ctx, storeapi.IssueRequest{Key: req.Key}); return err },
+		"List":     func() error { _, err := s.List(ctx, storeapi.ListRequest{}); return err },
 		"Sweep":    func() error { _, err := s.Sweep(ctx, 10); return err },
 		"RunTx": func() error {
-			_, err := s.RunTx(ctx, retrysafe.TxRequest{Key: req.Key}, func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error) {
+			_, err := s.RunTx(ctx, storeapi.TxRequest{Key: req.Key}, func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error) {
 				t.Error("work was run without a table")
 				return 0, retrysafe.Answer{}, nil
 			})
@@ -77,7 +78,7 @@ func TestSQLiteNewerSchema(t *testing.T) {
 	assert.Contains(t, fmt.Sprint(err), want, "Acquire")
 	_, err = s.Sweep(t.Context(), 10)
 	assert.Contains(t, fmt.Sprint(err), want, "Sweep")
-	_, err = s.List(t.Context(), retrysafe.ListRequest{})
+	_, err = s.List(t.Context(), storeapi.ListRequest{})
 	assert.Contains(t, fmt.Sprint(err), want, "List")
 	assert.Equal(t, sqltest.Count(t, db, "retrysafe_records"), 0, "records")
 }
@@ -145,7 +146,7 @@ func TestSQLiteLocked(t *testing.T) {
 	s := teststores.NewSQLite(t, db, &sqlstore.Options{LockWait: 30 * time.Millisecond})
 	done, err := patient.Acquire(t.Context(), teststores.Request("done"))
 	assert.NoError(t, err, "Acquire")
-	_, err = patient.Complete(t.Context(), retrysafe.CompleteRequest{
+	_, err = patient.Complete(t.Context(), storeapi.CompleteRequest{
 		Key: done.Record.Key, Owner: done.Record.Owner, Fence: done.Record.Fence, State: retrysafe.StateCompleted,
 	})
 	assert.NoError(t, err, "Complete")
@@ -157,12 +158,12 @@ func TestSQLiteLocked(t *testing.T) {
 	_, err = s.Acquire(t.Context(), teststores.Request("b"))
 	assert.Contains(t, fmt.Sprint(err), want, "Acquire of a new key")
 	assert.True(t, !errors.Is(err, context.DeadlineExceeded), "the caller's context has not ended")
-	_, err = s.RunTx(t.Context(), retrysafe.TxRequest{Key: teststores.Request("c").Key}, nil)
+	_, err = s.RunTx(t.Context(), storeapi.TxRequest{Key: teststores.Request("c").Key}, nil)
 	assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "RunTx")
 	assert.Contains(t, fmt.Sprint(err), want, "RunTx")
 	a, err := patient.Acquire(t.Context(), teststores.Request("done"))
 	assert.NoError(t, err, "a repeat needs no lock")
-	assert.Equal(t, a.Status, retrysafe.Finished, "status of a repeat")
+	assert.Equal(t, a.Status, storeapi.Finished, "status of a repeat")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer time.AfterFunc(5*time.Millisecond, cancel).Stop()
@@ -171,7 +172,7 @@ func TestSQLiteLocked(t *testing.T) {
 	release()
 	won, err := patient.Acquire(t.Context(), teststores.Request("d"))
 	assert.NoError(t, err, "Acquire after the lock")
-	assert.Equal(t, won.Status, retrysafe.Won, "status")
+	assert.Equal(t, won.Status, storeapi.Won, "status")
 }
 
 // TestSQLiteBusyTimeoutOfTheCaller: SQLite's own waiting would ignore the context. Its setting must
@@ -221,7 +222,7 @@ func TestSQLiteOtherDSNs(t *testing.T) {
 		req := teststores.Request(param)
 		a, err := s.Store.Acquire(t.Context(), req)
 		assert.NoError(t, err, "Acquire")
-		err = s.Store.Release(t.Context(), retrysafe.ReleaseRequest{
+		err = s.Store.Release(t.Context(), storeapi.ReleaseRequest{
 			Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, InDoubt: true, LastError: "2026-03-29 01:02:03",
 		})
 		assert.NoError(t, err, "Release")
@@ -239,7 +240,7 @@ func TestSQLiteFull(t *testing.T) {
 	sqltest.Exec(t, db, "CREATE TABLE effects (x BLOB)")
 	a, err := s.Acquire(t.Context(), teststores.Request("a"))
 	assert.NoError(t, err, "Acquire")
-	end := retrysafe.CompleteRequest{
+	end := storeapi.CompleteRequest{
 		Key: a.Record.Key, Owner: a.Record.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted,
 		Answer: retrysafe.Answer{Codec: "raw", Body: make([]byte, 1<<20), Kept: true},
 	}
@@ -291,7 +292,7 @@ func TestSQLiteSettings(t *testing.T) {
 	s := teststores.SQLite(t, memory, &sqlstore.Options{Logger: slog.New(slog.DiscardHandler)})
 	a, err := s.Acquire(t.Context(), teststores.Request("a"))
 	assert.NoError(t, err, "Acquire in memory")
-	assert.Equal(t, a.Status, retrysafe.Won, "status in memory")
+	assert.Equal(t, a.Status, storeapi.Won, "status in memory")
 }
 
 // TestSQLiteClockReport: a record from the future is reported, once.
@@ -312,7 +313,7 @@ func TestSQLiteClockReport(t *testing.T) {
 		req.Key = a.Record.Key
 		got, err := later.Acquire(t.Context(), req)
 		assert.NoError(t, err, "Acquire")
-		assert.Equal(t, got.Status, retrysafe.StatusInProgress, "status")
+		assert.Equal(t, got.Status, storeapi.StatusInProgress, "status")
 	}
 	assert.Equal(t, strings.Count(log.String(), "in the future of this machine's clock"), 1, "reports: %s", log)
 	assert.Contains(t, log.String(), "ahead=7s", "report")

@@ -17,6 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // heldCommit makes the first commit wait for goOn, and counts all commits.
@@ -41,7 +42,7 @@ func acquireAll(ctx context.Context, s *sqlstore.Store, keys ...string) (ends []
 		ends[i] = end
 		go func() {
 			a, err := s.Acquire(ctx, teststores.Request(key))
-			if err == nil && a.Status != retrysafe.Won {
+			if err == nil && a.Status != storeapi.Won {
 				err = fmt.Errorf("%s: status %d", key, a.Status)
 			}
 			end <- err
@@ -154,7 +155,7 @@ func TestSQLiteGroupCommitReplyLost(t *testing.T) {
 			assert.Equal(t, rec.Attempt == 1, applied, "whether %s was begun", key)
 			a, err := s.Store.Acquire(t.Context(), teststores.Request(key))
 			assert.NoError(t, err, "the same call again")
-			assert.True(t, a.Status == retrysafe.Won && a.Record.Attempt == 1, "the same call again: %+v", a)
+			assert.True(t, a.Status == storeapi.Won && a.Record.Attempt == 1, "the same call again: %+v", a)
 		}
 	}
 }
@@ -175,7 +176,7 @@ func TestSQLiteGroupCallerLeaves(t *testing.T) {
 	body := []byte("the answer")
 	begun := make(chan error, 1)
 	go func() {
-		_, err := s.Store.Complete(ctx, retrysafe.CompleteRequest{
+		_, err := s.Store.Complete(ctx, storeapi.CompleteRequest{
 			Key: a.Record.Key, Owner: a.Record.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted,
 			Answer: retrysafe.Answer{Kept: true, Codec: "raw", Body: body},
 		})
@@ -216,9 +217,9 @@ func TestSQLiteGroupOneKey(t *testing.T) {
 			switch {
 			case err != nil:
 				t.Errorf("Acquire: %v", err)
-			case a.Status == retrysafe.Won:
+			case a.Status == storeapi.Won:
 				won.Add(1)
-			case a.Status == retrysafe.StatusInProgress:
+			case a.Status == storeapi.StatusInProgress:
 				refused.Add(1)
 			}
 		})

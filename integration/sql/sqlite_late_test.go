@@ -9,6 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestSQLiteCommitComesInTime: without WAL a reader holds up the COMMIT of a claim. A claim that is
@@ -28,12 +29,12 @@ func TestSQLiteCommitComesInTime(t *testing.T) {
 	exec("BEGIN")
 	var n int
 	assert.NoError(t, reader.QueryRowContext(t.Context(), "SELECT count(*) FROM retrysafe_records").Scan(&n), "read")
-	key := retrysafe.StoreKey{Namespace: "n", Layer: "fn", Key: retrysafe.Key{Operation: "o", ID: "k"}}
+	key := storeapi.StoreKey{Namespace: "n", Layer: "fn", Key: retrysafe.Key{Operation: "o", ID: "k"}}
 	before := time.Now()
 	freed := time.AfterFunc(3*time.Second, func() { _, _ = reader.ExecContext(t.Context(), "ROLLBACK") })
 	defer freed.Stop()
-	got, err := s.Acquire(t.Context(), retrysafe.AcquireRequest{
-		Key: key, Owner: retrysafe.Owner{1}, Lease: time.Minute, Retention: time.Hour, NotAfter: before.Add(500 * time.Millisecond),
+	got, err := s.Acquire(t.Context(), storeapi.AcquireRequest{
+		Key: key, Owner: storeapi.Owner{1}, Lease: time.Minute, Retention: time.Hour, NotAfter: before.Add(500 * time.Millisecond),
 	})
 	assert.True(t, err != nil, "the claim that is held up: %+v", got)
 	<-time.After(4 * time.Second)

@@ -14,6 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestSQLiteLimitsOnABusyFile: under limits, what is known is answered while another transaction
@@ -113,7 +114,7 @@ type undone struct {
 	then func()
 }
 
-func (u undone) RunTx(context.Context, retrysafe.TxRequest, func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
+func (u undone) RunTx(context.Context, storeapi.TxRequest, func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
 	u.then()
 	return retrysafe.Record{}, sqltest.ErrCut
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -28,7 +29,7 @@ func TestSQLiteSweepRemovesCounts(t *testing.T) {
 	s, db := teststores.OpenSQLite(t, sqltest.NewFile(t), &sqlstore.Options{Clock: clock.Now})
 	charge := func(tenant string, keys int64, span time.Duration) {
 		t.Helper()
-		_, err := s.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Tenant: tenant, Keys: keys, For: span})
+		_, err := s.Charge(t.Context(), storeapi.ChargeRequest{Namespace: "app", Tenant: tenant, Keys: keys, For: span})
 		assert.NoError(t, err, "Charge")
 	}
 	for i := range 200 { // more than one batch
@@ -55,7 +56,7 @@ func TestSQLiteRefusedChargesDoNotWait(t *testing.T) {
 	t.Parallel()
 	path := sqltest.NewFile(t)
 	s, _ := teststores.OpenSQLite(t, path, nil)
-	req := retrysafe.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour, Limits: retrysafe.Limits{Live: 1}}
+	req := storeapi.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour, Limits: storeapi.Limits{Live: 1}}
 	got, err := s.Charge(t.Context(), req)
 	assert.True(t, err == nil && got.OK, "the first: %v", err)
 	t.Cleanup(sqltest.HoldFile(t, path))
@@ -68,7 +69,7 @@ func TestSQLiteRefusedChargesDoNotWait(t *testing.T) {
 	assert.ErrorIs(t, err, context.DeadlineExceeded, "one that would be counted")
 }
 
-func limitedEngine(t *testing.T, s retrysafe.Store, l retrysafe.Limits) *retrysafe.Engine {
+func limitedEngine(t *testing.T, s storeapi.Store, l retrysafe.Limits) *retrysafe.Engine {
 	t.Helper()
 	e := retrysafe.New(s, &retrysafe.Options{
 		Namespace: "app",

@@ -14,6 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -36,20 +37,20 @@ func TestSQLiteRowOfVersion1(t *testing.T) {
 			binary.AppendVarint(binary.AppendVarint(nil, 1_800_000_005_000_000), 60_500_000),
 			[]byte("\x02\x01\xaa\x00\x05crash\x0ddial: refused\x00\x0cmessage/http"),
 			binary.AppendVarint(nil, 2<<20), digest[:]))
-	key := retrysafe.StoreKey{
+	key := storeapi.StoreKey{
 		Namespace: "shop", Layer: "http", Key: retrysafe.Key{Tenant: "tenant ü", Operation: "POST /orders", ID: "key/1"},
 	}
 	got, err := s.Lookup(t.Context(), key)
 	assert.NoError(t, err, "Lookup")
 	want := retrysafe.Record{
-		Key: key, State: retrysafe.StateCompleted, Attempt: 2, Fence: 1799999999000001, Owner: retrysafe.Owner([]byte("0123456789abcdef")),
+		Key: key, State: retrysafe.StateCompleted, Attempt: 2, Fence: 1799999999000001, Owner: storeapi.Owner([]byte("0123456789abcdef")),
 		OnDoubt: retrysafe.Reexecute, Fingerprint: []byte{1, 0xaa}, Binding: []byte{}, Issued: true,
 		Now: at, Created: at.Add(-time.Second), Updated: at.Add(-500 * time.Millisecond), Expires: at.Add(time.Minute),
 		Answer: retrysafe.Answer{Codec: "message/http", Body: []byte{0, 0xff}, Size: 2 << 20, Digest: digest},
 		Cause:  "crash", LastError: "dial: refused",
 	}
 	assert.Equal(t, got, want, "the record")
-	page, err := s.List(t.Context(), retrysafe.ListRequest{Tenant: "tenant ü"})
+	page, err := s.List(t.Context(), storeapi.ListRequest{Tenant: "tenant ü"})
 	assert.NoError(t, err, "List")
 	want.Answer.Body = nil
 	assert.Equal(t, page.Records, []retrysafe.Record{want}, "the record as it is listed")
@@ -70,7 +71,7 @@ func TestSQLiteWrittenRow(t *testing.T) {
 		AND lease_end = 1800000060000000 AND expires = 0 AND updated = 1800000000000000
 		AND hex(data) = '`+hexData(1<<3|1<<5, 1_800_000_001_000_000, 3_600_000_000, "\x00\x00\x00\x00\x00\x00\x00")+`' AND answer IS NULL`), 1, "the row of an attempt")
 
-	_, err = s.Complete(t.Context(), retrysafe.CompleteRequest{
+	_, err = s.Complete(t.Context(), storeapi.CompleteRequest{
 		Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, State: retrysafe.StateFailed, Retention: time.Second,
 		Answer: retrysafe.Answer{Codec: "failure", Body: []byte{}, Size: 7, Digest: [sha256.Size]byte{0xab}},
 	})
@@ -87,7 +88,7 @@ func hexData(flags byte, notAfter, retention int64, rest string) string {
 	return fmt.Sprintf("%X%X", data, rest)
 }
 
-func hexID(t *testing.T, key retrysafe.StoreKey) string {
+func hexID(t *testing.T, key storeapi.StoreKey) string {
 	t.Helper()
 	text, err := key.MarshalText()
 	assert.NoError(t, err, "the text of the key")
@@ -116,14 +117,14 @@ func TestSQLiteFencesGrow(t *testing.T) {
 	req := teststores.Request("a")
 	req.Retention = time.Minute
 	var last retrysafe.Fence
-	win := func(s *sqlstore.Store, req retrysafe.AcquireRequest) {
+	win := func(s *sqlstore.Store, req storeapi.AcquireRequest) {
 		t.Helper()
 		a, err := s.Acquire(t.Context(), req)
 		assert.NoError(t, err, "Acquire")
-		assert.Equal(t, a.Status, retrysafe.Won, "status")
+		assert.Equal(t, a.Status, storeapi.Won, "status")
 		assert.True(t, a.Record.Fence > last, "the fence grows: %d after %d", a.Record.Fence, last)
 		last = a.Record.Fence
-		_, err = s.Complete(t.Context(), retrysafe.CompleteRequest{
+		_, err = s.Complete(t.Context(), storeapi.CompleteRequest{
 			Key: req.Key, Owner: req.Owner, Fence: last, State: retrysafe.StateCompleted, Retention: time.Minute,
 		})
 		assert.NoError(t, err, "Complete")
@@ -140,9 +141,9 @@ func TestSQLiteFencesGrow(t *testing.T) {
 	clock.Advance(-24 * time.Hour)
 	win(s, req) // a new record of the key
 	sweep(1)
-	status, err := s.Issue(t.Context(), retrysafe.IssueRequest{Key: req.Key, Owner: teststores.Owner("issuer"), Retention: time.Hour})
+	status, err := s.Issue(t.Context(), storeapi.IssueRequest{Key: req.Key, Owner: teststores.Owner("issuer"), Retention: time.Hour})
 	assert.NoError(t, err, "Issue")
-	assert.Equal(t, status, retrysafe.Won, "status of Issue")
+	assert.Equal(t, status, storeapi.Won, "status of Issue")
 	req.MustBeIssued = true
 	win(s, req) // of a key that was issued again
 	sweep(1)
@@ -177,7 +178,7 @@ func TestSQLiteSweepMeetsTraffic(t *testing.T) {
 	db, set := sqltest.OpenFaulty(t, sqltest.SQLiteDSN(sqltest.NewFile(t)))
 	s := teststores.SQLite(t, db, &sqlstore.Options{Clock: clock.Now})
 	for _, id := range []string{"a", "b"} {
-		_, err := s.Issue(t.Context(), retrysafe.IssueRequest{Key: teststores.Request(id).Key, Owner: teststores.Owner(id), Retention: time.Second})
+		_, err := s.Issue(t.Context(), storeapi.IssueRequest{Key: teststores.Request(id).Key, Owner: teststores.Owner(id), Retention: time.Second})
 		assert.NoError(t, err, "Issue")
 	}
 	clock.Advance(time.Minute)
@@ -186,7 +187,7 @@ func TestSQLiteSweepMeetsTraffic(t *testing.T) {
 			set(nil)
 			other := teststores.NewSQLite(t, db, &sqlstore.Options{Clock: clock.Now})
 			a, err := other.Acquire(t.Context(), teststores.Request("a"))
-			if err != nil || a.Status != retrysafe.Won {
+			if err != nil || a.Status != storeapi.Won {
 				t.Errorf("Acquire of an expired key: %v %v", a.Status, err)
 			}
 		}
@@ -229,13 +230,13 @@ func TestSQLitePlans(t *testing.T) {
 		assert.True(t, len(steps) == 1 && strings.Contains(steps[0], "SEARCH") && strings.Contains(steps[0], index),
 			"want one search by %s, got %q for %s", index, steps, query)
 	}
-	list := func(req retrysafe.ListRequest) func() error {
+	list := func(req storeapi.ListRequest) func() error {
 		return func() error { _, err := s.List(t.Context(), req); return err }
 	}
 	const primary = "sqlite_autoindex_retrysafe_records_1"
-	plan(list(retrysafe.ListRequest{}), primary)
-	plan(list(retrysafe.ListRequest{Namespace: "app", Operation: "charge", State: retrysafe.StateFailed}), primary)
-	plan(list(retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "t", Operation: "charge"}), "retrysafe_records_listing")
-	plan(list(retrysafe.ListRequest{Namespace: "app", Layer: "fn", Tenant: "t", Operation: "charge", InDoubt: true}), "retrysafe_records_unfinished")
+	plan(list(storeapi.ListRequest{}), primary)
+	plan(list(storeapi.ListRequest{Namespace: "app", Operation: "charge", State: retrysafe.StateFailed}), primary)
+	plan(list(storeapi.ListRequest{Namespace: "app", Layer: "fn", Tenant: "t", Operation: "charge"}), "retrysafe_records_listing")
+	plan(list(storeapi.ListRequest{Namespace: "app", Layer: "fn", Tenant: "t", Operation: "charge", InDoubt: true}), "retrysafe_records_unfinished")
 	plan(func() error { _, err := s.Sweep(t.Context(), 1); return err }, "retrysafe_records_expires")
 }

@@ -3,10 +3,10 @@ package sql_test
 import (
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/integration/internal/sqltest"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -19,8 +19,8 @@ func TestSQLiteStore(t *testing.T) {
 		store, _ := teststores.OpenSQLite(t, path, o)
 		return storetest.Backend{
 			Store: store, Advance: clock.Advance,
-			Reopen: func() retrysafe.Store { again, _ := teststores.OpenSQLite(t, path, o); return again },
-			Hold: func(retrysafe.StoreKey) func() { // whatever the key: there is one lock
+			Reopen: func() storeapi.Store { again, _ := teststores.OpenSQLite(t, path, o); return again },
+			Hold: func(storeapi.StoreKey) func() { // whatever the key: there is one lock
 				release := sqltest.HoldFile(t, path)
 				t.Cleanup(release)
 				return release

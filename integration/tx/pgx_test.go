@@ -18,6 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // pgxShop is a shop with pgx transactions.
@@ -41,7 +42,7 @@ func newPgxShop(t *testing.T, url string) *pgxShop {
 	return &pgxShop{&shops.Shop{Store: store, Engine: teststores.Engine(t, store), DB: db}, pool, pgxidem.New(store, pool)}
 }
 
-func (s *pgxShop) order(ctx context.Context, customer string, in retrysafe.TxStore[pgx.Tx], then func(context.Context, pgx.Tx) error) (retrysafe.Result[int64], error) {
+func (s *pgxShop) order(ctx context.Context, customer string, in storeapi.TxStore[pgx.Tx], then func(context.Context, pgx.Tx) error) (retrysafe.Result[int64], error) {
 	return retrysafe.DoTx(ctx, s.Engine, in, teststores.OrderKey(customer), func(ctx context.Context, tx pgx.Tx) (id int64, err error) {
 		if err = tx.QueryRow(ctx, "INSERT INTO orders (customer) VALUES ($1) RETURNING id", customer).Scan(&id); err == nil && then != nil {
 			err = then(ctx, tx)
@@ -141,7 +142,7 @@ func TestPostgresListens(t *testing.T) {
 	toldA, endedA := watch("a")
 	toldB, endedB := watch("b")
 	assert.Equal(t, ears(), 1, "connections that listen")
-	_, err = s.Complete(t.Context(), retrysafe.CompleteRequest{
+	_, err = s.Complete(t.Context(), storeapi.CompleteRequest{
 		Key: a.Record.Key, Owner: a.Record.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted, Answer: retrysafe.Answer{Kept: true, Codec: "raw"},
 	})
 	assert.NoError(t, err, "Complete")

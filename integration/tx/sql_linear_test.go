@@ -10,19 +10,19 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/integration/internal/linear"
 	"github.com/retrysafe/retrysafe/integration/internal/shops"
 	"github.com/retrysafe/retrysafe/integration/internal/sqltest"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // bothOf sends each caller of a history to one of two processes.
-type bothOf struct{ a, b retrysafe.Store }
+type bothOf struct{ a, b storeapi.Store }
 
-func (s bothOf) of(caller int) retrysafe.Store {
+func (s bothOf) of(caller int) storeapi.Store {
 	if caller%2 == 0 {
 		return s.a
 	}
@@ -69,7 +69,7 @@ func sqlLinearizable(t *testing.T, rounds int) {
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
 		path := sqltest.NewFile(t)
-		process := func(seed uint64) retrysafe.Store {
+		process := func(seed uint64) storeapi.Store {
 			db, set := sqltest.OpenFaulty(t, sqltest.SQLiteDSN(path))
 			db.SetMaxOpenConns(4)
 			s := teststores.SQLite(t, db, nil)
@@ -81,7 +81,7 @@ func sqlLinearizable(t *testing.T, rounds int) {
 	shops.EachServer(t, func(t *testing.T, server shops.Database) {
 		t.Helper()
 		server.Shop(t)
-		linearRounds(t, rounds, func(seed uint64) retrysafe.Store {
+		linearRounds(t, rounds, func(seed uint64) storeapi.Store {
 			shop, set, err := server.FaultyShop()
 			assert.NoError(t, err, "a process")
 			t.Cleanup(func() { _ = shop.DB.Close() })
@@ -92,7 +92,7 @@ func sqlLinearizable(t *testing.T, rounds int) {
 	})
 }
 
-func linearRounds(t *testing.T, rounds int, process func(seed uint64) retrysafe.Store) {
+func linearRounds(t *testing.T, rounds int, process func(seed uint64) storeapi.Store) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	s := bothOf{process(seed), process(seed + 1)}

@@ -19,6 +19,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestSQLiteTxEndedByTheWork: if the work ends the transaction itself, DoTx returns an error that
@@ -155,7 +156,7 @@ func TestSQLiteTxMeetsCommittedRecords(t *testing.T) {
 	// The same owner again: its work has committed itself and died, or this is not a transaction's
 	// record at all.
 	own := teststores.TxRequest("own")
-	_, err = s.Store.Acquire(t.Context(), retrysafe.AcquireRequest{Key: own.Key, Owner: own.Owner, Lease: time.Minute, Retention: time.Hour})
+	_, err = s.Store.Acquire(t.Context(), storeapi.AcquireRequest{Key: own.Key, Owner: own.Owner, Lease: time.Minute, Retention: time.Hour})
 	assert.NoError(t, err, "Acquire")
 	_, err = s.Store.RunTx(t.Context(), own, func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error) {
 		t.Error("the work was run")

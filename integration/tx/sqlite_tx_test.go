@@ -14,6 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 func TestSQLiteTxBothOrNeither(t *testing.T) { t.Parallel(); txBothOrNeither(t, shops.NewFile) }
@@ -69,7 +70,7 @@ func TestSQLiteTxStoreCallsInside(t *testing.T) {
 		refused("DoTx", err)
 		_, err = s.Engine.Lookup(ctx, teststores.OrderKey("inner"))
 		refused("Lookup", err)
-		_, err = s.Store.List(ctx, retrysafe.ListRequest{})
+		_, err = s.Store.List(ctx, storeapi.ListRequest{})
 		refused("List", err)
 		_, err = s.Store.Sweep(ctx, 1)
 		refused("Sweep", err)
@@ -77,7 +78,7 @@ func TestSQLiteTxStoreCallsInside(t *testing.T) {
 		_, err = retrysafe.Run(ctx, memory, teststores.OrderKey("inner"), effect)
 		assert.NoError(t, err, "Run on another store")
 		res, err := retrysafe.DoTx(ctx, other.Engine, other.Store, teststores.OrderKey("inner"), func(inner context.Context, tx *sql.Tx) (int64, error) {
-			_, err := s.Store.List(inner, retrysafe.ListRequest{})
+			_, err := s.Store.List(inner, storeapi.ListRequest{})
 			refused("List in a transaction in a transaction", err)
 			return shops.Insert(inner, tx, "inner")
 		})
@@ -87,8 +88,8 @@ func TestSQLiteTxStoreCallsInside(t *testing.T) {
 	})
 	assert.NoError(t, err, "the outer transaction")
 	assert.Equal(t, calls.Load(), int32(8), "calls that were tried")
-	_, err = s.Store.List(leaked, retrysafe.ListRequest{})
+	_, err = s.Store.List(leaked, storeapi.ListRequest{})
 	assert.ErrorIs(t, err, context.Canceled, "List with the context of a transaction that has ended")
-	_, err = s.Store.List(context.WithoutCancel(leaked), retrysafe.ListRequest{})
+	_, err = s.Store.List(context.WithoutCancel(leaked), storeapi.ListRequest{})
 	assert.NoError(t, err, "List with its values")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // packing is work of one step in a transaction.
@@ -38,9 +39,9 @@ func (p *packing) insert(ctx context.Context, tx *sql.Tx) (int64, error) {
 // steps returns the steps that the record shows.
 func (p *packing) steps() []retrysafe.StepRecord {
 	p.t.Helper()
-	rec, err := p.Store.Lookup(p.t.Context(), retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: teststores.OrderKey("ada")})
+	rec, err := p.Store.Lookup(p.t.Context(), storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: teststores.OrderKey("ada")})
 	assert.NoError(p.t, err, "Lookup")
-	progress, err := rec.Progress()
+	progress, err := retrysafe.ProgressOf(&rec)
 	assert.NoError(p.t, err, "progress")
 	return progress.Steps
 }
@@ -116,7 +117,7 @@ func stepTxEndedByTheWork(t *testing.T, open func(*testing.T) *shops.Shop) {
 				return id, errors.Join(err, tx.Commit(), then)
 			})
 			assert.ErrorIs(t, err, retrysafe.ErrTxEnded, "the call")
-			rec, err := p.Store.Lookup(t.Context(), retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: teststores.OrderKey("ada")})
+			rec, err := p.Store.Lookup(t.Context(), storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: teststores.OrderKey("ada")})
 			assert.True(t, err == nil && rec.InDoubt(), "somebody has to look: %v %v", rec, err)
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestTxJoined: record and effect are a part of the caller's transaction.
@@ -160,7 +161,7 @@ func TestTxJoinedConn(t *testing.T) {
 	})
 }
 
-var _ retrysafe.Limiter = sqlstore.Join[int](nil, 0, nil).(retrysafe.Limiter) //nolint:errcheck,forcetypeassert // so that limits work
+var _ storeapi.Limiter = sqlstore.Join[int](nil, 0, nil).(storeapi.Limiter) //nolint:errcheck,forcetypeassert // so that limits work
 
 // TestTxSavepoints: savepoints can be nested, also in the one that DoTx itself makes, and undo only
 // their own part.
@@ -198,7 +199,7 @@ func TestLooksAreApart(t *testing.T) {
 		t.Helper()
 		a, err := s.Store.Acquire(t.Context(), teststores.Request("a"))
 		assert.NoError(t, err, "Acquire")
-		_, err = s.Store.Complete(t.Context(), retrysafe.CompleteRequest{
+		_, err = s.Store.Complete(t.Context(), storeapi.CompleteRequest{
 			Key: a.Record.Key, Owner: a.Record.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted,
 			Answer: retrysafe.Answer{Kept: true, Codec: "raw", Body: []byte("the answer")},
 		})

@@ -16,6 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestTxUnderMiddleware: the recipe for money. The middleware may run the handler again after any
@@ -24,7 +25,7 @@ func TestTxUnderMiddleware(t *testing.T) {
 	t.Parallel()
 	shops.Each(t, func(t *testing.T, s, _ *shops.Shop) {
 		t.Helper()
-		for name, outer := range map[string]retrysafe.Store{"its own store": memstore.New(nil), "the same database": s.Store} {
+		for name, outer := range map[string]storeapi.Store{"its own store": memstore.New(nil), "the same database": s.Store} {
 			e := teststores.Engine(t, outer)
 			runs := 0
 			m := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global, Policy: retrysafe.Policy{OnDoubt: retrysafe.Reexecute}})
@@ -73,7 +74,7 @@ func TestTxUnderMiddleware(t *testing.T) {
 			assert.Equal(t, runs, 2, "runs of the handler")
 			assert.Equal(t, s.Orders(t, name), 1, "orders")
 		}
-		page, err := s.Store.List(t.Context(), retrysafe.ListRequest{Namespace: "app", Layer: "tx"})
+		page, err := s.Store.List(t.Context(), storeapi.ListRequest{Namespace: "app", Layer: "tx"})
 		assert.NoError(t, err, "List")
 		assert.Equal(t, len(page.Records), 2, "what keys shows of the transactions")
 	})

@@ -17,11 +17,12 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // leftOut makes four calls end in doubt and damages the records of two. It checks that the others
 // are listed, reconciled and finished.
-func leftOut(t *testing.T, s retrysafe.Store, spoil func(id string)) {
+func leftOut(t *testing.T, s storeapi.Store, spoil func(id string)) {
 	t.Helper()
 	policy := retrysafe.Policy{Lease: 5 * time.Second, Reconcile: func(context.Context, retrysafe.Record) (retrysafe.Resolution, error) {
 		return retrysafe.Resolution{Outcome: retrysafe.NotDone}, nil
@@ -42,10 +43,10 @@ func leftOut(t *testing.T, s retrysafe.Store, spoil func(id string)) {
 	}
 	spoil("b")
 	spoil("d")
-	lister, ok := s.(retrysafe.Lister)
+	lister, ok := s.(storeapi.Lister)
 	assert.True(t, ok, "it lists")
-	page := retrysafe.Page{}
-	for req := (retrysafe.ListRequest{Namespace: e.Namespace(), Operation: "pay", Limit: 1}); ; req.After = page.Next {
+	page := storeapi.Page{}
+	for req := (storeapi.ListRequest{Namespace: e.Namespace(), Operation: "pay", Limit: 1}); ; req.After = page.Next {
 		part, err := lister.List(t.Context(), req)
 		assert.NoError(t, err, "list")
 		page.Records, page.Unreadable, page.Next = append(page.Records, part.Records...), append(page.Unreadable, part.Unreadable...), part.Next
@@ -96,7 +97,7 @@ func TestUnreadableRecords(t *testing.T) {
 				t.Parallel()
 				server := servers.StartRedis(t)
 				leftOut(t, teststores.Redis(t, connect(t, "redis://"+server.Addr), nil), func(id string) {
-					key := retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Operation: "pay", ID: id}}
+					key := storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Operation: "pay", ID: id}}
 					name, err := key.MarshalText()
 					assert.NoError(t, err, "key")
 					assert.Equal(t, servers.RedisDo(server.Addr, "EXISTS", "rs:"+string(name)), "1", "the record is there")

@@ -8,6 +8,7 @@ import (
 var importRules = []Rule{
 	{"core stays light", coreStaysLight},
 	{"core stands alone", coreStandsAlone},
+	{"stores do not know the engine", storesWithoutEngine},
 	{"layers do not meet", layersDoNotMeet},
 	{"suites are for tests", suitesAreForTests},
 	{"adapters and commands are leaves", leaves},
@@ -34,11 +35,25 @@ func coreStaysLight(t *Tree) []Violation {
 }
 
 // coreStandsAlone: all other packages import the core, so the core imports only internal ones.
+// coreStandsAlone: storeapi is the lowest package, the root comes next, and neither knows what is
+// built on them.
 func coreStandsAlone(t *Tree) []Violation {
 	var found []Violation
-	for _, e := range t.edges(func(f *File) bool { return f.Dir() == "." && !f.Test() }) {
-		if e.ours && !within(e.dir, "internal") {
-			found = append(found, Violation{e.file.Path, "the core package imports " + e.path})
+	for _, e := range t.edges(func(f *File) bool { return (f.Dir() == "." || f.Dir() == "storeapi") && !f.Test() }) {
+		below := within(e.dir, "internal") || e.dir == "storeapi" && e.file.Dir() == "."
+		if e.ours && !below {
+			found = append(found, Violation{e.file.Path, "the core imports " + e.path})
+		}
+	}
+	return found
+}
+
+// storesWithoutEngine: a store is written against storeapi. The engine is one of its callers.
+func storesWithoutEngine(t *Tree) []Violation {
+	var found []Violation
+	for _, e := range t.edges(func(f *File) bool { return withinAny(f.Dir(), stores) && !f.Test() }) {
+		if e.ours && e.dir == "." {
+			found = append(found, Violation{e.file.Path, "a store imports the engine; storeapi has what it needs"})
 		}
 	}
 	return found

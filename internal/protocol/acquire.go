@@ -3,21 +3,21 @@ package protocol
 import (
 	"bytes"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Acquire decides on req for the row cur (zero: absent) at the store's time now. floor is the
 // largest fence that the store has ever removed. It returns the next row, and whether that must be
 // written.
-func Acquire(cur Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequest) (next Row, status retrysafe.Status, write bool, err error) {
+func Acquire(cur Row, now Micros, floor storeapi.Fence, req *storeapi.AcquireRequest) (next Row, status storeapi.Status, write bool, err error) {
 	if limit := req.Limit(); !limit.IsZero() && now > limit.UnixMicro() {
-		return cur, 0, false, retrysafe.ErrTooLate
+		return cur, 0, false, storeapi.ErrTooLate
 	}
 	status = decide(&cur, now, req)
-	if status != retrysafe.Won {
+	if status != storeapi.Won {
 		return cur, status, false, nil
 	}
-	if cur.State == retrysafe.StateInProgress && cur.Owner == req.Owner && !cur.Absent(now) {
+	if cur.State == storeapi.StateInProgress && cur.Owner == req.Owner && !cur.Absent(now) {
 		cur.renew(now, Span(req.Lease))
 		if !req.NotAfter.IsZero() {
 			// a late copy of this repeated call must also find the record
@@ -30,67 +30,67 @@ func Acquire(cur Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireR
 
 // Finished returns the answer to req if the record is finished, which needs no write; zero
 // otherwise.
-func Finished(rec *retrysafe.Record, req *retrysafe.AcquireRequest) retrysafe.Status {
+func Finished(rec *storeapi.Record, req *storeapi.AcquireRequest) storeapi.Status {
 	row := Row{
 		State: rec.State, OnDoubt: rec.OnDoubt, Owner: rec.Owner, Fence: rec.Fence, Issued: rec.Issued, Fingerprint: rec.Fingerprint, Binding: rec.Binding,
 	}
-	if status := decide(&row, 0, req); rec.State.Finished() && status != retrysafe.Won {
+	if status := decide(&row, 0, req); rec.State.Finished() && status != storeapi.Won {
 		return status
 	}
 	return 0
 }
 
 // decide is the table of docs/design.md; the first match decides.
-func decide(cur *Row, now Micros, req *retrysafe.AcquireRequest) retrysafe.Status {
+func decide(cur *Row, now Micros, req *storeapi.AcquireRequest) storeapi.Status {
 	mine := cur.Owner == req.Owner
-	live := cur.State == retrysafe.StateInProgress && !cur.InDoubt(now)
+	live := cur.State == storeapi.StateInProgress && !cur.InDoubt(now)
 	switch {
 	case cur.Absent(now) && req.IfFence != 0:
-		return retrysafe.FenceChanged
+		return storeapi.FenceChanged
 	case cur.Absent(now) && req.MustBeIssued, !cur.Absent(now) && req.MustBeIssued && !cur.Issued:
-		return retrysafe.NotIssued
+		return storeapi.NotIssued
 	case cur.Absent(now):
-		return retrysafe.Won
+		return storeapi.Won
 	case copiesEnded(req) && (req.IfFence == 0 || cur.Fence != req.IfFence):
-		return retrysafe.FenceChanged
-	case mine && cur.State == retrysafe.StateReleased:
-		return retrysafe.OwnerSpent
+		return storeapi.FenceChanged
+	case mine && cur.State == storeapi.StateReleased:
+		return storeapi.OwnerSpent
 	case req.IfFence != 0:
 		return decideIfFence(cur, live, mine, req)
 	case len(cur.Binding) > 0 && len(req.Binding) > 0 && !bytes.Equal(cur.Binding, req.Binding):
-		return retrysafe.PrincipalChanged
+		return storeapi.PrincipalChanged
 	case mismatch(cur.Fingerprint, req.Fingerprint):
-		return retrysafe.Mismatch
+		return storeapi.Mismatch
 	case cur.State.Finished():
-		return retrysafe.Finished
-	case cur.State != retrysafe.StateInProgress: // released or issued
-		return retrysafe.Won
+		return storeapi.Finished
+	case cur.State != storeapi.StateInProgress: // released or issued
+		return storeapi.Won
 	case mine && !cur.abandoned():
-		return retrysafe.Won
+		return storeapi.Won
 	case mine:
-		return retrysafe.StatusInDoubt
+		return storeapi.StatusInDoubt
 	case live:
-		return retrysafe.StatusInProgress
-	case cur.OnDoubt == retrysafe.Reexecute && req.OnDoubt == retrysafe.Reexecute:
-		return retrysafe.Won
+		return storeapi.StatusInProgress
+	case cur.OnDoubt == storeapi.Reexecute && req.OnDoubt == storeapi.Reexecute:
+		return storeapi.Won
 	}
-	return retrysafe.StatusInDoubt
+	return storeapi.StatusInDoubt
 }
 
 // decideIfFence is the compare-and-set of an operator or a redrive. It never changes a completed
 // record, since a caller may have seen it.
-func decideIfFence(cur *Row, live, mine bool, req *retrysafe.AcquireRequest) retrysafe.Status {
+func decideIfFence(cur *Row, live, mine bool, req *storeapi.AcquireRequest) storeapi.Status {
 	switch {
-	case mine && cur.State == retrysafe.StateInProgress && !cur.abandoned():
-		return retrysafe.Won // a repeated call of the owner that acquired it
+	case mine && cur.State == storeapi.StateInProgress && !cur.abandoned():
+		return storeapi.Won // a repeated call of the owner that acquired it
 	case cur.Fence != req.IfFence:
-		return retrysafe.FenceChanged
-	case cur.State == retrysafe.StateCompleted:
-		return retrysafe.Finished
+		return storeapi.FenceChanged
+	case cur.State == storeapi.StateCompleted:
+		return storeapi.Finished
 	case live && !req.Force:
-		return retrysafe.StatusInProgress
+		return storeapi.StatusInProgress
 	}
-	return retrysafe.Won
+	return storeapi.Won
 }
 
 // mismatch compares fingerprints. Their first byte is the version of the algorithm; fingerprints of
@@ -99,17 +99,17 @@ func mismatch(a, b []byte) bool {
 	return len(a) > 0 && len(b) > 0 && a[0] == b[0] && !bytes.Equal(a, b)
 }
 
-func win(cur *Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequest) Row {
+func win(cur *Row, now Micros, floor storeapi.Fence, req *storeapi.AcquireRequest) Row {
 	next := Row{
-		State: retrysafe.StateInProgress, OnDoubt: req.OnDoubt, Attempt: 1, Owner: req.Owner,
-		Fence: max(cur.Fence+1, floor+1, retrysafe.Fence(max(now, 0)), req.MinFence),
+		State: storeapi.StateInProgress, OnDoubt: req.OnDoubt, Attempt: 1, Owner: req.Owner,
+		Fence: max(cur.Fence+1, floor+1, storeapi.Fence(max(now, 0)), req.MinFence),
 		Asks:  req.Asks, Fingerprint: req.Fingerprint, Binding: req.Binding, Retention: Span(req.Retention), Created: now, Updated: now,
 	}
 	if !req.NotAfter.IsZero() {
 		next.NotAfter = req.NotAfter.UnixMicro()
 	}
 	if next.OnDoubt == 0 {
-		next.OnDoubt = retrysafe.Refuse
+		next.OnDoubt = storeapi.Refuse
 	}
 	if !cur.Absent(now) {
 		next.Attempt = cur.Attempt + 1
@@ -118,7 +118,7 @@ func win(cur *Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequ
 			next.Answer = cur.Answer
 			next.Earlier, next.EarlierCut = cur.Earlier, cur.EarlierCut
 			if cur.mayHaveWorked() {
-				next.addEarlier(retrysafe.Worked{Attempt: cur.Attempt, Fence: cur.Fence})
+				next.addEarlier(storeapi.Worked{Attempt: cur.Attempt, Fence: cur.Fence})
 			}
 		}
 		if req.IfFence != 0 {
@@ -135,7 +135,7 @@ func win(cur *Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequ
 	if req.Copy != nil {
 		next.continues(req)
 	}
-	if next.State != retrysafe.StateInProgress {
+	if next.State != storeapi.StateInProgress {
 		next.end(now, next.Retention)
 		return next
 	}
@@ -149,21 +149,21 @@ func (r *Row) renew(now, lease Micros) {
 	r.LeaseEnd = now + lease
 	r.Updated = now
 	r.Expires = 0
-	if r.OnDoubt == retrysafe.Reexecute {
+	if r.OnDoubt == storeapi.Reexecute {
 		r.Expires = after(r.LeaseEnd, r.Retention)
 	}
 }
 
 // Issue decides on a key that the server issues.
-func Issue(cur Row, now Micros, req *retrysafe.IssueRequest) (next Row, status retrysafe.Status, write bool) {
+func Issue(cur Row, now Micros, req *storeapi.IssueRequest) (next Row, status storeapi.Status, write bool) {
 	if cur.Absent(now) {
 		return Row{
-			State: retrysafe.StateIssued, OnDoubt: retrysafe.Refuse, Issued: true, Owner: req.Owner, Fence: cur.Fence,
+			State: storeapi.StateIssued, OnDoubt: storeapi.Refuse, Issued: true, Owner: req.Owner, Fence: cur.Fence,
 			Created: now, Updated: now, Expires: after(now, Span(req.Retention)),
-		}, retrysafe.Won, true
+		}, storeapi.Won, true
 	}
-	if cur.State == retrysafe.StateIssued && cur.Owner == req.Owner {
-		return cur, retrysafe.Won, false
+	if cur.State == storeapi.StateIssued && cur.Owner == req.Owner {
+		return cur, storeapi.Won, false
 	}
-	return cur, retrysafe.AlreadyIssued, false
+	return cur, storeapi.AlreadyIssued, false
 }

@@ -5,23 +5,23 @@ import (
 	"slices"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Charge counts what the request says, or refuses it; after a refusal there is nothing to write. It
 // does not change memory that cur refers to.
-func Charge(cur Usage, now Micros, req *retrysafe.ChargeRequest) (next Usage, charged retrysafe.Charged, write bool) {
+func Charge(cur Usage, now Micros, req *storeapi.ChargeRequest) (next Usage, charged storeapi.Charged, write bool) {
 	t := TermsOf(req)
 	next = cur.at(now)
 	if wait := next.wait(now, &t); wait > 0 {
-		return cur, retrysafe.Charged{After: time.Duration(wait) * time.Microsecond}, false
+		return cur, storeapi.Charged{After: time.Duration(wait) * time.Microsecond}, false
 	}
 	if t.Every > 0 {
 		next.cells(now, t.Every, t.Keys)
 	}
 	next.add(t.ends(now), t.Keys, func(b *Bucket) *int64 { return &b.Keys })
 	next.add(t.ends(now), t.Bytes, func(b *Bucket) *int64 { return &b.Bytes })
-	return next, retrysafe.Charged{OK: true}, true
+	return next, storeapi.Charged{OK: true}, true
 }
 
 // Terms are the numbers of a request, in the units that are counted with; scripts get them too. A
@@ -42,7 +42,7 @@ type Terms struct {
 const bucketsFor = 16
 
 // TermsOf returns the terms of a valid request.
-func TermsOf(req *retrysafe.ChargeRequest) Terms {
+func TermsOf(req *storeapi.ChargeRequest) Terms {
 	l := &req.Limits
 	t := Terms{Keys: req.Keys, Bytes: req.Bytes, For: min(Span(req.For), never), Width: 1, Live: max(0, l.Live), Stored: max(0, l.Bytes)}
 	for t.Width*2 <= t.For/bucketsFor {

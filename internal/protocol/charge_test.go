@@ -6,27 +6,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 func TestTerms(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		span   time.Duration
-		limits retrysafe.Limits
+		limits storeapi.Limits
 		want   protocol.Terms
 	}{
-		{time.Microsecond, retrysafe.Limits{}, protocol.Terms{For: 1, Width: 1}},
-		{32 * time.Microsecond, retrysafe.Limits{Live: 3, Bytes: 4}, protocol.Terms{For: 32, Width: 2, Live: 3, Stored: 4}},
-		{31 * time.Microsecond, retrysafe.Limits{Live: -3, Bytes: -4, PerSecond: -1}, protocol.Terms{For: 31, Width: 1}},
-		{24 * time.Hour, retrysafe.Limits{PerSecond: 50, Burst: 100}, protocol.Terms{For: 86_400_000_000, Width: 1 << 32, Every: 20_000, Room: 2_000_000}},
-		{retrysafe.Forever, retrysafe.Limits{PerSecond: 0.5}, protocol.Terms{For: 1 << 53, Width: 1 << 49, Every: 2_000_000, Room: 2_000_000}},
-		{time.Second, retrysafe.Limits{PerSecond: 3}, protocol.Terms{For: 1_000_000, Width: 32768, Every: 333_334, Room: 1_000_002}},
-		{time.Second, retrysafe.Limits{PerSecond: 1e9, Burst: 1}, protocol.Terms{For: 1_000_000, Width: 32768, Every: 1, Room: 1}},
+		{time.Microsecond, storeapi.Limits{}, protocol.Terms{For: 1, Width: 1}},
+		{32 * time.Microsecond, storeapi.Limits{Live: 3, Bytes: 4}, protocol.Terms{For: 32, Width: 2, Live: 3, Stored: 4}},
+		{31 * time.Microsecond, storeapi.Limits{Live: -3, Bytes: -4, PerSecond: -1}, protocol.Terms{For: 31, Width: 1}},
+		{24 * time.Hour, storeapi.Limits{PerSecond: 50, Burst: 100}, protocol.Terms{For: 86_400_000_000, Width: 1 << 32, Every: 20_000, Room: 2_000_000}},
+		{storeapi.Forever, storeapi.Limits{PerSecond: 0.5}, protocol.Terms{For: 1 << 53, Width: 1 << 49, Every: 2_000_000, Room: 2_000_000}},
+		{time.Second, storeapi.Limits{PerSecond: 3}, protocol.Terms{For: 1_000_000, Width: 32768, Every: 333_334, Room: 1_000_002}},
+		{time.Second, storeapi.Limits{PerSecond: 1e9, Burst: 1}, protocol.Terms{For: 1_000_000, Width: 32768, Every: 1, Room: 1}},
 	} {
-		assert.Equal(t, protocol.TermsOf(&retrysafe.ChargeRequest{For: tt.span, Limits: tt.limits}), tt.want, "%v, %+v", tt.span, tt.limits)
+		assert.Equal(t, protocol.TermsOf(&storeapi.ChargeRequest{For: tt.span, Limits: tt.limits}), tt.want, "%v, %+v", tt.span, tt.limits)
 	}
 }
 
@@ -43,9 +43,9 @@ func TestChargeWalk(t *testing.T) {
 		for step := range 300 {
 			now += rnd.Int64N(20) * second / 10
 			live = slices.DeleteFunc(live, func(e entry) bool { return e.latest <= now })
-			req := &retrysafe.ChargeRequest{
+			req := &storeapi.ChargeRequest{
 				Namespace: "n", Keys: rnd.Int64N(3) - 1, For: span,
-				Limits: retrysafe.Limits{Live: rnd.Int64N(12) + 1, PerSecond: []float64{0, 1, 5}[rnd.IntN(3)], Burst: rnd.Int64N(4)},
+				Limits: storeapi.Limits{Live: rnd.Int64N(12) + 1, PerSecond: []float64{0, 1, 5}[rnd.IntN(3)], Burst: rnd.Int64N(4)},
 			}
 			before := slices.Clone(u.Buckets)
 			next, got, write := protocol.Charge(u, now, req)
@@ -83,8 +83,8 @@ func TestChargeWalk(t *testing.T) {
 func TestRatesApart(t *testing.T) {
 	t.Parallel()
 	charge := func(u *protocol.Usage, now protocol.Micros, perSecond float64) bool {
-		next, got, _ := protocol.Charge(*u, now, &retrysafe.ChargeRequest{
-			Namespace: "n", Keys: 1, For: time.Hour, Limits: retrysafe.Limits{PerSecond: perSecond, Burst: 1},
+		next, got, _ := protocol.Charge(*u, now, &storeapi.ChargeRequest{
+			Namespace: "n", Keys: 1, For: time.Hour, Limits: storeapi.Limits{PerSecond: perSecond, Burst: 1},
 		})
 		*u = next
 		return got.OK
@@ -109,9 +109,9 @@ func TestRatesApart(t *testing.T) {
 func TestRatesAreBounded(t *testing.T) {
 	t.Parallel()
 	var u protocol.Usage
-	charge := func(now protocol.Micros, every, keys int64) retrysafe.Charged {
-		next, got, _ := protocol.Charge(u, now, &retrysafe.ChargeRequest{
-			Namespace: "n", Keys: keys, For: time.Hour, Limits: retrysafe.Limits{PerSecond: 1 / float64(every), Burst: 2},
+	charge := func(now protocol.Micros, every, keys int64) storeapi.Charged {
+		next, got, _ := protocol.Charge(u, now, &storeapi.ChargeRequest{
+			Namespace: "n", Keys: keys, For: time.Hour, Limits: storeapi.Limits{PerSecond: 1 / float64(every), Burst: 2},
 		})
 		u = next
 		return got
@@ -119,7 +119,7 @@ func TestRatesAreBounded(t *testing.T) {
 	for i := range int64(256) {
 		assert.True(t, charge(minute, 1000+i, 1).OK, "rate %d", i)
 	}
-	assert.Equal(t, charge(minute, 2000, 1), retrysafe.Charged{After: time.Second}, "one more")
+	assert.Equal(t, charge(minute, 2000, 1), storeapi.Charged{After: time.Second}, "one more")
 	assert.True(t, charge(minute, 1000, 1).OK, "one that is there")
 	assert.True(t, charge(minute, 2000, -1).OK, "one that is given back")
 	assert.Equal(t, len(u.Rates), 256, "rates")

@@ -4,20 +4,20 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // copiesEnded reports whether the request copies a record that is finished or released.
-func copiesEnded(req *retrysafe.AcquireRequest) bool {
-	return req.Copy != nil && (req.Copy.State.Finished() || req.Copy.State == retrysafe.StateReleased)
+func copiesEnded(req *storeapi.AcquireRequest) bool {
+	return req.Copy != nil && (req.Copy.State.Finished() || req.Copy.State == storeapi.StateReleased)
 }
 
 // CopyRow returns the row that continues the record of another store. It has no owner, fence,
 // lease, update or expiry yet. Its Retention is how long an ended copy is kept from now on.
-func CopyRow(req *retrysafe.AcquireRequest) Row {
+func CopyRow(req *storeapi.AcquireRequest) Row {
 	c := req.Copy
 	r := Row{
-		State: retrysafe.StateInProgress, OnDoubt: retrysafe.Refuse, Issued: c.Issued, Attempt: c.Attempt,
+		State: storeapi.StateInProgress, OnDoubt: storeapi.Refuse, Issued: c.Issued, Attempt: c.Attempt,
 		Asks: c.Asks, Earlier: c.Earlier, EarlierCut: c.EarlierCut, Fingerprint: c.Fingerprint, Binding: c.Binding,
 		Created: c.Created.UnixMicro(), Retention: Span(req.Retention), Answer: c.Answer,
 	}
@@ -25,8 +25,8 @@ func CopyRow(req *retrysafe.AcquireRequest) Row {
 	if !req.NotAfter.IsZero() {
 		r.NotAfter = req.NotAfter.UnixMicro()
 	}
-	if c.OnDoubt == retrysafe.Reexecute {
-		r.OnDoubt = retrysafe.Reexecute
+	if c.OnDoubt == storeapi.Reexecute {
+		r.OnDoubt = storeapi.Reexecute
 	}
 	if copiesEnded(req) {
 		r.State, r.Retention = c.State, forever
@@ -38,7 +38,7 @@ func CopyRow(req *retrysafe.AcquireRequest) Row {
 }
 
 // OwnCopy returns a copy of c that shares no memory with it, or nil.
-func OwnCopy(c *retrysafe.Record) *retrysafe.Record {
+func OwnCopy(c *storeapi.Record) *storeapi.Record {
 	if c == nil {
 		return nil
 	}
@@ -49,7 +49,7 @@ func OwnCopy(c *retrysafe.Record) *retrysafe.Record {
 }
 
 // CopySize returns the number of bytes in the answer of c, which may be nil.
-func CopySize(c *retrysafe.Record) int {
+func CopySize(c *storeapi.Record) int {
 	if c == nil {
 		return 0
 	}
@@ -57,7 +57,7 @@ func CopySize(c *retrysafe.Record) int {
 }
 
 // continues makes a new row one that continues req.Copy.
-func (r *Row) continues(req *retrysafe.AcquireRequest) {
+func (r *Row) continues(req *storeapi.AcquireRequest) {
 	owner, fence, now := r.Owner, r.Fence, r.Updated
 	*r = CopyRow(req)
 	r.Owner, r.Fence, r.Updated = owner, fence, now

@@ -4,30 +4,30 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // The clauses of the contract are tested through stores. These tests cover what a store cannot be
 // made to do: clocks that go back, and times at the ends of their range.
 
 var (
-	me  = retrysafe.Owner{1}
-	you = retrysafe.Owner{2}
+	me  = storeapi.Owner{1}
+	you = storeapi.Owner{2}
 )
 
 const second protocol.Micros = 1_000_000
 
-func ask(owner retrysafe.Owner) *retrysafe.AcquireRequest {
-	return &retrysafe.AcquireRequest{Owner: owner, Lease: 30 * time.Second, Retention: time.Hour, OnDoubt: retrysafe.Refuse}
+func ask(owner storeapi.Owner) *storeapi.AcquireRequest {
+	return &storeapi.AcquireRequest{Owner: owner, Lease: 30 * time.Second, Retention: time.Hour, OnDoubt: storeapi.Refuse}
 }
 
-func won(t *testing.T, cur protocol.Row, now protocol.Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequest) protocol.Row {
+func won(t *testing.T, cur protocol.Row, now protocol.Micros, floor storeapi.Fence, req *storeapi.AcquireRequest) protocol.Row {
 	t.Helper()
 	next, status, write, err := protocol.Acquire(cur, now, floor, req)
 	assert.NoError(t, err, "Acquire")
-	assert.Equal(t, status, retrysafe.Won, "status of Acquire")
+	assert.Equal(t, status, storeapi.Won, "status of Acquire")
 	assert.True(t, write, "a win is written")
 	return next
 }
@@ -38,16 +38,16 @@ func TestFenceNeverGoesBack(t *testing.T) {
 		name  string
 		cur   protocol.Row
 		now   protocol.Micros
-		floor retrysafe.Fence
-		want  retrysafe.Fence
+		floor storeapi.Fence
+		want  storeapi.Fence
 	}{
-		{"the clock", protocol.Row{}, minute, 0, retrysafe.Fence(minute)},
-		{"a removed record of the future", protocol.Row{}, minute, retrysafe.Fence(minute) + 5, retrysafe.Fence(minute) + 6},
-		{"a record of the future", protocol.Row{State: retrysafe.StateReleased, Fence: retrysafe.Fence(minute) + 5}, minute, 0, retrysafe.Fence(minute) + 6},
-		{"an expired record of the future", protocol.Row{State: retrysafe.StateCompleted, Expires: minute, Fence: retrysafe.Fence(minute) + 5}, minute, 0, retrysafe.Fence(minute) + 6},
-		{"the clock after an old record", protocol.Row{State: retrysafe.StateReleased, Fence: 5}, minute, 7, retrysafe.Fence(minute)},
+		{"the clock", protocol.Row{}, minute, 0, storeapi.Fence(minute)},
+		{"a removed record of the future", protocol.Row{}, minute, storeapi.Fence(minute) + 5, storeapi.Fence(minute) + 6},
+		{"a record of the future", protocol.Row{State: storeapi.StateReleased, Fence: storeapi.Fence(minute) + 5}, minute, 0, storeapi.Fence(minute) + 6},
+		{"an expired record of the future", protocol.Row{State: storeapi.StateCompleted, Expires: minute, Fence: storeapi.Fence(minute) + 5}, minute, 0, storeapi.Fence(minute) + 6},
+		{"the clock after an old record", protocol.Row{State: storeapi.StateReleased, Fence: 5}, minute, 7, storeapi.Fence(minute)},
 		{"a clock before 1970", protocol.Row{}, -minute, 0, 1},
-		{"a clock that stands at zero", protocol.Row{State: retrysafe.StateReleased, Fence: 1}, 0, 0, 2},
+		{"a clock that stands at zero", protocol.Row{State: storeapi.StateReleased, Fence: 1}, 0, 0, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -58,11 +58,11 @@ func TestFenceNeverGoesBack(t *testing.T) {
 
 func TestIssueKeepsTheFence(t *testing.T) {
 	t.Parallel()
-	used := protocol.Row{State: retrysafe.StateCompleted, Expires: minute, Fence: retrysafe.Fence(minute) + 5}
-	issued, status, write := protocol.Issue(used, minute, &retrysafe.IssueRequest{Owner: me, Retention: time.Hour})
-	assert.Equal(t, status, retrysafe.Won, "status of Issue over an expired record")
+	used := protocol.Row{State: storeapi.StateCompleted, Expires: minute, Fence: storeapi.Fence(minute) + 5}
+	issued, status, write := protocol.Issue(used, minute, &storeapi.IssueRequest{Owner: me, Retention: time.Hour})
+	assert.Equal(t, status, storeapi.Won, "status of Issue over an expired record")
 	assert.True(t, write, "an issue is written")
-	assert.Equal(t, won(t, issued, minute, 0, ask(you)).Fence, retrysafe.Fence(minute)+6, "fence of the first use")
+	assert.Equal(t, won(t, issued, minute, 0, ask(you)).Fence, storeapi.Fence(minute)+6, "fence of the first use")
 }
 
 func TestSpansRoundUp(t *testing.T) {
@@ -72,7 +72,7 @@ func TestSpansRoundUp(t *testing.T) {
 	r := won(t, protocol.Row{}, minute, 0, req)
 	assert.Equal(t, r.LeaseEnd, minute+1, "end of a lease of a nanosecond")
 	assert.Equal(t, r.Retention, 2, "retention of 1.5 microseconds")
-	rec := r.Record(retrysafe.StoreKey{}, minute)
+	rec := r.Record(storeapi.StoreKey{}, minute)
 	assert.Equal(t, rec.LeaseLeft, time.Microsecond, "lease left")
 }
 
@@ -84,16 +84,16 @@ func TestRetentionAtTheEndsOfTime(t *testing.T) {
 		now       protocol.Micros
 		never     bool
 	}{
-		{"for ever", retrysafe.Forever, minute, true},
+		{"for ever", storeapi.Forever, minute, true},
 		{"a century", 100 * 365 * 24 * time.Hour, minute, false},
-		{"almost for ever", retrysafe.Forever - time.Hour, minute, true},
-		{"for ever before 1970", retrysafe.Forever, -minute, false},
+		{"almost for ever", storeapi.Forever - time.Hour, minute, true},
+		{"for ever before 1970", storeapi.Forever, -minute, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := won(t, protocol.Row{}, c.now, 0, ask(me))
-			done, write, err := protocol.Complete(r, c.now, &retrysafe.CompleteRequest{
-				Owner: me, Fence: r.Fence, State: retrysafe.StateCompleted, Retention: c.retention,
+			done, write, err := protocol.Complete(r, c.now, &storeapi.CompleteRequest{
+				Owner: me, Fence: r.Fence, State: storeapi.StateCompleted, Retention: c.retention,
 			})
 			assert.NoError(t, err, "Complete")
 			assert.True(t, write, "an end is written")
@@ -113,13 +113,13 @@ func TestNotAfterIsTheLastOfItsRepeats(t *testing.T) {
 	r = won(t, r, minute, 0, earlier)
 	r = won(t, r, minute, 0, ask(me))
 	assert.Equal(t, r.NotAfter, minute+5*second, "limit of the record")
-	gone, _, err := protocol.Release(r, minute, &retrysafe.ReleaseRequest{Owner: me, Fence: r.Fence, Retention: time.Second})
+	gone, _, err := protocol.Release(r, minute, &storeapi.ReleaseRequest{Owner: me, Fence: r.Fence, Retention: time.Second})
 	assert.NoError(t, err, "Release")
 	_, status, _, err := protocol.Acquire(gone, minute+5*second, 0, repeat)
 	assert.NoError(t, err, "the last moment of a late copy")
-	assert.Equal(t, status, retrysafe.OwnerSpent, "status of a late copy at its last moment")
+	assert.Equal(t, status, storeapi.OwnerSpent, "status of a late copy at its last moment")
 	_, _, _, err = protocol.Acquire(gone, minute+5*second+1, 0, repeat)
-	assert.ErrorIs(t, err, retrysafe.ErrTooLate, "a copy after its last moment")
+	assert.ErrorIs(t, err, storeapi.ErrTooLate, "a copy after its last moment")
 }
 
 func TestBoundaries(t *testing.T) {
@@ -128,14 +128,14 @@ func TestBoundaries(t *testing.T) {
 	end := r.LeaseEnd
 	_, status, _, err := protocol.Acquire(r, end-1, 0, ask(you))
 	assert.NoError(t, err, "Acquire")
-	assert.Equal(t, status, retrysafe.StatusInProgress, "status in the last microsecond of the lease")
+	assert.Equal(t, status, storeapi.StatusInProgress, "status in the last microsecond of the lease")
 	_, status, _, err = protocol.Acquire(r, end, 0, ask(you))
 	assert.NoError(t, err, "Acquire")
-	assert.Equal(t, status, retrysafe.StatusInDoubt, "status when the lease has ended")
-	before, at := r.Record(retrysafe.StoreKey{}, end-1), r.Record(retrysafe.StoreKey{}, end)
+	assert.Equal(t, status, storeapi.StatusInDoubt, "status when the lease has ended")
+	before, at := r.Record(storeapi.StoreKey{}, end-1), r.Record(storeapi.StoreKey{}, end)
 	assert.True(t, !before.InDoubt() && at.InDoubt(), "the record says the same as the status")
 
-	done, _, err := protocol.Complete(r, end, &retrysafe.CompleteRequest{Owner: me, Fence: r.Fence, State: retrysafe.StateFailed})
+	done, _, err := protocol.Complete(r, end, &storeapi.CompleteRequest{Owner: me, Fence: r.Fence, State: storeapi.StateFailed})
 	assert.NoError(t, err, "Complete")
 	assert.True(t, !done.Expired(done.Expires-1), "kept in the last microsecond of the retention")
 	assert.True(t, done.Expired(done.Expires), "gone when the retention has ended")
@@ -145,14 +145,14 @@ func TestBoundaries(t *testing.T) {
 	_, _, _, err = protocol.Acquire(protocol.Row{}, minute, 0, late)
 	assert.NoError(t, err, "Acquire at its limit")
 	_, _, _, err = protocol.Acquire(protocol.Row{}, minute+1, 0, late)
-	assert.ErrorIs(t, err, retrysafe.ErrTooLate, "Acquire past its limit")
+	assert.ErrorIs(t, err, storeapi.ErrTooLate, "Acquire past its limit")
 }
 
 func TestCompleteNeedsAnEnd(t *testing.T) {
 	t.Parallel()
 	r := won(t, protocol.Row{}, minute, 0, ask(me))
-	for _, state := range []retrysafe.State{0, retrysafe.StateIssued, retrysafe.StateInProgress, retrysafe.StateReleased, 99} {
-		_, write, err := protocol.Complete(r, minute, &retrysafe.CompleteRequest{Owner: me, Fence: r.Fence, State: state})
+	for _, state := range []storeapi.State{0, storeapi.StateIssued, storeapi.StateInProgress, storeapi.StateReleased, 99} {
+		_, write, err := protocol.Complete(r, minute, &storeapi.CompleteRequest{Owner: me, Fence: r.Fence, State: state})
 		assert.True(t, err != nil && !write, "Complete with state %v is an error", state)
 	}
 }
@@ -164,7 +164,7 @@ func TestTextsForOperatorsAreClipped(t *testing.T) {
 	for i := range long {
 		long[i] = 0xc3 // half a character
 	}
-	gone, _, err := protocol.Release(r, minute, &retrysafe.ReleaseRequest{
+	gone, _, err := protocol.Release(r, minute, &storeapi.ReleaseRequest{
 		Owner: me, Fence: r.Fence, Cause: "a cause\xff", LastError: "é" + string(long),
 	})
 	assert.NoError(t, err, "Release")

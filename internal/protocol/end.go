@@ -3,14 +3,14 @@ package protocol
 import (
 	"fmt"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Extend renews the holder's lease, and stores progress that is newer than the stored one. If it
 // returns an error, there is nothing to write.
-func Extend(cur Row, now Micros, req *retrysafe.ExtendRequest) (Row, error) {
-	if cur.Absent(now) || !cur.holds(req.Owner, req.Fence) || cur.State != retrysafe.StateInProgress || cur.abandoned() {
-		return cur, retrysafe.ErrLeaseLost
+func Extend(cur Row, now Micros, req *storeapi.ExtendRequest) (Row, error) {
+	if cur.Absent(now) || !cur.holds(req.Owner, req.Fence) || cur.State != storeapi.StateInProgress || cur.abandoned() {
+		return cur, storeapi.ErrLeaseLost
 	}
 	cur.renew(now, Span(req.Lease))
 	if req.Works {
@@ -23,17 +23,17 @@ func Extend(cur Row, now Micros, req *retrysafe.ExtendRequest) (Row, error) {
 }
 
 // Complete stores the answer. A repeated call gets the stored row, with nothing to write.
-func Complete(cur Row, now Micros, req *retrysafe.CompleteRequest) (next Row, write bool, err error) {
+func Complete(cur Row, now Micros, req *storeapi.CompleteRequest) (next Row, write bool, err error) {
 	if !req.State.Finished() {
 		return cur, false, fmt.Errorf("retrysafe: Complete with state %v; use completed or failed", req.State)
 	}
 	switch {
 	case cur.Absent(now) || !cur.holds(req.Owner, req.Fence):
-		return cur, false, retrysafe.ErrLeaseLost
+		return cur, false, storeapi.ErrLeaseLost
 	case cur.State.Finished():
 		return cur, false, nil
-	case cur.State != retrysafe.StateInProgress:
-		return cur, false, retrysafe.ErrLeaseLost
+	case cur.State != storeapi.StateInProgress:
+		return cur, false, storeapi.ErrLeaseLost
 	}
 	cur.State, cur.Answer, cur.Cause = req.State, req.Answer, ""
 	cur.Asks, cur.Earlier, cur.EarlierCut = false, nil, false
@@ -42,20 +42,20 @@ func Complete(cur Row, now Micros, req *retrysafe.CompleteRequest) (next Row, wr
 }
 
 // Release releases the key or puts it in doubt.
-func Release(cur Row, now Micros, req *retrysafe.ReleaseRequest) (next Row, write bool, err error) {
+func Release(cur Row, now Micros, req *storeapi.ReleaseRequest) (next Row, write bool, err error) {
 	if cur.Absent(now) || !cur.holds(req.Owner, req.Fence) {
-		return cur, false, retrysafe.ErrLeaseLost
+		return cur, false, storeapi.ErrLeaseLost
 	}
 	switch {
-	case cur.State == retrysafe.StateReleased && !req.InDoubt, cur.abandoned() && req.InDoubt:
+	case cur.State == storeapi.StateReleased && !req.InDoubt, cur.abandoned() && req.InDoubt:
 		return cur, false, nil // a repeated call
-	case cur.State != retrysafe.StateInProgress:
-		return cur, false, retrysafe.ErrLeaseLost
+	case cur.State != storeapi.StateInProgress:
+		return cur, false, storeapi.ErrLeaseLost
 	}
 	cur.Cause, cur.LastError = clip(req.Cause, maxCause), clip(req.LastError, maxLastError)
 	if req.InDoubt {
 		cur.end(now, Span(req.Retention))
-		if cur.OnDoubt == retrysafe.Refuse {
+		if cur.OnDoubt == storeapi.Refuse {
 			cur.Expires = 0
 		}
 		return cur, true, nil
@@ -64,7 +64,7 @@ func Release(cur Row, now Micros, req *retrysafe.ReleaseRequest) (next Row, writ
 		// otherwise the next call continues what this one has begun, so it must be the same request
 		cur.Fingerprint, cur.Binding = nil, nil
 	}
-	cur.State = retrysafe.StateReleased
+	cur.State = storeapi.StateReleased
 	cur.end(now, Span(req.Retention))
 	// A late copy of the Acquire must still find the record, or it would succeed.
 	if cur.Expires != 0 {

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // The packed form, version 1, for stores that keep one value for each key. All numbers are
@@ -75,7 +75,7 @@ func (r *Row) flags() (f byte) {
 		set bool
 		bit byte
 	}{
-		{r.OnDoubt == retrysafe.Reexecute, flagReexecute},
+		{r.OnDoubt == storeapi.Reexecute, flagReexecute},
 		{r.Issued, flagIssued},
 		{r.Answer.Kept, flagKept},
 		{r.Answer.Body == nil, flagNilBody},
@@ -103,15 +103,15 @@ func ParseRow(b []byte) (Row, error) {
 		return Row{}, fmt.Errorf("retrysafe: packed record has format version %d; this build reads version %d", b[0], packVersion)
 	}
 	f := b[2]
-	if b[1] == 0 || b[1] > byte(retrysafe.StateReleased) || f&^byte(flagsKnown) != 0 || b[3] != 0 {
+	if b[1] == 0 || b[1] > byte(storeapi.StateReleased) || f&^byte(flagsKnown) != 0 || b[3] != 0 {
 		return Row{}, errors.New("retrysafe: packed record has an unknown state or flag")
 	}
-	r := Row{State: retrysafe.State(b[1]), OnDoubt: retrysafe.Refuse, Issued: f&flagIssued != 0}
+	r := Row{State: storeapi.State(b[1]), OnDoubt: storeapi.Refuse, Issued: f&flagIssued != 0}
 	if f&flagReexecute != 0 {
-		r.OnDoubt = retrysafe.Reexecute
+		r.OnDoubt = storeapi.Reexecute
 	}
 	r.Attempt = int(binary.BigEndian.Uint32(b[4:]))
-	r.Fence = retrysafe.Fence(binary.BigEndian.Uint64(b[8:]))
+	r.Fence = storeapi.Fence(binary.BigEndian.Uint64(b[8:]))
 	copy(r.Owner[:], b[16:])
 	for i, t := range []*Micros{&r.LeaseEnd, &r.Expires, &r.Created, &r.Updated, &r.NotAfter, &r.Retention} {
 		*t = int64(binary.BigEndian.Uint64(b[32+8*i:])) //nolint:gosec // two's complement is the format

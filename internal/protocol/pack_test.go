@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 var update = flag.Bool("update", false, "write the golden file anew; a form that was released must not change")
@@ -24,39 +24,39 @@ const minute protocol.Micros = 1_774_746_000_000_000
 
 // rows returns rows with each state, and with each field once empty and once not.
 func rows() map[string]protocol.Row {
-	owner := retrysafe.Owner{0xa0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0xaf}
+	owner := storeapi.Owner{0xa0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0xaf}
 	running := protocol.Row{
-		State: retrysafe.StateInProgress, OnDoubt: retrysafe.Refuse, Attempt: 1, Fence: 1_774_746_000_000_000, Owner: owner,
+		State: storeapi.StateInProgress, OnDoubt: storeapi.Refuse, Attempt: 1, Fence: 1_774_746_000_000_000, Owner: owner,
 		LeaseEnd: minute + 30_000_000, Created: minute, Updated: minute, Retention: 86_400_000_000,
 	}
 	full := running
-	full.Issued, full.OnDoubt, full.Attempt, full.Fence = true, retrysafe.Reexecute, 7, 1<<53-1
+	full.Issued, full.OnDoubt, full.Attempt, full.Fence = true, storeapi.Reexecute, 7, 1<<53-1
 	full.Fingerprint, full.Binding = []byte("\x01fingerprint"), []byte("binding")
 	full.Expires, full.NotAfter, full.Updated = minute+86_430_000_000, minute+5_000_000, minute+1
 	done := running
-	done.State, done.LeaseEnd, done.Expires = retrysafe.StateCompleted, 0, minute+86_400_000_000
-	done.Answer = retrysafe.Answer{Codec: "json", Body: []byte(`{"id":"ch_1"}`), Kept: true}
+	done.State, done.LeaseEnd, done.Expires = storeapi.StateCompleted, 0, minute+86_400_000_000
+	done.Answer = storeapi.Answer{Codec: "json", Body: []byte(`{"id":"ch_1"}`), Kept: true}
 	empty, none, large, hijacked := done, done, done, done
-	empty.Answer = retrysafe.Answer{Codec: "raw", Body: []byte{}, Kept: true}
-	none.Answer = retrysafe.Answer{Codec: "raw", Kept: true}
-	large.Answer = retrysafe.Answer{Codec: "message/http", Body: []byte("HTTP/1.1 200 OK\r\n\r\n"), Size: 5 << 20, Digest: sha256.Sum256([]byte("x"))}
-	hijacked.Answer = retrysafe.Answer{Codec: "message/http", Digest: sha256.Sum256(nil)}
+	empty.Answer = storeapi.Answer{Codec: "raw", Body: []byte{}, Kept: true}
+	none.Answer = storeapi.Answer{Codec: "raw", Kept: true}
+	large.Answer = storeapi.Answer{Codec: "message/http", Body: []byte("HTTP/1.1 200 OK\r\n\r\n"), Size: 5 << 20, Digest: sha256.Sum256([]byte("x"))}
+	hijacked.Answer = storeapi.Answer{Codec: "message/http", Digest: sha256.Sum256(nil)}
 	failed := done
-	failed.State, failed.Expires = retrysafe.StateFailed, 0
-	failed.Answer = retrysafe.Answer{Codec: "failure", Body: []byte(`{"code":"declined"}`), Kept: true}
+	failed.State, failed.Expires = storeapi.StateFailed, 0
+	failed.Answer = storeapi.Answer{Codec: "failure", Body: []byte(`{"code":"declined"}`), Kept: true}
 	doubt := running
 	doubt.LeaseEnd, doubt.Cause, doubt.LastError = 0, "panic", "nil pointer"
 	doubt.Fingerprint, doubt.Binding = []byte{}, []byte{}
 	released := doubt
-	released.State, released.Cause, released.LastError = retrysafe.StateReleased, "error", strings.Repeat("e", 1024)
+	released.State, released.Cause, released.LastError = storeapi.StateReleased, "error", strings.Repeat("e", 1024)
 	released.Fingerprint, released.Binding = nil, nil
 	issued := protocol.Row{
-		State: retrysafe.StateIssued, OnDoubt: retrysafe.Refuse, Issued: true, Owner: owner, Created: minute, Updated: minute,
+		State: storeapi.StateIssued, OnDoubt: storeapi.Refuse, Issued: true, Owner: owner, Created: minute, Updated: minute,
 		Expires: minute + 300_000_000,
 	}
 	asks := running
 	asks.Attempt, asks.Asks, asks.EarlierCut = 19, true, true
-	asks.Earlier = []retrysafe.Worked{{Attempt: 1, Fence: 1_774_745_000_000_000}, {Attempt: 17, Fence: 1_774_745_900_000_000}}
+	asks.Earlier = []storeapi.Worked{{Attempt: 1, Fence: 1_774_745_000_000_000}, {Attempt: 17, Fence: 1_774_745_900_000_000}}
 	return map[string]protocol.Row{
 		"running": running, "full": full, "completed": done, "completed-empty": empty, "completed-nil": none, "completed-large": large,
 		"completed-hijacked": hijacked, "failed": failed, "in-doubt": doubt, "released": released, "issued": issued, "asks": asks,
@@ -196,9 +196,9 @@ func FuzzParseRow(f *testing.F) {
 		assert.NoError(t, err, "AppendBinary of what was parsed")
 		assert.True(t, bytes.Equal(again, packed), "each row has one packed form: got %x, want %x", again, packed)
 		// A store's data is shown and decided on; none of that may panic.
-		key := retrysafe.StoreKey{Namespace: "n", Layer: "fn", Key: retrysafe.Key{Operation: "o", ID: "i"}}
+		key := storeapi.StoreKey{Namespace: "n", Layer: "fn", Key: storeapi.Key{Operation: "o", ID: "i"}}
 		_ = row.Record(key, minute)
-		_, _, _, _ = protocol.Acquire(row, minute, 0, &retrysafe.AcquireRequest{Key: key})
-		_, _, _ = protocol.Release(row, minute, &retrysafe.ReleaseRequest{Key: key, Owner: row.Owner, Fence: row.Fence})
+		_, _, _, _ = protocol.Acquire(row, minute, 0, &storeapi.AcquireRequest{Key: key})
+		_, _, _ = protocol.Release(row, minute, &storeapi.ReleaseRequest{Key: key, Owner: row.Owner, Fence: row.Fence})
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Micros is a time or a duration of the store in microseconds; times count from the Unix epoch.
@@ -20,15 +20,15 @@ const forever = math.MaxInt64 / int64(time.Microsecond)
 // Row is a record as a store keeps it, with absolute times of the store's clock. The zero Row is an
 // absent record.
 type Row struct {
-	State   retrysafe.State
-	OnDoubt retrysafe.OnDoubt
+	State   storeapi.State
+	OnDoubt storeapi.OnDoubt
 	Issued  bool
 	Attempt int
-	Fence   retrysafe.Fence
-	Owner   retrysafe.Owner
-	// Asks, Earlier and EarlierCut are as in [retrysafe.Record].
+	Fence   storeapi.Fence
+	Owner   storeapi.Owner
+	// Asks, Earlier and EarlierCut are as in [storeapi.Record].
 	Asks, EarlierCut     bool
-	Earlier              []retrysafe.Worked
+	Earlier              []storeapi.Worked
 	Fingerprint, Binding []byte
 	// LeaseEnd is zero unless the record is in progress. It is also zero after the attempt was put
 	// in doubt at once.
@@ -39,7 +39,7 @@ type Row struct {
 	// calls.
 	NotAfter, Retention Micros
 	// Answer is the progress until the record is finished.
-	Answer           retrysafe.Answer
+	Answer           storeapi.Answer
 	Cause, LastError string
 }
 
@@ -50,39 +50,39 @@ func (r *Row) Expired(now Micros) bool { return r.Expires != 0 && now >= r.Expir
 // Absent reports whether there is no record to answer from.
 func (r *Row) Absent(now Micros) bool { return r.State == 0 || r.Expired(now) }
 
-// InDoubt is like [retrysafe.Record.InDoubt].
+// InDoubt is like [storeapi.Record.InDoubt].
 func (r *Row) InDoubt(now Micros) bool {
-	return r.State == retrysafe.StateInProgress && r.LeaseEnd <= now
+	return r.State == storeapi.StateInProgress && r.LeaseEnd <= now
 }
 
-func (r *Row) abandoned() bool { return r.State == retrysafe.StateInProgress && r.LeaseEnd == 0 }
+func (r *Row) abandoned() bool { return r.State == storeapi.StateInProgress && r.LeaseEnd == 0 }
 
-// HasProgress reports whether [retrysafe.ListRequest].Progress selects the row.
+// HasProgress reports whether [storeapi.ListRequest].Progress selects the row.
 func (r *Row) HasProgress() bool { return r.unfinished() && r.Answer.Codec != "" }
 
 // unfinished reports whether an attempt may have stored progress in place of the answer.
 func (r *Row) unfinished() bool {
-	return r.State == retrysafe.StateInProgress || r.State == retrysafe.StateReleased
+	return r.State == storeapi.StateInProgress || r.State == storeapi.StateReleased
 }
 
 func (r *Row) hasProgress() bool { return r.unfinished() && r.Answer.Codec != "" }
 
-func (r *Row) holds(owner retrysafe.Owner, fence retrysafe.Fence) bool {
+func (r *Row) holds(owner storeapi.Owner, fence storeapi.Fence) bool {
 	return r.Owner == owner && r.Fence == fence
 }
 
 // Record returns the row as callers see it. For an absent row it has only the key and Now.
-func (r *Row) Record(key retrysafe.StoreKey, now Micros) retrysafe.Record {
+func (r *Row) Record(key storeapi.StoreKey, now Micros) storeapi.Record {
 	if r.Absent(now) {
-		return retrysafe.Record{Key: key, Now: Time(now)}
+		return storeapi.Record{Key: key, Now: Time(now)}
 	}
-	rec := retrysafe.Record{
+	rec := storeapi.Record{
 		Key: key, State: r.State, Attempt: r.Attempt, Fence: r.Fence, Owner: r.Owner, OnDoubt: r.OnDoubt,
 		Asks: r.Asks, Earlier: r.Earlier, EarlierCut: r.EarlierCut,
 		Fingerprint: r.Fingerprint, Binding: r.Binding, Issued: r.Issued, Now: Time(now),
 		Created: Time(r.Created), Updated: Time(r.Updated), Answer: r.Answer, Cause: r.Cause, LastError: r.LastError,
 	}
-	if r.State == retrysafe.StateInProgress {
+	if r.State == storeapi.StateInProgress {
 		rec.LeaseLeft = max(0, time.Duration(r.LeaseEnd-now)*time.Microsecond)
 	} else if r.Expires != 0 {
 		rec.Expires = Time(r.Expires)
@@ -95,7 +95,7 @@ func Time(m Micros) time.Time { return time.UnixMicro(m).UTC() }
 
 // Span converts d to microseconds, rounded up, so that a positive duration never becomes zero.
 func Span(d time.Duration) Micros {
-	if d > retrysafe.Forever-time.Microsecond {
+	if d > storeapi.Forever-time.Microsecond {
 		return forever // rounding up would overflow
 	}
 	return int64((d + time.Microsecond - 1) / time.Microsecond)

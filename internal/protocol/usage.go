@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Usage has the counts of one tenant. The zero Usage counts nothing.
@@ -39,7 +39,7 @@ const never Micros = 1 << 53
 // operation and id, which no record has.
 func UsageName(namespace, tenant string) []byte {
 	// never fails
-	text, _ := retrysafe.StoreKey{Namespace: namespace, Layer: "limit", Key: retrysafe.Key{Tenant: tenant}}.AppendText(nil)
+	text, _ := storeapi.StoreKey{Namespace: namespace, Layer: "limit", Key: storeapi.Key{Tenant: tenant}}.AppendText(nil)
 	return text
 }
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestWalk makes long random sequences of calls on one key, like three callers and an operator
@@ -16,9 +16,9 @@ import (
 func TestWalk(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
-		w := &walk{rand: rand.New(rand.NewPCG(seed, 1)), now: minute, policy: retrysafe.Refuse}
+		w := &walk{rand: rand.New(rand.NewPCG(seed, 1)), now: minute, policy: storeapi.Refuse}
 		if seed%3 == 0 {
-			w.policy = retrysafe.Reexecute
+			w.policy = storeapi.Reexecute
 		}
 		for range 200 {
 			if err := w.step(); err != nil {
@@ -31,16 +31,16 @@ func TestWalk(t *testing.T) {
 type walk struct {
 	rand   *rand.Rand
 	row    protocol.Row
-	floor  retrysafe.Fence
+	floor  storeapi.Fence
 	now    protocol.Micros
-	policy retrysafe.OnDoubt
+	policy storeapi.OnDoubt
 
-	highest retrysafe.Fence // of all successful claims
-	running bool            // under Refuse: a start that was not called back or resolved
-	answer  []byte          // the answer that a caller got; nil: none did
-	held    []protocol.Row  // what holders know of their attempts, including stale ones
-	log     []string        // what happened
-	owners  [3]retrysafe.Owner
+	highest storeapi.Fence // of all successful claims
+	running bool           // under Refuse: a start that was not called back or resolved
+	answer  []byte         // the answer that a caller got; nil: none did
+	held    []protocol.Row // what holders know of their attempts, including stale ones
+	log     []string       // what happened
+	owners  [3]storeapi.Owner
 }
 
 func (w *walk) step() error {
@@ -62,14 +62,14 @@ func (w *walk) step() error {
 // acquire is a call of one of three owners, new or repeated, or of an operator.
 func (w *walk) acquire(resolve bool) error {
 	i := w.rand.IntN(len(w.owners))
-	if w.owners[i] == (retrysafe.Owner{}) || w.rand.IntN(3) == 0 {
-		w.owners[i] = retrysafe.Owner{byte(i), byte(w.rand.Uint32()), byte(w.rand.Uint32()), byte(w.rand.Uint32())}
+	if w.owners[i] == (storeapi.Owner{}) || w.rand.IntN(3) == 0 {
+		w.owners[i] = storeapi.Owner{byte(i), byte(w.rand.Uint32()), byte(w.rand.Uint32()), byte(w.rand.Uint32())}
 	}
-	req := &retrysafe.AcquireRequest{Owner: w.owners[i], Lease: 10 * time.Second, Retention: 20 * time.Second, OnDoubt: w.policy}
+	req := &storeapi.AcquireRequest{Owner: w.owners[i], Lease: 10 * time.Second, Retention: 20 * time.Second, OnDoubt: w.policy}
 	if resolve {
 		req.IfFence, req.Force = w.row.Fence, w.rand.IntN(2) == 0
 	} else if w.rand.IntN(4) == 0 {
-		req.OnDoubt = retrysafe.Reexecute // another configuration
+		req.OnDoubt = storeapi.Reexecute // another configuration
 	}
 	before := w.row
 	next, status, write, err := protocol.Acquire(before, w.now, w.floor, req)
@@ -81,20 +81,20 @@ func (w *walk) acquire(resolve bool) error {
 		w.row = next
 	}
 	switch {
-	case status == retrysafe.Finished && w.answer != nil && !bytes.Equal(next.Answer.Body, w.answer):
+	case status == storeapi.Finished && w.answer != nil && !bytes.Equal(next.Answer.Body, w.answer):
 		return fmt.Errorf("the answer was %q and is %q", w.answer, next.Answer.Body)
-	case status == retrysafe.Finished:
+	case status == storeapi.Finished:
 		w.answer = next.Answer.Body
-	case status != retrysafe.Won && write:
+	case status != storeapi.Won && write:
 		return fmt.Errorf("status %d has changed the record", status)
-	case status != retrysafe.Won:
+	case status != storeapi.Won:
 	case next.Fence == before.Fence && next.Owner == before.Owner: // a repeated call
 	case next.Fence <= w.highest:
 		return fmt.Errorf("fence %d after %d", next.Fence, w.highest)
-	case w.running && next.OnDoubt == retrysafe.Refuse && req.IfFence == 0:
+	case w.running && next.OnDoubt == storeapi.Refuse && req.IfFence == 0:
 		return fmt.Errorf("a second start under Refuse")
 	default:
-		w.highest, w.running = next.Fence, next.OnDoubt == retrysafe.Refuse
+		w.highest, w.running = next.Fence, next.OnDoubt == storeapi.Refuse
 		w.answer = nil
 		w.held = append(w.held, next)
 	}
@@ -113,13 +113,13 @@ func (w *walk) end() error {
 	var err error
 	switch w.rand.IntN(4) {
 	case 0:
-		next, err = protocol.Extend(before, w.now, &retrysafe.ExtendRequest{Owner: h.Owner, Fence: h.Fence, Lease: 10 * time.Second})
+		next, err = protocol.Extend(before, w.now, &storeapi.ExtendRequest{Owner: h.Owner, Fence: h.Fence, Lease: 10 * time.Second})
 		write = err == nil
 		w.log = append(w.log, fmt.Sprintf("extend %d: %v", h.Fence, err))
 	case 1:
 		body := fmt.Appendf(nil, "%d-%d", h.Fence, w.rand.IntN(100))
-		next, write, err = protocol.Complete(before, w.now, &retrysafe.CompleteRequest{
-			Owner: h.Owner, Fence: h.Fence, State: retrysafe.StateCompleted, Answer: retrysafe.Answer{Body: body, Kept: true},
+		next, write, err = protocol.Complete(before, w.now, &storeapi.CompleteRequest{
+			Owner: h.Owner, Fence: h.Fence, State: storeapi.StateCompleted, Answer: storeapi.Answer{Body: body, Kept: true},
 		})
 		w.log = append(w.log, fmt.Sprintf("complete %d: %v", h.Fence, err))
 		if err == nil {
@@ -129,7 +129,7 @@ func (w *walk) end() error {
 			w.answer, w.running = next.Answer.Body, false
 		}
 	default:
-		req := &retrysafe.ReleaseRequest{Owner: h.Owner, Fence: h.Fence, InDoubt: w.rand.IntN(2) == 0}
+		req := &storeapi.ReleaseRequest{Owner: h.Owner, Fence: h.Fence, InDoubt: w.rand.IntN(2) == 0}
 		next, write, err = protocol.Release(before, w.now, req)
 		w.log = append(w.log, fmt.Sprintf("release %d in doubt %v: %v", h.Fence, req.InDoubt, err))
 		if err == nil && !req.InDoubt {
@@ -153,7 +153,7 @@ func (w *walk) sweep() error {
 		return nil
 	}
 	w.log = append(w.log, "sweep")
-	if w.row.State == retrysafe.StateInProgress && w.row.OnDoubt == retrysafe.Refuse {
+	if w.row.State == storeapi.StateInProgress && w.row.OnDoubt == storeapi.Refuse {
 		return fmt.Errorf("a record in doubt under Refuse has expired")
 	}
 	if w.row.State != 0 {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // maxEarlier is how many earlier attempts a record keeps.
@@ -24,13 +24,13 @@ var errWorked = errors.New("retrysafe: the record is damaged: its list of earlie
 // mayHaveWorked reports whether the last attempt of an unfinished record may have had an effect.
 // Under Refuse a key is released only if certainly nothing was done.
 func (r *Row) mayHaveWorked() bool {
-	return !r.Asks && (r.State == retrysafe.StateInProgress || r.State == retrysafe.StateReleased && r.OnDoubt == retrysafe.Reexecute)
+	return !r.Asks && (r.State == storeapi.StateInProgress || r.State == storeapi.StateReleased && r.OnDoubt == storeapi.Reexecute)
 }
 
 // addEarlier adds attempts that are not in the list yet; the oldest ones are dropped.
-func (r *Row) addEarlier(worked ...retrysafe.Worked) {
+func (r *Row) addEarlier(worked ...storeapi.Worked) {
 	for _, w := range worked {
-		if slices.ContainsFunc(r.Earlier, func(e retrysafe.Worked) bool { return e.Fence == w.Fence }) {
+		if slices.ContainsFunc(r.Earlier, func(e storeapi.Worked) bool { return e.Fence == w.Fence }) {
 			continue
 		}
 		r.Earlier = append(slices.Clip(r.Earlier), w) // another row may share the list
@@ -57,7 +57,7 @@ func (r *Row) AppendWorked(b []byte) []byte {
 }
 
 // AppendEarlier appends attempts.
-func AppendEarlier(b []byte, all []retrysafe.Worked) []byte {
+func AppendEarlier(b []byte, all []storeapi.Worked) []byte {
 	for _, w := range all {
 		b = binary.BigEndian.AppendUint32(b, uint32(w.Attempt)) //nolint:gosec // attempts do not reach 2^32
 		b = binary.BigEndian.AppendUint64(b, uint64(w.Fence))
@@ -77,8 +77,8 @@ func (r *Row) ParseWorked(b []byte) error {
 	}
 	r.Asks, r.EarlierCut = flags&workedAsks != 0, flags&workedCut != 0
 	for ; len(rest) > 0; rest = rest[workedSize:] {
-		r.Earlier = append(r.Earlier, retrysafe.Worked{
-			Attempt: int(binary.BigEndian.Uint32(rest)), Fence: retrysafe.Fence(binary.BigEndian.Uint64(rest[4:])),
+		r.Earlier = append(r.Earlier, storeapi.Worked{
+			Attempt: int(binary.BigEndian.Uint32(rest)), Fence: storeapi.Fence(binary.BigEndian.Uint64(rest[4:])),
 		})
 	}
 	return nil

@@ -3,7 +3,7 @@
 package statespace_test
 
 import (
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // action is one step of a world.
@@ -71,9 +71,9 @@ func (w *world) actions(all []action) []action {
 			all = w.callActions(all, uint8(i))
 		case c.operator && freshOp:
 			freshOp = false
-			if rec.InDoubt() || rec.State == retrysafe.StateFailed {
+			if rec.InDoubt() || rec.State == storeapi.StateFailed {
 				all = append(all, action{kind: begin, call: uint8(i)})
-			} else if w.force && rec.State == retrysafe.StateInProgress {
+			} else if w.force && rec.State == storeapi.StateInProgress {
 				all = append(all, action{kind: begin, call: uint8(i), arg: 1})
 			}
 		case !c.operator && fresh && (w.together == 0 || busy < w.together):
@@ -117,7 +117,7 @@ func (w *world) callActions(all []action, i uint8) []action {
 	case running:
 		add(decide, uint8(done))
 		add(decide, uint8(doubt))
-		if !c.wrote || c.policy == retrysafe.Reexecute {
+		if !c.wrote || c.policy == storeapi.Reexecute {
 			add(decide, uint8(nothing))
 		}
 		if w.fails && !c.operator && !c.wrote {
@@ -147,7 +147,7 @@ func (w *world) callActions(all []action, i uint8) []action {
 		add(reclaim, 0)
 	case c.giving == 0 && c.unanswered != 0 && c.phase != acquiring && w.store.now() > c.unanswered:
 		add(reclaim, 0)
-		if c.policy == retrysafe.Reexecute {
+		if c.policy == storeapi.Reexecute {
 			add(reclaim, 1) // the engine does so if it may have taken over from another attempt
 		}
 	}

@@ -5,8 +5,8 @@ package statespace_test
 import (
 	"errors"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // What callers do, by the engine's rules.
@@ -52,7 +52,7 @@ func (w *world) reclaim(c *call, intoDoubt bool) {
 	if c.giving == 0 {
 		rec := w.store.lookup()
 		told := (rec.Fence == c.fence || rec.Fence == c.returned) && !w.rules.reclaimsAll
-		if rec.State != retrysafe.StateInProgress || rec.Owner != c.owner() || told {
+		if rec.State != storeapi.StateInProgress || rec.Owner != c.owner() || told {
 			c.unanswered = 0
 			return
 		}
@@ -100,7 +100,7 @@ func (w *world) decide(c *call, d decision) {
 		w.allow(c)
 	case d == nothing:
 		// Under Reexecute a release says less than that, and a single start is not promised either.
-		c.inert = c.record == retrysafe.Refuse
+		c.inert = c.record == storeapi.Refuse
 	}
 }
 
@@ -155,9 +155,9 @@ func (w *world) deliver(c *call, f flight, how uint8) {
 	case f == stray:
 		err = w.store.release(h, false)
 	case c.ending == done:
-		err = w.store.complete(h, retrysafe.StateCompleted, c.body(done))
+		err = w.store.complete(h, storeapi.StateCompleted, c.body(done))
 	case c.ending == failed:
-		err = w.store.complete(h, retrysafe.StateFailed, c.body(failed))
+		err = w.store.complete(h, storeapi.StateFailed, c.body(failed))
 	default:
 		err = w.store.release(h, c.ending == doubt)
 	}
@@ -188,7 +188,7 @@ func (w *world) settled(c *call, f flight, err error) {
 	}
 }
 
-func (w *world) acquire(c *call, f flight) (retrysafe.Acquired, error) {
+func (w *world) acquire(c *call, f flight) (storeapi.Acquired, error) {
 	before := w.store.lookup()
 	limit := c.notAfter[0]
 	for t := range maxTries {
@@ -196,37 +196,37 @@ func (w *world) acquire(c *call, f flight) (retrysafe.Acquired, error) {
 			limit = c.notAfter[t]
 		}
 	}
-	got, err := w.store.acquire(retrysafe.AcquireRequest{
+	got, err := w.store.acquire(storeapi.AcquireRequest{
 		Owner: c.owner(), OnDoubt: c.policy, Lease: micros(w.lease), Retention: micros(w.retention),
 		NotAfter: protocol.Time(limit), IfFence: c.ifFence, Force: c.force, Asks: c.operator,
 	})
-	if err == nil && got.Status == retrysafe.Won && (before.State != retrysafe.StateInProgress || before.Owner != c.owner()) {
+	if err == nil && got.Status == storeapi.Won && (before.State != storeapi.StateInProgress || before.Owner != c.owner()) {
 		w.won(c, &before, &got.Record)
 	}
 	return got, err
 }
 
 // hear receives the answer to the last try.
-func (w *world) hear(c *call, got *retrysafe.Acquired, err error) {
+func (w *world) hear(c *call, got *storeapi.Acquired, err error) {
 	c.open = false
-	if err == nil && (w.rules.forgetsTries || w.rules.forgetsAtWin && got.Status == retrysafe.Won) {
+	if err == nil && (w.rules.forgetsTries || w.rules.forgetsAtWin && got.Status == storeapi.Won) {
 		c.unanswered = 0
 	}
 	switch {
-	case errors.Is(err, retrysafe.ErrTooLate):
+	case errors.Is(err, storeapi.ErrTooLate):
 		return // it may ask again
 	case err != nil:
 		w.fail(answers, "Acquire: %v", err)
-	case got.Status == retrysafe.Won:
+	case got.Status == storeapi.Won:
 		c.phase, c.fence, c.attempt, c.record = running, got.Record.Fence, uint8(got.Record.Attempt), got.Record.OnDoubt
 		c.life, c.win, c.excused = w.seen.life, w.seen.wins, w.seen.allowed
 		if !c.operator {
 			w.start(c)
 		}
-	case got.Status == retrysafe.StatusInProgress: // it may wait, and ask again
+	case got.Status == storeapi.StatusInProgress: // it may wait, and ask again
 	default:
 		c.phase = gone
-		if got.Status == retrysafe.Finished {
+		if got.Status == storeapi.Finished {
 			w.tell(c, got.Record.Answer.Body)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // coder encodes a world so that two worlds with the same future have the same code: times are
@@ -118,7 +118,7 @@ func (k *coder) rank() {
 	k.fences, k.wins = slices.Compact(k.fences), slices.Compact(k.wins)
 }
 
-func (k *coder) fence(f retrysafe.Fence) int {
+func (k *coder) fence(f storeapi.Fence) int {
 	i, _ := slices.BinarySearch(k.fences, uint64(f))
 	return i
 }
@@ -178,8 +178,8 @@ func (k *coder) call(b []byte, c *call) []byte {
 }
 
 // earlier reports whether the record lists the fence as an earlier attempt.
-func (k *coder) earlier(f retrysafe.Fence) bool {
-	return f != 0 && slices.ContainsFunc(k.w.rows().row.Earlier, func(o retrysafe.Worked) bool { return o.Fence == f })
+func (k *coder) earlier(f storeapi.Fence) bool {
+	return f != 0 && slices.ContainsFunc(k.w.rows().row.Earlier, func(o storeapi.Worked) bool { return o.Fence == f })
 }
 
 // tries encodes a call's Acquires that are in flight. The number of a try matters only for the one

@@ -14,7 +14,7 @@
 // broken rule of the store or of the callers, shows that each property can fail.
 //
 // An operator only asks until it learns that nothing was done. Then it may settle the record, or do
-// the work itself, as [retrysafe.Policy].Reconcile allows a caller.
+// the work itself, as retrysafe.Policy.Reconcile allows a caller.
 //
 // Not modelled: heartbeats except as an Extend at any time, waiters except as callers that ask
 // again, fingerprints and bindings, issued keys, several keys, transactions, and stores that lose

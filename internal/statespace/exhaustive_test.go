@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 var (
-	refuse    = []retrysafe.OnDoubt{retrysafe.Refuse}
-	reexecute = []retrysafe.OnDoubt{retrysafe.Reexecute}
-	mixed     = []retrysafe.OnDoubt{retrysafe.Refuse, retrysafe.Reexecute}
+	refuse    = []storeapi.OnDoubt{storeapi.Refuse}
+	reexecute = []storeapi.OnDoubt{storeapi.Reexecute}
+	mixed     = []storeapi.OnDoubt{storeapi.Refuse, storeapi.Reexecute}
 )
 
 // The bounds of the searches. No search has everything at once, but any two faults occur together

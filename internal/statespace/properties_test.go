@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // property is something that must always hold.
@@ -57,10 +57,10 @@ func (w *world) fail(p property, format string, args ...any) {
 }
 
 // binds reports whether a call's attempt counts as the one start of a record's life.
-func (c *call) binds() bool { return c.record == retrysafe.Refuse && !c.inert && !c.excused }
+func (c *call) binds() bool { return c.record == storeapi.Refuse && !c.inert && !c.excused }
 
 // won records a successful claim.
-func (w *world) won(c *call, before, rec *retrysafe.Record) {
+func (w *world) won(c *call, before, rec *storeapi.Record) {
 	m := &w.seen
 	if rec.Fence <= m.highest {
 		w.fail(fencesGrow, "%s wins fence %d after %d", c, rec.Fence, m.highest)
@@ -70,7 +70,7 @@ func (w *world) won(c *call, before, rec *retrysafe.Record) {
 	if m.over {
 		m.life, m.over, m.allowed = m.life+1, false, false
 	}
-	if before.State == retrysafe.StateFailed && c.operator {
+	if before.State == storeapi.StateFailed && c.operator {
 		m.told = [3]byte{} // a person reopens a refusal
 		for i := range w.calls {
 			if o := &w.calls[i]; o.life == m.life {
@@ -81,7 +81,7 @@ func (w *world) won(c *call, before, rec *retrysafe.Record) {
 }
 
 // applied records what a holder's request has changed in the record.
-func (w *world) applied(h *holder, before *retrysafe.Record) {
+func (w *world) applied(h *holder, before *storeapi.Record) {
 	after := w.store.lookup()
 	if !before.State.Finished() && after.State.Finished() {
 		w.seen.keep = w.store.now() + w.retention
@@ -111,7 +111,7 @@ func (w *world) observe() {
 	switch {
 	case rec.State != 0:
 		m.state, m.policy, m.over = rec.State, rec.OnDoubt, false
-	case m.state != retrysafe.StateInProgress || m.policy == retrysafe.Reexecute:
+	case m.state != storeapi.StateInProgress || m.policy == storeapi.Reexecute:
 		m.over = true
 	}
 	if m.told != [3]byte{} {
@@ -122,7 +122,7 @@ func (w *world) observe() {
 			w.fail(answerKept, "the answer of call %d was told, and the record is %v with %x", m.told[2], rec.State, rec.Answer.Body)
 		}
 	}
-	kept := rec.State == retrysafe.StateInProgress || rec.State.Finished()
+	kept := rec.State == storeapi.StateInProgress || rec.State.Finished()
 	for i := range w.calls {
 		c := &w.calls[i]
 		if c.started && c.binds() && c.life == m.life && !m.over && !kept {
@@ -131,7 +131,7 @@ func (w *world) observe() {
 		if !m.over && !rec.State.Finished() {
 			w.names(c, &rec)
 		}
-		if rec.State == retrysafe.StateInProgress && rec.Owner == c.owner() && w.ghost(c, rec.Fence) {
+		if rec.State == storeapi.StateInProgress && rec.Owner == c.owner() && w.ghost(c, rec.Fence) {
 			w.fail(noGhost, "fence %d of %s is in progress and nobody waits for it", rec.Fence, c)
 		}
 	}
@@ -139,9 +139,9 @@ func (w *world) observe() {
 
 // names checks whether the record names c where it should. A caller that never learned that it had
 // acquired the key may be named too.
-func (w *world) names(c *call, rec *retrysafe.Record) {
-	has := func(f retrysafe.Fence) bool {
-		return slices.ContainsFunc(rec.MayHaveWorked(), func(o retrysafe.Worked) bool { return o.Fence == f })
+func (w *world) names(c *call, rec *storeapi.Record) {
+	has := func(f storeapi.Fence) bool {
+		return slices.ContainsFunc(rec.MayHaveWorked(), func(o storeapi.Worked) bool { return o.Fence == f })
 	}
 	is := has(c.fence)
 	switch {
@@ -157,7 +157,7 @@ func (w *world) names(c *call, rec *retrysafe.Record) {
 
 // ghost reports whether a claim of c with this fence will stay although no caller was ever given
 // it.
-func (w *world) ghost(c *call, fence retrysafe.Fence) bool {
+func (w *world) ghost(c *call, fence storeapi.Fence) bool {
 	waits := c.phase == acquiring || c.unanswered != 0 || c.giving != 0
 	return !waits && fence != c.fence && fence != c.returned && !c.crashed && !w.seen.ghosts
 }
@@ -174,15 +174,15 @@ func (w *world) probe() {
 }
 
 // freshCaller is a call under Reexecute on a record that was rec before its lease passed.
-func (w *world) freshCaller(s store, rec *retrysafe.Record) {
-	got, err := s.acquire(retrysafe.AcquireRequest{
-		Owner: retrysafe.Owner{0xff}, OnDoubt: retrysafe.Reexecute, Lease: micros(w.lease), Retention: micros(w.retention),
+func (w *world) freshCaller(s store, rec *storeapi.Record) {
+	got, err := s.acquire(storeapi.AcquireRequest{
+		Owner: storeapi.Owner{0xff}, OnDoubt: storeapi.Reexecute, Lease: micros(w.lease), Retention: micros(w.retention),
 	})
 	switch {
 	case err != nil:
 		w.fail(answers, "a fresh caller: %v", err)
-	case got.Status == retrysafe.Won, got.Status == retrysafe.Finished:
-	case got.Status == retrysafe.StatusInDoubt && rec.OnDoubt == retrysafe.Refuse && rec.State == retrysafe.StateInProgress:
+	case got.Status == storeapi.Won, got.Status == storeapi.Finished:
+	case got.Status == storeapi.StatusInDoubt && rec.OnDoubt == storeapi.Refuse && rec.State == storeapi.StateInProgress:
 	default:
 		w.fail(notStuck, "a fresh caller is told %q of a record that is %v", statusNames[got.Status], rec.State)
 	}

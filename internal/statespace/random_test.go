@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestRandom runs long schedules on memstore: more callers, tries, faults and kinds of time than
@@ -62,7 +62,7 @@ func schedules(t *testing.T, most uint64, limit time.Duration) {
 	}
 	t.Logf("%d schedules, %d steps, in %v", n, steps, time.Since(began).Round(time.Millisecond))
 	for _, what := range []string{
-		"won", "in progress", "finished", "in doubt", "fence changed", "owner spent", retrysafe.ErrTooLate.Error(), retrysafe.ErrLeaseLost.Error(),
+		"won", "in progress", "finished", "in doubt", "fence changed", "owner spent", storeapi.ErrTooLate.Error(), storeapi.ErrLeaseLost.Error(),
 		"give-back into doubt", "give-back by release", "sweep", "clock set back", "copy", "seized by force", "an asker works",
 	} {
 		if met[what] == 0 {
@@ -142,7 +142,7 @@ func (s *schedule) count(a action) {
 		s.met[r.err.Error()]++
 	case flight(a.arg)&acquires != 0:
 		s.met[statusNames[r.status]]++
-		if c.force && r.status == retrysafe.Won {
+		if c.force && r.status == storeapi.Won {
 			s.met["seized by force"]++
 		}
 	case flight(a.arg) == works:
@@ -221,7 +221,7 @@ func randomConfig(r *rand.Rand) *config {
 	c := &config{
 		callers: 3 + r.IntN(6), together: 3, operators: r.IntN(3), tries: 1 + r.IntN(maxTries),
 		lease: 1 + r.Int64N(40), window: 1 + r.Int64N(60), dups: r.IntN(4),
-		policies: [][]retrysafe.OnDoubt{refuse, reexecute, mixed}[r.IntN(3)],
+		policies: [][]storeapi.OnDoubt{refuse, reexecute, mixed}[r.IntN(3)],
 		force:    r.IntN(2) == 0, extends: r.IntN(2) == 0, fails: r.IntN(2) == 0, writes: r.IntN(2) == 0, rand: r,
 	}
 	c.retention = c.lease + r.Int64N(60)

@@ -3,17 +3,17 @@
 package statespace_test
 
 import (
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // rules are the mistakes of a variant of the store or of its callers. The zero rules are the real
 // rules.
 type rules struct {
 	// before changes what the store decides on.
-	before func(*protocol.Row, *retrysafe.AcquireRequest)
+	before func(*protocol.Row, *storeapi.AcquireRequest)
 	// won changes what a successful claim or a repeated call writes.
-	won func(before, next *protocol.Row, req *retrysafe.AcquireRequest)
+	won func(before, next *protocol.Row, req *storeapi.AcquireRequest)
 	// owns recognises the holder of a record by something other than its owner and fence.
 	owns func(*protocol.Row, holder) bool
 	// wipes: a Release is applied to a completed record.
@@ -77,51 +77,51 @@ var variants = []variant{
 
 func needs(all ...func(*config)) []func(*config) { return all }
 
-func takeoverByRequest(row *protocol.Row, req *retrysafe.AcquireRequest) {
-	if req.IfFence == 0 && row.State == retrysafe.StateInProgress {
+func takeoverByRequest(row *protocol.Row, req *storeapi.AcquireRequest) {
+	if req.IfFence == 0 && row.State == storeapi.StateInProgress {
 		row.OnDoubt = req.OnDoubt
 	}
 }
 
-func overCompleted(row *protocol.Row, req *retrysafe.AcquireRequest) {
-	if req.IfFence != 0 && row.State == retrysafe.StateCompleted {
-		row.State = retrysafe.StateFailed
+func overCompleted(row *protocol.Row, req *storeapi.AcquireRequest) {
+	if req.IfFence != 0 && row.State == storeapi.StateCompleted {
+		row.State = storeapi.StateFailed
 	}
 }
 
-func noTakeover(row *protocol.Row, req *retrysafe.AcquireRequest) {
-	if req.IfFence == 0 && row.State == retrysafe.StateInProgress {
-		req.OnDoubt = retrysafe.Refuse
+func noTakeover(row *protocol.Row, req *storeapi.AcquireRequest) {
+	if req.IfFence == 0 && row.State == storeapi.StateInProgress {
+		req.OnDoubt = storeapi.Refuse
 	}
 }
 
-func noLimit(_ *protocol.Row, req *retrysafe.AcquireRequest) { req.NotAfter = protocol.Time(1 << 40) }
+func noLimit(_ *protocol.Row, req *storeapi.AcquireRequest) { req.NotAfter = protocol.Time(1 << 40) }
 
-func fenceIsAttempt(_, next *protocol.Row, _ *retrysafe.AcquireRequest) {
-	next.Fence = retrysafe.Fence(next.Attempt)
+func fenceIsAttempt(_, next *protocol.Row, _ *storeapi.AcquireRequest) {
+	next.Fence = storeapi.Fence(next.Attempt)
 }
 
-func expires(_, next *protocol.Row, _ *retrysafe.AcquireRequest) {
+func expires(_, next *protocol.Row, _ *storeapi.AcquireRequest) {
 	next.Expires = next.LeaseEnd + next.Retention
 }
 
-func expiresNever(_, next *protocol.Row, _ *retrysafe.AcquireRequest) { next.Expires = 0 }
+func expiresNever(_, next *protocol.Row, _ *storeapi.AcquireRequest) { next.Expires = 0 }
 
-func asksForgetful(_, next *protocol.Row, req *retrysafe.AcquireRequest) {
+func asksForgetful(_, next *protocol.Row, req *storeapi.AcquireRequest) {
 	if req.Asks {
 		next.Earlier = nil
 	}
 }
 
-func asksAsWork(_, next *protocol.Row, _ *retrysafe.AcquireRequest) { next.Asks = false }
+func asksAsWork(_, next *protocol.Row, _ *storeapi.AcquireRequest) { next.Asks = false }
 
-func takesPlace(_, next *protocol.Row, req *retrysafe.AcquireRequest) {
+func takesPlace(_, next *protocol.Row, req *storeapi.AcquireRequest) {
 	if req.IfFence == 0 {
 		next.Earlier = nil
 	}
 }
 
-func keepsFence(before, next *protocol.Row, req *retrysafe.AcquireRequest) {
+func keepsFence(before, next *protocol.Row, req *storeapi.AcquireRequest) {
 	if req.IfFence != 0 {
 		next.Fence = before.Fence
 	}

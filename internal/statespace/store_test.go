@@ -6,15 +6,15 @@ import (
 	"context"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // holder is the caller that ends an attempt. No right store uses the attempt's number.
 type holder struct {
-	owner   retrysafe.Owner
-	fence   retrysafe.Fence
+	owner   storeapi.Owner
+	fence   storeapi.Fence
 	attempt int
 }
 
@@ -22,20 +22,20 @@ type holder struct {
 type store interface {
 	now() int64
 	move(by int64)
-	acquire(req retrysafe.AcquireRequest) (retrysafe.Acquired, error)
+	acquire(req storeapi.AcquireRequest) (storeapi.Acquired, error)
 	extend(h holder, lease time.Duration, works bool) error
-	complete(h holder, state retrysafe.State, body []byte) error
+	complete(h holder, state storeapi.State, body []byte) error
 	release(h holder, inDoubt bool) error
-	lookup() retrysafe.Record
+	lookup() storeapi.Record
 	sweep()
 }
 
-var key = retrysafe.StoreKey{Namespace: "n", Layer: "fn", Key: retrysafe.Key{Operation: "charge", ID: "k"}}
+var key = storeapi.StoreKey{Namespace: "n", Layer: "fn", Key: storeapi.Key{Operation: "charge", ID: "k"}}
 
 // rows is a store with a single row: a value, so that a state can be copied and compared.
 type rows struct {
 	row   protocol.Row
-	floor retrysafe.Fence
+	floor storeapi.Fence
 	time  int64
 	rules *rules
 }
@@ -43,14 +43,14 @@ type rows struct {
 func (s *rows) now() int64    { return s.time }
 func (s *rows) move(by int64) { s.time += by }
 
-func (s *rows) acquire(req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+func (s *rows) acquire(req storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	before := s.row
 	if s.rules.before != nil {
 		s.rules.before(&before, &req)
 	}
 	next, status, write, err := protocol.Acquire(before, s.time, s.floor, &req)
 	if err != nil {
-		return retrysafe.Acquired{}, err
+		return storeapi.Acquired{}, err
 	}
 	if write {
 		if s.rules.won != nil {
@@ -58,10 +58,10 @@ func (s *rows) acquire(req retrysafe.AcquireRequest) (retrysafe.Acquired, error)
 		}
 		s.row = next
 	}
-	return retrysafe.Acquired{Status: status, Record: next.Record(key, s.time)}, nil
+	return storeapi.Acquired{Status: status, Record: next.Record(key, s.time)}, nil
 }
 
-func (s *rows) as(h holder) (retrysafe.Owner, retrysafe.Fence) {
+func (s *rows) as(h holder) (storeapi.Owner, storeapi.Fence) {
 	if s.rules.owns != nil && s.row.State != 0 && s.rules.owns(&s.row, h) {
 		return s.row.Owner, s.row.Fence
 	}
@@ -70,17 +70,17 @@ func (s *rows) as(h holder) (retrysafe.Owner, retrysafe.Fence) {
 
 func (s *rows) extend(h holder, lease time.Duration, works bool) error {
 	owner, fence := s.as(h)
-	next, err := protocol.Extend(s.row, s.time, &retrysafe.ExtendRequest{Owner: owner, Fence: fence, Lease: lease, Works: works})
+	next, err := protocol.Extend(s.row, s.time, &storeapi.ExtendRequest{Owner: owner, Fence: fence, Lease: lease, Works: works})
 	if err == nil {
 		s.row = next
 	}
 	return err
 }
 
-func (s *rows) complete(h holder, state retrysafe.State, body []byte) error {
+func (s *rows) complete(h holder, state storeapi.State, body []byte) error {
 	owner, fence := s.as(h)
-	next, write, err := protocol.Complete(s.row, s.time, &retrysafe.CompleteRequest{
-		Owner: owner, Fence: fence, State: state, Answer: retrysafe.Answer{Body: body, Kept: true},
+	next, write, err := protocol.Complete(s.row, s.time, &storeapi.CompleteRequest{
+		Owner: owner, Fence: fence, State: state, Answer: storeapi.Answer{Body: body, Kept: true},
 	})
 	if write {
 		s.row = next
@@ -90,10 +90,10 @@ func (s *rows) complete(h holder, state retrysafe.State, body []byte) error {
 
 func (s *rows) release(h holder, inDoubt bool) error {
 	owner, fence := s.as(h)
-	req := &retrysafe.ReleaseRequest{Owner: owner, Fence: fence, InDoubt: inDoubt}
+	req := &storeapi.ReleaseRequest{Owner: owner, Fence: fence, InDoubt: inDoubt}
 	before := s.row
-	if s.rules.wipes && before.State == retrysafe.StateCompleted {
-		before.State = retrysafe.StateInProgress
+	if s.rules.wipes && before.State == storeapi.StateCompleted {
+		before.State = storeapi.StateInProgress
 	}
 	next, write, err := protocol.Release(before, s.time, req)
 	if write {
@@ -102,7 +102,7 @@ func (s *rows) release(h holder, inDoubt bool) error {
 	return err
 }
 
-func (s *rows) lookup() retrysafe.Record { return s.row.Record(key, s.time) }
+func (s *rows) lookup() storeapi.Record { return s.row.Record(key, s.time) }
 
 func (s *rows) sweep() {
 	if !s.row.Expired(s.time) {
@@ -129,27 +129,27 @@ func newMemory(at int64) *memory {
 func (m *memory) now() int64    { return m.time }
 func (m *memory) move(by int64) { m.time += by }
 
-func (m *memory) acquire(req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+func (m *memory) acquire(req storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	req.Key = key
 	return m.Acquire(context.Background(), req)
 }
 
 func (m *memory) extend(h holder, lease time.Duration, works bool) error {
-	return m.Extend(context.Background(), retrysafe.ExtendRequest{Key: key, Owner: h.owner, Fence: h.fence, Lease: lease, Works: works})
+	return m.Extend(context.Background(), storeapi.ExtendRequest{Key: key, Owner: h.owner, Fence: h.fence, Lease: lease, Works: works})
 }
 
-func (m *memory) complete(h holder, state retrysafe.State, body []byte) error {
-	_, err := m.Complete(context.Background(), retrysafe.CompleteRequest{
-		Key: key, Owner: h.owner, Fence: h.fence, State: state, Answer: retrysafe.Answer{Body: body, Kept: true},
+func (m *memory) complete(h holder, state storeapi.State, body []byte) error {
+	_, err := m.Complete(context.Background(), storeapi.CompleteRequest{
+		Key: key, Owner: h.owner, Fence: h.fence, State: state, Answer: storeapi.Answer{Body: body, Kept: true},
 	})
 	return err
 }
 
 func (m *memory) release(h holder, inDoubt bool) error {
-	return m.Release(context.Background(), retrysafe.ReleaseRequest{Key: key, Owner: h.owner, Fence: h.fence, InDoubt: inDoubt})
+	return m.Release(context.Background(), storeapi.ReleaseRequest{Key: key, Owner: h.owner, Fence: h.fence, InDoubt: inDoubt})
 }
 
-func (m *memory) lookup() retrysafe.Record {
+func (m *memory) lookup() storeapi.Record {
 	rec, err := m.Lookup(context.Background(), key)
 	if err != nil {
 		panic(err) // the key is valid and the context never ends

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 var flightNames = map[flight]string{
@@ -51,7 +51,7 @@ func (t *trace) step(w *world, a action) {
 		switch {
 		case c.operator:
 			how = fmt.Sprintf("if the fence is %d, force %v", c.ifFence, c.force)
-		case c.policy == retrysafe.Reexecute:
+		case c.policy == storeapi.Reexecute:
 			how = "under Reexecute"
 		}
 		t.add("%v sends Acquire %d, not after %d, %s", c, c.tries, c.notAfter[c.tries-1], how)

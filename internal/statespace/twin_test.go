@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // twin is memstore together with a row that gets the same calls: what the exhaustive search finds
@@ -33,7 +33,7 @@ func (t *twin) move(by int64) {
 	t.row.move(by)
 }
 
-func (t *twin) acquire(req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+func (t *twin) acquire(req storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	got, err := t.memory.acquire(req)
 	want, wantErr := t.row.acquire(req)
 	t.same("Acquire", got, want)
@@ -47,7 +47,7 @@ func (t *twin) extend(h holder, lease time.Duration, works bool) error {
 	return err
 }
 
-func (t *twin) complete(h holder, state retrysafe.State, body []byte) error {
+func (t *twin) complete(h holder, state storeapi.State, body []byte) error {
 	err := t.memory.complete(h, state, body)
 	t.same("Complete", err, t.row.complete(h, state, body))
 	return err
@@ -59,7 +59,7 @@ func (t *twin) release(h holder, inDoubt bool) error {
 	return err
 }
 
-func (t *twin) lookup() retrysafe.Record {
+func (t *twin) lookup() storeapi.Record {
 	rec := t.memory.lookup()
 	t.same("Lookup", rec, t.row.lookup())
 	return rec

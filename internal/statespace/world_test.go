@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // config limits a search.
@@ -22,7 +22,7 @@ type config struct {
 	operatorTries int
 	// lease, retention and window (how long an Acquire may be in flight) are in microseconds.
 	lease, retention, window int64
-	policies                 []retrysafe.OnDoubt
+	policies                 []storeapi.OnDoubt
 	// ticks are the steps that the clock may take. back is the step by which it may go back, at
 	// most backs times.
 	ticks []int64
@@ -84,7 +84,7 @@ type call struct {
 	id       uint16
 	operator bool
 	phase    phase
-	policy   retrysafe.OnDoubt
+	policy   storeapi.OnDoubt
 
 	tries    uint8
 	open     bool // the last try has no answer yet
@@ -93,16 +93,16 @@ type call struct {
 	// unanswered is the last NotAfter of the tries that were never answered: what they claimed must
 	// be given back. Zero: there are none.
 	unanswered int64
-	giving     retrysafe.Fence // what is being given back
-	intoDoubt  bool            // by a doubt, not by a release
-	returned   retrysafe.Fence // given back into doubt; need not be given back again
-	ifFence    retrysafe.Fence
+	giving     storeapi.Fence // what is being given back
+	intoDoubt  bool           // by a doubt, not by a release
+	returned   storeapi.Fence // given back into doubt; need not be given back again
+	ifFence    storeapi.Fence
 	force      bool
 
 	// What it acquired.
-	fence   retrysafe.Fence
+	fence   storeapi.Fence
 	attempt uint8
-	record  retrysafe.OnDoubt
+	record  storeapi.OnDoubt
 	ending  decision
 
 	// The rest is for the properties.
@@ -117,7 +117,7 @@ type call struct {
 	settled bool // a refusal followed, which a person has reopened
 }
 
-func (c *call) owner() (o retrysafe.Owner) {
+func (c *call) owner() (o storeapi.Owner) {
 	binary.BigEndian.PutUint16(o[:], c.id)
 	return o
 }
@@ -140,7 +140,7 @@ type world struct {
 	// dupsLeft and backsLeft are what is left of dups and backs.
 	dupsLeft, backsLeft int
 	resource            struct {
-		fence retrysafe.Fence // the largest that it has seen
+		fence storeapi.Fence // the largest that it has seen
 		win   uint16
 	}
 	seen   notes
@@ -149,20 +149,20 @@ type world struct {
 
 // result is the store's answer to a request.
 type result struct {
-	status retrysafe.Status
-	fence  retrysafe.Fence
+	status storeapi.Status
+	fence  storeapi.Fence
 	err    error
 }
 
 // notes is what the properties remember.
 type notes struct {
-	highest retrysafe.Fence // of all successful claims
+	highest storeapi.Fence // of all successful claims
 	wins    uint16
 	life    uint8
 	over    bool // the record's life must have ended
-	state   retrysafe.State
-	policy  retrysafe.OnDoubt // of the record when it last existed
-	allowed bool              // an operator has allowed another run in this life
+	state   storeapi.State
+	policy  storeapi.OnDoubt // of the record when it last existed
+	allowed bool             // an operator has allowed another run in this life
 	// the final answer that a caller got; zero: none did, or its retention has passed
 	told   [3]byte
 	keep   int64 // when the retention of the stored answer ends

@@ -9,6 +9,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/lock"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Backend keeps locks in memory. It is safe for concurrent use, and its zero value is ready to use.
@@ -24,7 +25,7 @@ var _ lock.Backend = (*Backend)(nil)
 func New() *Backend { return new(Backend) }
 
 type state struct {
-	owner   retrysafe.Owner
+	owner   storeapi.Owner
 	fence   retrysafe.Fence
 	until   time.Time     // zero if released
 	changed chan struct{} // closed at the next release; nil if there are no waiters

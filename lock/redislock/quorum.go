@@ -14,6 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/redisnode"
 	"github.com/retrysafe/retrysafe/lock"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // grace is how long to wait at least for the other servers once a majority has answered.
@@ -39,14 +40,14 @@ type Quorum struct {
 	within  time.Duration // Options.ServerTime
 
 	mu    sync.Mutex
-	votes map[retrysafe.Owner]vote
+	votes map[storeapi.Owner]vote
 	most  int // the number of votes at which those that have ended are dropped
 }
 
 // vote is an owner's entry on the servers. Each try has a new name there: a call that releases a
 // failed try may arrive late, and must not remove the votes of the next try.
 type vote struct {
-	owner retrysafe.Owner
+	owner storeapi.Owner
 	fence retrysafe.Fence // zero until granted
 	ends  time.Time       // then no server has it any more, even if its clock is slow
 }
@@ -60,7 +61,7 @@ func NewQuorum(ctx context.Context, clients []redisclient.Client, o *Options) (*
 	if len(clients) < 3 {
 		return nil, fmt.Errorf("redislock: a quorum of %d servers is none; give three or five", len(clients))
 	}
-	q := &Quorum{need: len(clients)/2 + 1, votes: make(map[retrysafe.Owner]vote)}
+	q := &Quorum{need: len(clients)/2 + 1, votes: make(map[storeapi.Owner]vote)}
 	seen := make(map[string]bool)
 	for i, c := range clients {
 		b, err := newBackend(c, o)
@@ -214,7 +215,7 @@ func (q *Quorum) voted(r lock.Request, extends bool) (lock.Request, bool) {
 	return r, ok
 }
 
-func (q *Quorum) forget(owner retrysafe.Owner) {
+func (q *Quorum) forget(owner storeapi.Owner) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.votes, owner)

@@ -8,10 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/lock"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // mute is a server that grants every lock and does not answer when one is released.
@@ -32,7 +32,7 @@ func (m *mute) Eval(_ context.Context, c redisclient.Call) redisclient.Reply {
 // quorumOf returns a quorum without asking the servers for their configuration.
 func quorumOf(t *testing.T, o *Options, clients ...redisclient.Client) *Quorum {
 	t.Helper()
-	q := &Quorum{need: len(clients)/2 + 1, votes: map[retrysafe.Owner]vote{}}
+	q := &Quorum{need: len(clients)/2 + 1, votes: map[storeapi.Owner]vote{}}
 	for _, c := range clients {
 		b, err := newBackend(c, o)
 		assert.NoError(t, err, "a backend")
@@ -48,7 +48,7 @@ func TestVotesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := quorumOf(t, nil, new(mute), new(mute), new(mute))
 		request := func(i int) lock.Request {
-			return lock.Request{Name: "x", Owner: retrysafe.Owner{byte(i), byte(i >> 8), byte(i >> 16)}, Lease: 10 * time.Second}
+			return lock.Request{Name: "x", Owner: storeapi.Owner{byte(i), byte(i >> 8), byte(i >> 16)}, Lease: 10 * time.Second}
 		}
 		held := request(1 << 20)
 		_, err := q.TryLock(t.Context(), held)
@@ -86,7 +86,7 @@ func TestVotesLastAsLongAsTheLease(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				q := quorumOf(t, nil, new(mute), new(mute), new(mute))
-				r := lock.Request{Name: "x", Owner: retrysafe.Owner{1}, Lease: 10 * time.Second}
+				r := lock.Request{Name: "x", Owner: storeapi.Owner{1}, Lease: 10 * time.Second}
 				_, err := q.TryLock(t.Context(), r)
 				assert.NoError(t, err, "TryLock")
 				long := r
@@ -117,7 +117,7 @@ func (s *slow) Eval(ctx context.Context, c redisclient.Call) redisclient.Reply {
 func TestServerTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := lock.Request{Name: "x", Owner: retrysafe.Owner{1}, Lease: 10 * time.Second}
+		r := lock.Request{Name: "x", Owner: storeapi.Owner{1}, Lease: 10 * time.Second}
 		began := time.Now()
 		_, err := quorumOf(t, nil, new(mute), new(slow), new(slow)).TryLock(t.Context(), r)
 		assert.ErrorIs(t, err, context.DeadlineExceeded, "slower than the default")

@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/lock"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Session keeps locks as locks of database sessions: advisory locks of PostgreSQL 14 or newer,
@@ -44,7 +44,7 @@ type Session struct {
 
 type pinKey struct {
 	name  string
-	owner retrysafe.Owner
+	owner storeapi.Owner
 }
 
 var _ lock.Backend = (*Session)(nil)

@@ -13,6 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/rpcidem"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // world is a guarded method and a client.
@@ -23,7 +24,7 @@ type world struct {
 }
 
 // newWorld returns a new world. A nil method answers with the number of its run.
-func newWorld(t *testing.T, open Open, store retrysafe.Store, o rpcidem.Options, m Method) *world {
+func newWorld(t *testing.T, open Open, store storeapi.Store, o rpcidem.Options, m Method) *world {
 	t.Helper()
 	if store == nil {
 		store = memstore.New(nil)
@@ -45,7 +46,7 @@ func newWorld(t *testing.T, open Open, store retrysafe.Store, o rpcidem.Options,
 	return wd
 }
 
-func newEngine(t *testing.T, store retrysafe.Store) *retrysafe.Engine {
+func newEngine(t *testing.T, store storeapi.Store) *retrysafe.Engine {
 	t.Helper()
 	e := retrysafe.New(store, &retrysafe.Options{Sweep: -1, Secret: []byte("16 bytes or more"), Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
@@ -80,27 +81,27 @@ func (wd *world) refused(a Answer, code rpcidem.Code, reason string, again bool)
 
 // breakable is a store that a test can make unavailable.
 type breakable struct {
-	retrysafe.Store
+	storeapi.Store
 	down atomic.Bool
 }
 
 var errDown = errors.New("connection refused by secret-host:5432")
 
-func (b *breakable) Acquire(ctx context.Context, r retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+func (b *breakable) Acquire(ctx context.Context, r storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	if b.down.Load() {
-		return retrysafe.Acquired{}, errDown
+		return storeapi.Acquired{}, errDown
 	}
 	return b.Store.Acquire(ctx, r)
 }
 
-func (b *breakable) Lookup(ctx context.Context, k retrysafe.StoreKey) (retrysafe.Record, error) {
+func (b *breakable) Lookup(ctx context.Context, k storeapi.StoreKey) (retrysafe.Record, error) {
 	if b.down.Load() {
 		return retrysafe.Record{}, errDown
 	}
 	return b.Store.Lookup(ctx, k)
 }
 
-func (b *breakable) Complete(ctx context.Context, r retrysafe.CompleteRequest) (retrysafe.Record, error) {
+func (b *breakable) Complete(ctx context.Context, r storeapi.CompleteRequest) (retrysafe.Record, error) {
 	if b.down.Load() {
 		return retrysafe.Record{}, errDown
 	}

@@ -27,8 +27,8 @@ var layers = []struct {
 	files []string
 }{
 	{"vocabulary", []string{
-		"cause.go", "codec.go", "doc.go", "error_class.go", "errors.go", "key.go", "limits.go", "outcome.go", "policy.go", "progress.go",
-		"record.go", "resolution.go", "store.go", "trace.go",
+		"answer.go", "cause.go", "codec.go", "doc.go", "error_class.go", "errors.go", "key.go", "limits.go", "outcome.go", "policy.go", "progress.go",
+		"record.go", "resolution.go", "trace.go",
 	}},
 	{"runtime", []string{
 		"call_trace.go", "clock.go", "detached_context.go", "giveback.go", "lifecycle.go", "options.go", "quota.go", "quota_reservation.go",

@@ -9,7 +9,7 @@ var mutants = []mutant{
 	},
 	{
 		"work after a question begins unconfirmed", "reconcile.go",
-		"if err = v.attempt.keep(ctx, ExtendRequest{Works: true}); err == nil {", "if err = v.attempt.keep(ctx, ExtendRequest{Works: true}); err == nil || err != nil {",
+		"if err = v.attempt.keep(ctx, storeapi.ExtendRequest{Works: true}); err == nil {", "if err = v.attempt.keep(ctx, storeapi.ExtendRequest{Works: true}); err == nil || err != nil {",
 		".", ". TestNothingRunsUnconfirmed",
 	},
 	{
@@ -74,7 +74,7 @@ var mutants = []mutant{
 	},
 	{
 		"a win that is seen late is believed", "shardstore/acquire.go",
-		"case got.Status == retrysafe.Won && s.old(p):", "case got.Status == retrysafe.Won && s.old(p) && false:",
+		"case got.Status == storeapi.Won && s.old(p):", "case got.Status == storeapi.Won && s.old(p) && false:",
 		".", "./shardstore TestModel",
 	},
 	{

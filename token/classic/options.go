@@ -11,6 +11,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Options configures a [Deletion], a [Count] or a [Lock]. A nil *Options and zero fields mean the
@@ -72,7 +73,7 @@ func newKeeper(c redisclient.Client, o *Options, what string, life time.Duration
 
 // name returns the key on the server.
 func (k *keeper) name(tenant, id string) (string, error) {
-	key := retrysafe.StoreKey{
+	key := storeapi.StoreKey{
 		Namespace: k.o.Namespace, Layer: "classic",
 		Key: retrysafe.Key{Tenant: retrysafe.KeyPart(tenant), Operation: k.what, ID: retrysafe.KeyPart(id)},
 	}

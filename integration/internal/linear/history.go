@@ -12,26 +12,27 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // linearCaller makes random calls for one key and records what it got.
 type linearCaller struct {
 	id    int
-	s     retrysafe.Store
-	key   retrysafe.StoreKey
+	s     storeapi.Store
+	key   storeapi.StoreKey
 	rnd   *rand.Rand
 	begun time.Time
 	// cuts returns what was lost so far, for a client that sends again by itself: a call may then
 	// have been applied once more.
 	cuts func() int64
 
-	owner retrysafe.Owner
+	owner storeapi.Owner
 	fence retrysafe.Fence
 	seen  retrysafe.Fence // by a Lookup
 	ops   []porcupine.Operation
 }
 
-func (c *linearCaller) ask(ctx context.Context, request any, call func(context.Context) (retrysafe.Acquired, error)) retrysafe.Acquired {
+func (c *linearCaller) ask(ctx context.Context, request any, call func(context.Context) (storeapi.Acquired, error)) storeapi.Acquired {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	op := porcupine.Operation{ClientId: c.id, Input: linearCall{request}, Call: time.Since(c.begun).Nanoseconds()}
@@ -52,9 +53,9 @@ func (c *linearCaller) step(ctx context.Context) {
 	switch n := c.rnd.IntN(20); {
 	case n < 7:
 		if c.rnd.IntN(3) > 0 { // else the same as before, as after a lost reply
-			c.owner = retrysafe.Owner{byte(c.id + 1), byte(c.rnd.IntN(256)), byte(c.rnd.IntN(256))}
+			c.owner = storeapi.Owner{byte(c.id + 1), byte(c.rnd.IntN(256)), byte(c.rnd.IntN(256))}
 		}
-		req := retrysafe.AcquireRequest{
+		req := storeapi.AcquireRequest{
 			Key: c.key, Owner: c.owner, Lease: time.Hour, Retention: 24 * time.Hour, OnDoubt: retrysafe.Refuse, Fingerprint: []byte{1, byte(c.rnd.IntN(8) / 7)},
 		}
 		if c.rnd.IntN(4) == 0 {
@@ -63,34 +64,34 @@ func (c *linearCaller) step(ctx context.Context) {
 		if c.seen != 0 && c.rnd.IntN(3) == 0 {
 			req.IfFence, req.Force = c.seen, c.rnd.IntN(2) == 0
 		}
-		got := c.ask(ctx, req, func(ctx context.Context) (retrysafe.Acquired, error) { return c.s.Acquire(ctx, req) })
-		if got.Status == retrysafe.Won {
+		got := c.ask(ctx, req, func(ctx context.Context) (storeapi.Acquired, error) { return c.s.Acquire(ctx, req) })
+		if got.Status == storeapi.Won {
 			c.fence = got.Record.Fence
 		}
 	case n < 10:
-		req := retrysafe.CompleteRequest{
+		req := storeapi.CompleteRequest{
 			Key: c.key, Owner: c.owner, Fence: c.fence, State: retrysafe.StateCompleted,
 			Answer: retrysafe.Answer{Codec: "raw", Kept: true, Body: fmt.Appendf(nil, "%d of caller %d", len(c.ops), c.id)},
 		}
 		if c.rnd.IntN(3) > 0 {
 			req.State = retrysafe.StateFailed // which can be reopened
 		}
-		c.ask(ctx, req, func(ctx context.Context) (a retrysafe.Acquired, err error) {
+		c.ask(ctx, req, func(ctx context.Context) (a storeapi.Acquired, err error) {
 			a.Record, err = c.s.Complete(ctx, req)
 			return a, err
 		})
 	case n < 14:
-		req := retrysafe.ReleaseRequest{Key: c.key, Owner: c.owner, Fence: c.fence, InDoubt: c.rnd.IntN(3) == 0, Cause: "a cause"}
-		c.ask(ctx, req, func(ctx context.Context) (retrysafe.Acquired, error) {
-			return retrysafe.Acquired{}, c.s.Release(ctx, req)
+		req := storeapi.ReleaseRequest{Key: c.key, Owner: c.owner, Fence: c.fence, InDoubt: c.rnd.IntN(3) == 0, Cause: "a cause"}
+		c.ask(ctx, req, func(ctx context.Context) (storeapi.Acquired, error) {
+			return storeapi.Acquired{}, c.s.Release(ctx, req)
 		})
 	case n < 16:
-		req := retrysafe.ExtendRequest{Key: c.key, Owner: c.owner, Fence: c.fence, Lease: time.Hour}
-		c.ask(ctx, req, func(ctx context.Context) (retrysafe.Acquired, error) {
-			return retrysafe.Acquired{}, c.s.Extend(ctx, req)
+		req := storeapi.ExtendRequest{Key: c.key, Owner: c.owner, Fence: c.fence, Lease: time.Hour}
+		c.ask(ctx, req, func(ctx context.Context) (storeapi.Acquired, error) {
+			return storeapi.Acquired{}, c.s.Extend(ctx, req)
 		})
 	default:
-		got := c.ask(ctx, nil, func(ctx context.Context) (a retrysafe.Acquired, err error) {
+		got := c.ask(ctx, nil, func(ctx context.Context) (a storeapi.Acquired, err error) {
 			a.Record, err = c.s.Lookup(ctx, c.key)
 			return a, err
 		})
@@ -100,7 +101,7 @@ func (c *linearCaller) step(ctx context.Context) {
 
 // History runs callers on one key. A call whose outcome is unknown may take effect until the
 // history is over.
-func History(t *testing.T, s func(caller int) retrysafe.Store, key retrysafe.StoreKey, seed uint64, cuts func() int64) (ops []porcupine.Operation, unknown int) {
+func History(t *testing.T, s func(caller int) storeapi.Store, key storeapi.StoreKey, seed uint64, cuts func() int64) (ops []porcupine.Operation, unknown int) {
 	t.Helper()
 	const callers, steps = 4, 14
 	begun := time.Now()

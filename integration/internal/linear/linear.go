@@ -8,6 +8,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // linearNow is the time of the model, which stands still: leases and retentions are far longer than
@@ -20,7 +21,7 @@ type (
 	linearReply struct {
 		unknown bool // it is unknown whether it was applied
 		lost    bool // ErrLeaseLost
-		status  retrysafe.Status
+		status  storeapi.Status
 		rec     retrysafe.Record
 	}
 )
@@ -58,7 +59,7 @@ var Model = porcupine.Model{
 func linearStep(s linearState, request any, told linearReply) (bool, linearState) {
 	row := s.row()
 	switch req := request.(type) {
-	case retrysafe.AcquireRequest:
+	case storeapi.AcquireRequest:
 		before := row.Fence
 		if s.blind && req.IfFence == before { // no caller can know a fence that no reply contained
 			req.IfFence++
@@ -67,7 +68,7 @@ func linearStep(s linearState, request any, told linearReply) (bool, linearState
 		if err != nil {
 			return false, s
 		}
-		won := status == retrysafe.Won && next.Attempt != row.Attempt
+		won := status == storeapi.Won && next.Attempt != row.Attempt
 		blind := s.blind || won
 		if told.unknown {
 			return true, stateOf(next, blind)
@@ -79,16 +80,16 @@ func linearStep(s linearState, request any, told linearReply) (bool, linearState
 			return false, s
 		}
 		return told.shows(&next, blind)
-	case retrysafe.ExtendRequest:
+	case storeapi.ExtendRequest:
 		next, err := protocol.Extend(row, linearNow, &req)
 		return s.ended(told, next, err)
-	case retrysafe.CompleteRequest:
+	case storeapi.CompleteRequest:
 		next, _, err := protocol.Complete(row, linearNow, &req)
 		if ok, after := s.ended(told, next, err); !ok || told.unknown || told.lost {
 			return ok, after
 		}
 		return told.shows(&next, false)
-	case retrysafe.ReleaseRequest:
+	case storeapi.ReleaseRequest:
 		next, _, err := protocol.Release(row, linearNow, &req)
 		return s.ended(told, next, err)
 	}
@@ -126,13 +127,13 @@ func (told *linearReply) shows(row *protocol.Row, blind bool) (bool, linearState
 // Described returns a call and its answer in one line.
 func Described(op porcupine.Operation) (text string) {
 	switch req := op.Input.(linearCall).request.(type) { //nolint:forcetypeassert // it is
-	case retrysafe.AcquireRequest:
+	case storeapi.AcquireRequest:
 		text = fmt.Sprintf("acquire as %x, %v, fingerprint %x, if fence %d, force %v", req.Owner[:3], req.OnDoubt, req.Fingerprint, req.IfFence, req.Force)
-	case retrysafe.ExtendRequest:
+	case storeapi.ExtendRequest:
 		text = fmt.Sprintf("extend as %x, fence %d", req.Owner[:3], req.Fence)
-	case retrysafe.CompleteRequest:
+	case storeapi.CompleteRequest:
 		text = fmt.Sprintf("complete as %x, fence %d: %v, %q", req.Owner[:3], req.Fence, req.State, req.Answer.Body)
-	case retrysafe.ReleaseRequest:
+	case storeapi.ReleaseRequest:
 		text = fmt.Sprintf("release as %x, fence %d, in doubt %v", req.Owner[:3], req.Fence, req.InDoubt)
 	default:
 		text = "look"

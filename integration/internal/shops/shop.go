@@ -13,6 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Shop is an application that takes orders in transactions.
@@ -72,7 +73,7 @@ func (s *Shop) Orders(t *testing.T, customer string) (n int) {
 // Record returns the committed record of a customer's key; its state is zero if there is none.
 func (s *Shop) Record(t *testing.T, customer string) retrysafe.Record {
 	t.Helper()
-	rec, err := s.Store.Lookup(t.Context(), retrysafe.StoreKey{Namespace: "app", Layer: "tx", Key: teststores.OrderKey(customer)})
+	rec, err := s.Store.Lookup(t.Context(), storeapi.StoreKey{Namespace: "app", Layer: "tx", Key: teststores.OrderKey(customer)})
 	assert.NoError(t, err, "Lookup")
 	return rec
 }

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // ShortEngine returns an engine that ends with the test.
-func ShortEngine(t *testing.T, s retrysafe.Store, p retrysafe.Policy) *retrysafe.Engine {
+func ShortEngine(t *testing.T, s storeapi.Store, p retrysafe.Policy) *retrysafe.Engine {
 	t.Helper()
 	e := retrysafe.New(s, &retrysafe.Options{
 		Namespace: "app",
@@ -25,7 +26,7 @@ func ShortEngine(t *testing.T, s retrysafe.Store, p retrysafe.Policy) *retrysafe
 }
 
 // Engine returns an engine that does not sweep. It is shut down when the test ends.
-func Engine(t *testing.T, s retrysafe.Store) *retrysafe.Engine {
+func Engine(t *testing.T, s storeapi.Store) *retrysafe.Engine {
 	t.Helper()
 	e := retrysafe.New(s, &retrysafe.Options{Namespace: "app", Secret: []byte("0123456789abcdef"), Sweep: -1})
 	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })

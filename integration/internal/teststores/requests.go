@@ -7,26 +7,27 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // OrderStoreKey returns the store key under which Engine and ShortEngine keep OrderKey.
-func OrderStoreKey(id string) retrysafe.StoreKey {
-	return retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: OrderKey(id)}
+func OrderStoreKey(id string) storeapi.StoreKey {
+	return storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: OrderKey(id)}
 }
 
 // Nothing is work without an effect.
 func Nothing(context.Context) error { return nil }
 
 // Request returns a claim of a key with its own owner.
-func Request(id string) retrysafe.AcquireRequest {
-	return retrysafe.AcquireRequest{
-		Key:   retrysafe.StoreKey{Namespace: "integration", Layer: "fn", Key: retrysafe.Key{Operation: "charge", ID: id}},
+func Request(id string) storeapi.AcquireRequest {
+	return storeapi.AcquireRequest{
+		Key:   storeapi.StoreKey{Namespace: "integration", Layer: "fn", Key: retrysafe.Key{Operation: "charge", ID: id}},
 		Owner: Owner(id), Lease: time.Minute, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
 	}
 }
 
 // Owner returns an owner that is made of name.
-func Owner(name string) (o retrysafe.Owner) {
+func Owner(name string) (o storeapi.Owner) {
 	copy(o[:], fmt.Sprintf("%16s", name))
 	return o
 }
@@ -35,9 +36,9 @@ func Owner(name string) (o retrysafe.Owner) {
 func OrderKey(id string) retrysafe.Key { return retrysafe.Key{Operation: "order", ID: id} }
 
 // TxRequest returns a transaction's claim of a key with its own owner. It does not wait.
-func TxRequest(id string) retrysafe.TxRequest {
-	return retrysafe.TxRequest{
-		Key:   retrysafe.StoreKey{Namespace: "integration", Layer: "tx", Key: retrysafe.Key{Operation: "order", ID: id}},
+func TxRequest(id string) storeapi.TxRequest {
+	return storeapi.TxRequest{
+		Key:   storeapi.StoreKey{Namespace: "integration", Layer: "tx", Key: retrysafe.Key{Operation: "order", ID: id}},
 		Owner: Owner(id), Retention: time.Hour, Wait: -1,
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // acquires are mistakes in who may run.
@@ -15,12 +15,12 @@ func acquires() []Broken {
 			r.gap = func(cur row, _ micros) bool { return cur.State == 0 }
 		}),
 		rule("a takeover is read and then written", "S5", func(r *rules) {
-			r.gap = func(cur row, now micros) bool { return cur.InDoubt(now) && cur.OnDoubt == retrysafe.Reexecute }
+			r.gap = func(cur row, now micros) bool { return cur.InDoubt(now) && cur.OnDoubt == storeapi.Reexecute }
 		}).maybe("S16"),
 		rule("another caller renews the lease", "S2", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if s == retrysafe.StatusInProgress {
+				if s == storeapi.StatusInProgress {
 					next.LeaseEnd, write = now+req.Lease.Microseconds(), true
 				}
 				return next, s, write, err
@@ -29,8 +29,8 @@ func acquires() []Broken {
 		rule("the request alone allows a takeover", "S5", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if s == retrysafe.StatusInDoubt && req.OnDoubt == retrysafe.Reexecute && cur.Owner != req.Owner {
-					cur.OnDoubt = retrysafe.Reexecute
+				if s == storeapi.StatusInDoubt && req.OnDoubt == storeapi.Reexecute && cur.Owner != req.Owner {
+					cur.OnDoubt = storeapi.Reexecute
 					return protocol.Acquire(cur, now, floor, &req)
 				}
 				return next, s, write, err
@@ -56,7 +56,7 @@ func acquires() []Broken {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				first := req
 				first.Binding = nil
-				if next, s, write, err := protocol.Acquire(cur, now, floor, &first); s == retrysafe.Mismatch {
+				if next, s, write, err := protocol.Acquire(cur, now, floor, &first); s == storeapi.Mismatch {
 					return next, s, write, err
 				}
 				return protocol.Acquire(cur, now, floor, &req)
@@ -66,7 +66,7 @@ func acquires() []Broken {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				if cur.State != 0 && !cur.Absent(now) && req.IfFence == 0 && len(cur.Fingerprint) > 0 && len(req.Fingerprint) > 0 &&
 					cur.Fingerprint[0] != req.Fingerprint[0] {
-					return cur, retrysafe.Mismatch, false, nil
+					return cur, storeapi.Mismatch, false, nil
 				}
 				return protocol.Acquire(cur, now, floor, &req)
 			}
@@ -96,7 +96,7 @@ func acquires() []Broken {
 		rule("the owner's repeat is a new attempt", "S7", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if s == retrysafe.Won && write && next.Attempt == cur.Attempt && !cur.Absent(now) {
+				if s == storeapi.Won && write && next.Attempt == cur.Attempt && !cur.Absent(now) {
 					next.Attempt++
 					next.Fence++
 				}
@@ -105,8 +105,8 @@ func acquires() []Broken {
 		}, "S4", "S9", "S11", "S17", "S20"),
 		rule("an owner wins again after its own release", "S7", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
-				if cur.State == retrysafe.StateReleased && cur.Owner == req.Owner {
-					cur.Owner = retrysafe.Owner{}
+				if cur.State == storeapi.StateReleased && cur.Owner == req.Owner {
+					cur.Owner = storeapi.Owner{}
 				}
 				return protocol.Acquire(cur, now, floor, &req)
 			}
@@ -122,7 +122,7 @@ func acquires() []Broken {
 		rule("a resolve keeps the fence", "S17", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if req.IfFence != 0 && s == retrysafe.Won {
+				if req.IfFence != 0 && s == storeapi.Won {
 					next.Fence = cur.Fence
 				}
 				return next, s, write, err
@@ -131,7 +131,7 @@ func acquires() []Broken {
 		rule("a resolve brings its own policy", "S17", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if req.IfFence != 0 && req.Copy == nil && s == retrysafe.Won {
+				if req.IfFence != 0 && req.Copy == nil && s == storeapi.Won {
 					next.OnDoubt = req.OnDoubt
 				}
 				return next, s, write, err
@@ -139,8 +139,8 @@ func acquires() []Broken {
 		}),
 		rule("a resolve reopens what is completed", "S17", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
-				if req.IfFence == cur.Fence && cur.State == retrysafe.StateCompleted {
-					cur.State = retrysafe.StateFailed
+				if req.IfFence == cur.Fence && cur.State == storeapi.StateCompleted {
+					cur.State = storeapi.StateFailed
 				}
 				return protocol.Acquire(cur, now, floor, &req)
 			}
@@ -159,7 +159,7 @@ func acquires() []Broken {
 		}, "S4"),
 		rule("another owner issues the key again", "S12", func(r *rules) {
 			r.issue = func(cur row, now micros, req issueReq) (row, status, bool) {
-				if cur.State == retrysafe.StateIssued {
+				if cur.State == storeapi.StateIssued {
 					cur.Owner = req.Owner
 				}
 				return protocol.Issue(cur, now, &req)
@@ -168,8 +168,8 @@ func acquires() []Broken {
 		rule("a key in use is issued", "S12", func(r *rules) {
 			r.issue = func(cur row, now micros, req issueReq) (row, status, bool) {
 				next, s, write := protocol.Issue(cur, now, &req)
-				if s == retrysafe.AlreadyIssued && cur.State != retrysafe.StateIssued {
-					s = retrysafe.Won
+				if s == storeapi.AlreadyIssued && cur.State != storeapi.StateIssued {
+					s = storeapi.Won
 				}
 				return next, s, write
 			}
@@ -177,7 +177,7 @@ func acquires() []Broken {
 		rule("a used key expires as if it were not", "S12", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if s == retrysafe.Won && cur.State == retrysafe.StateIssued {
+				if s == storeapi.Won && cur.State == storeapi.StateIssued {
 					next.Expires = cur.Expires
 				}
 				return next, s, write, err
@@ -186,7 +186,7 @@ func acquires() []Broken {
 		rule("a repeat adopts another fingerprint", "S4", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if s == retrysafe.Won && len(req.Fingerprint) > 0 {
+				if s == storeapi.Won && len(req.Fingerprint) > 0 {
 					next.Fingerprint = slices.Clone(req.Fingerprint)
 					write = write && next.Fence != cur.Fence // returned, but not stored
 				}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"slices"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 	"github.com/retrysafe/retrysafe/storetest/internal/packed"
 )
 
-type claimed = []retrysafe.BatchResult[retrysafe.Acquired]
+type claimed = []storeapi.BatchResult[storeapi.Acquired]
 
 // batching is a store with another AcquireBatch.
 type batching struct {
@@ -42,7 +42,7 @@ func batches() []Broken {
 		}),
 		batch("a batch leaves out what has failed", func(ctx context.Context, s *packed.Store, reqs []acquireReq) (claimed, error) {
 			results, err := s.AcquireBatch(ctx, reqs)
-			return slices.DeleteFunc(results, func(r retrysafe.BatchResult[retrysafe.Acquired]) bool { return r.Err != nil }), err
+			return slices.DeleteFunc(results, func(r storeapi.BatchResult[storeapi.Acquired]) bool { return r.Err != nil }), err
 		}),
 		batch("a batch begins with its last call", func(ctx context.Context, s *packed.Store, reqs []acquireReq) (claimed, error) {
 			results := make(claimed, len(reqs))

@@ -3,22 +3,22 @@ package broken
 import (
 	"strings"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // bytes are mistakes in the bytes of keys and answers.
 func bytes() []Broken {
 	id := func(change func(string) string) func(*rules) {
 		return func(r *rules) {
-			r.key = func(k retrysafe.StoreKey) retrysafe.StoreKey {
+			r.key = func(k storeapi.StoreKey) storeapi.StoreKey {
 				k.ID = change(k.ID)
 				return k
 			}
 		}
 	}
-	answer := func(change func(*retrysafe.Answer)) func(*rules) {
+	answer := func(change func(*storeapi.Answer)) func(*rules) {
 		return func(r *rules) {
-			r.show = func(rec retrysafe.Record) retrysafe.Record {
+			r.show = func(rec storeapi.Record) storeapi.Record {
 				if rec.State.Finished() {
 					change(&rec.Answer)
 				}
@@ -34,30 +34,30 @@ func bytes() []Broken {
 		rule("the key ends at a zero byte", "S10", id(func(s string) string { s, _, _ = strings.Cut(s, "\x00"); return s })),
 		rule("the key is made valid UTF-8", "S10", id(func(s string) string { return strings.ToValidUTF8(s, "\ufffd") })),
 		rule("a part that is too long is cut", "S10", func(r *rules) {
-			r.valid = func(k retrysafe.StoreKey) error {
-				k.ID = k.ID[:min(len(k.ID), retrysafe.MaxPart)]
+			r.valid = func(k storeapi.StoreKey) error {
+				k.ID = k.ID[:min(len(k.ID), storeapi.MaxPart)]
 				return k.Validate()
 			}
-			id(func(s string) string { return s[:min(len(s), retrysafe.MaxPart)] })(r)
+			id(func(s string) string { return s[:min(len(s), storeapi.MaxPart)] })(r)
 		}, "S4"),
 		rule("the parts of the key are joined", "S10", func(r *rules) {
-			r.key = func(k retrysafe.StoreKey) retrysafe.StoreKey {
-				return retrysafe.StoreKey{Key: retrysafe.Key{ID: strings.Join([]string{k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID}, "/")}}
+			r.key = func(k storeapi.StoreKey) storeapi.StoreKey {
+				return storeapi.StoreKey{Key: storeapi.Key{ID: strings.Join([]string{k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID}, "/")}}
 			}
 		}),
-		rule("an empty answer is nil", "S10", answer(func(a *retrysafe.Answer) {
+		rule("an empty answer is nil", "S10", answer(func(a *storeapi.Answer) {
 			if len(a.Body) == 0 {
 				a.Body = nil
 			}
 		})),
-		rule("a nil answer is empty", "S10", answer(func(a *retrysafe.Answer) { a.Body = append([]byte{}, a.Body...) })),
-		rule("an answer that is not kept is told as empty", "S10", answer(func(a *retrysafe.Answer) { a.Kept = true }), "S3"),
-		rule("an answer is made valid UTF-8", "S3", answer(func(a *retrysafe.Answer) {
+		rule("a nil answer is empty", "S10", answer(func(a *storeapi.Answer) { a.Body = append([]byte{}, a.Body...) })),
+		rule("an answer that is not kept is told as empty", "S10", answer(func(a *storeapi.Answer) { a.Kept = true }), "S3"),
+		rule("an answer is made valid UTF-8", "S3", answer(func(a *storeapi.Answer) {
 			if a.Body != nil {
 				a.Body = append([]byte{}, strings.ToValidUTF8(string(a.Body), "\ufffd")...)
 			}
 		}), "S10"),
-		rule("an answer is cut at 1 MiB", "S10", answer(func(a *retrysafe.Answer) { a.Body = a.Body[:min(len(a.Body), 1<<20)] })),
+		rule("an answer is cut at 1 MiB", "S10", answer(func(a *storeapi.Answer) { a.Body = a.Body[:min(len(a.Body), 1<<20)] })),
 		rule("bytes that were given are kept", "S10", func(r *rules) { r.keepsGiven = true }, "S19"),
 		rule("bytes that are kept are given away", "S10", func(r *rules) { r.givesKept = true }),
 	}

@@ -3,15 +3,15 @@ package broken
 import (
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // owners are mistakes in who owns a record.
 func owners() []Broken {
 	return []Broken{
 		rule("the fence alone owns", "S6", func(r *rules) {
-			owner := func(cur row, f fence, o retrysafe.Owner) retrysafe.Owner {
+			owner := func(cur row, f fence, o storeapi.Owner) storeapi.Owner {
 				if cur.Fence == f {
 					return cur.Owner
 				}
@@ -39,7 +39,7 @@ func owners() []Broken {
 		rule("the attempt number owns", "S6", func(r *rules) {
 			// With respect to ownership, the fence that a caller gets is the number of the attempt.
 			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
-				if req.Fence == retrysafe.Fence(cur.Attempt) {
+				if req.Fence == storeapi.Fence(cur.Attempt) {
 					req.Fence = cur.Fence
 				}
 				return protocol.Release(cur, now, &req)
@@ -47,7 +47,7 @@ func owners() []Broken {
 		}),
 		rule("Extend takes the record back", "S6", func(r *rules) {
 			r.extend = func(cur row, now micros, req extendReq) (row, error) {
-				if cur.State == retrysafe.StateInProgress && req.Fence < cur.Fence {
+				if cur.State == storeapi.StateInProgress && req.Fence < cur.Fence {
 					cur.Owner, cur.Fence = req.Owner, req.Fence
 				}
 				return protocol.Extend(cur, now, &req)
@@ -55,7 +55,7 @@ func owners() []Broken {
 		}, "S5", "S16", "S17", "S19", "S20"),
 		rule("Extend ends a doubt", "S16", func(r *rules) {
 			r.extend = func(cur row, now micros, req extendReq) (row, error) {
-				if cur.State == retrysafe.StateInProgress && cur.LeaseEnd == 0 {
+				if cur.State == storeapi.StateInProgress && cur.LeaseEnd == 0 {
 					cur.LeaseEnd = now
 				}
 				return protocol.Extend(cur, now, &req)
@@ -63,8 +63,8 @@ func owners() []Broken {
 		}, "S6", "S19"),
 		rule("Complete after the lease is refused", "S6", func(r *rules) {
 			r.complete = func(cur row, now micros, req completeReq) (row, bool, error) {
-				if cur.State == retrysafe.StateInProgress && cur.LeaseEnd != 0 && cur.LeaseEnd <= now {
-					return cur, false, retrysafe.ErrLeaseLost
+				if cur.State == storeapi.StateInProgress && cur.LeaseEnd != 0 && cur.LeaseEnd <= now {
+					return cur, false, storeapi.ErrLeaseLost
 				}
 				return protocol.Complete(cur, now, &req)
 			}
@@ -72,7 +72,7 @@ func owners() []Broken {
 		rule("Release wipes what is completed", "S6", func(r *rules) {
 			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
 				if cur.State.Finished() {
-					cur.State, cur.Answer = retrysafe.StateInProgress, retrysafe.Answer{}
+					cur.State, cur.Answer = storeapi.StateInProgress, storeapi.Answer{}
 				}
 				return protocol.Release(cur, now, &req)
 			}
@@ -118,7 +118,7 @@ func ends() []Broken {
 			r.complete = func(cur row, now micros, req completeReq) (row, bool, error) {
 				next, write, err := protocol.Complete(cur, now, &req)
 				if err == nil && !write {
-					err = retrysafe.ErrLeaseLost
+					err = storeapi.ErrLeaseLost
 				}
 				return next, write, err
 			}
@@ -127,7 +127,7 @@ func ends() []Broken {
 			r.extend = func(cur row, now micros, req extendReq) (row, error) {
 				next, err := protocol.Extend(cur, now, &req)
 				if err == nil && next.LeaseEnd == cur.LeaseEnd {
-					err = retrysafe.ErrLeaseLost
+					err = storeapi.ErrLeaseLost
 				}
 				return next, err
 			}
@@ -136,7 +136,7 @@ func ends() []Broken {
 			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
 				next, write, err := protocol.Release(cur, now, &req)
 				if err == nil && !write {
-					err = retrysafe.ErrLeaseLost
+					err = storeapi.ErrLeaseLost
 				}
 				return next, write, err
 			}
@@ -158,15 +158,15 @@ func ends() []Broken {
 		}),
 		rule("nobody completes a doubt", "S16", func(r *rules) {
 			r.complete = func(cur row, now micros, req completeReq) (row, bool, error) {
-				if cur.State == retrysafe.StateInProgress && cur.LeaseEnd == 0 {
-					return cur, false, retrysafe.ErrLeaseLost
+				if cur.State == storeapi.StateInProgress && cur.LeaseEnd == 0 {
+					return cur, false, storeapi.ErrLeaseLost
 				}
 				return protocol.Complete(cur, now, &req)
 			}
 		}, "S6", "S8"),
 		rule("the owner wins back what it put in doubt", "S16", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
-				if cur.State == retrysafe.StateInProgress && cur.LeaseEnd == 0 && cur.Owner == req.Owner {
+				if cur.State == storeapi.StateInProgress && cur.LeaseEnd == 0 && cur.Owner == req.Owner {
 					cur.LeaseEnd = now
 				}
 				return protocol.Acquire(cur, now, floor, &req)
@@ -180,16 +180,16 @@ func retentions() []Broken {
 	return []Broken{
 		rule("a finished record is answered until it is swept", "S8", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
-				if cur.State == retrysafe.StateCompleted && cur.Expired(now) {
+				if cur.State == storeapi.StateCompleted && cur.Expired(now) {
 					cur.Expires = 0
 				}
 				return protocol.Acquire(cur, now, floor, &req)
 			}
 		}, "S4", "S6", "S9", "S17"),
 		rule("a finished record goes early", "S8", func(r *rules) {
-			r.show = func(rec retrysafe.Record) retrysafe.Record {
+			r.show = func(rec storeapi.Record) storeapi.Record {
 				if rec.State.Finished() && !rec.Expires.IsZero() && rec.Expires.Sub(rec.Now) < time.Second {
-					return retrysafe.Record{Key: rec.Key, Now: rec.Now}
+					return storeapi.Record{Key: rec.Key, Now: rec.Now}
 				}
 				return rec
 			}
@@ -206,7 +206,7 @@ func retentions() []Broken {
 		rule("a record in progress expires with its retention", "S8", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if s == retrysafe.Won && write {
+				if s == storeapi.Won && write {
 					next.Expires = now + req.Retention.Microseconds()
 				}
 				return next, s, write, err
@@ -215,7 +215,7 @@ func retentions() []Broken {
 		rule("a record in progress expires with its lease", "S8", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if s == retrysafe.Won && write {
+				if s == storeapi.Won && write {
 					next.Expires = now + req.Lease.Microseconds()
 				}
 				return next, s, write, err
@@ -258,7 +258,7 @@ func retentions() []Broken {
 		rule("the fence begins again after expiry", "S9", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if s == retrysafe.Won && next.Fence != cur.Fence {
+				if s == storeapi.Won && next.Fence != cur.Fence {
 					next.Fence = 1000
 					if !cur.Absent(now) {
 						next.Fence = cur.Fence + 1
@@ -275,7 +275,7 @@ func retentions() []Broken {
 		}),
 		rule("the count of another store is not heard", "S9", copied(func(next *row) { next.Attempt = 1 })),
 		rule("a record of another store begins anew", "S9", copied(func(next *row) { next.Created = next.Updated })),
-		rule("a record of another store loses its policy", "S9", copied(func(next *row) { next.OnDoubt = retrysafe.Reexecute })),
+		rule("a record of another store loses its policy", "S9", copied(func(next *row) { next.OnDoubt = storeapi.Reexecute })),
 		rule("attempts of another store are dropped", "S9", copied(func(next *row) { next.Earlier = nil })),
 		rule("an answer of another store is kept anew", "S9", copied(func(next *row) {
 			if next.Expires != 0 {
@@ -294,7 +294,7 @@ func retentions() []Broken {
 		rule("the fence stands still within a tick", "S9", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if s == retrysafe.Won {
+				if s == storeapi.Won {
 					next.Fence = min(next.Fence, fence(max(now, 0)))
 				}
 				return next, s, write, err
@@ -304,10 +304,10 @@ func retentions() []Broken {
 			r.swept = func(cur row, now micros) bool { return cur.Expired(now) || cur.InDoubt(now) }
 		}),
 		rule("a sweep removes what is released", "S14", func(r *rules) {
-			r.swept = func(cur row, now micros) bool { return cur.Expired(now) || cur.State == retrysafe.StateReleased }
+			r.swept = func(cur row, now micros) bool { return cur.Expired(now) || cur.State == storeapi.StateReleased }
 		}),
 		rule("a sweep forgets issued keys", "S14", func(r *rules) {
-			r.swept = func(cur row, now micros) bool { return cur.Expired(now) && cur.State != retrysafe.StateIssued }
+			r.swept = func(cur row, now micros) bool { return cur.Expired(now) && cur.State != storeapi.StateIssued }
 		}),
 		rule("a sweep has no bounds", "S14", func(r *rules) {
 			r.limit = func(int) int { return 1 << 30 }

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // gate stands in front of a store like a server and its connections: it can hang, and another
@@ -25,13 +25,13 @@ type gate struct {
 
 	mu      sync.Mutex // guards what follows
 	stalled chan struct{}
-	held    map[retrysafe.StoreKey]chan struct{}
+	held    map[storeapi.StoreKey]chan struct{}
 	taken   sync.WaitGroup
 	closed  chan struct{}
 }
 
 func newGate(s *store) *gate {
-	return &gate{inner: s, held: map[retrysafe.StoreKey]chan struct{}{}, closed: make(chan struct{})}
+	return &gate{inner: s, held: map[storeapi.StoreKey]chan struct{}{}, closed: make(chan struct{})}
 }
 
 // close ends every wait.
@@ -54,7 +54,7 @@ func (g *gate) stall() (resume func()) {
 	}
 }
 
-func (g *gate) hold(key retrysafe.StoreKey) (release func()) {
+func (g *gate) hold(key storeapi.StoreKey) (release func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	held := make(chan struct{})
@@ -69,7 +69,7 @@ func (g *gate) hold(key retrysafe.StoreKey) (release func()) {
 }
 
 // before returns what a call has to wait for; nil: nothing.
-func (g *gate) before(key retrysafe.StoreKey, write bool) (wait chan struct{}, hang bool) {
+func (g *gate) before(key storeapi.StoreKey, write bool) (wait chan struct{}, hang bool) {
 	if g.stalled != nil {
 		return g.stalled, true
 	}
@@ -87,7 +87,7 @@ func (g *gate) before(key retrysafe.StoreKey, write bool) (wait chan struct{}, h
 // enter makes a call when the server accepts it. A server that hangs has accepted the request and
 // applies it when it continues. A call that waits for a transaction is withdrawn when its caller
 // leaves.
-func enter[R any](ctx context.Context, g *gate, key retrysafe.StoreKey, write bool, apply func(context.Context) (R, error)) (zero R, err error) {
+func enter[R any](ctx context.Context, g *gate, key storeapi.StoreKey, write bool, apply func(context.Context) (R, error)) (zero R, err error) {
 	g.mu.Lock()
 	wait, hang := g.before(key, write)
 	if wait == nil {
@@ -128,20 +128,20 @@ func enter[R any](ctx context.Context, g *gate, key retrysafe.StoreKey, write bo
 	}
 }
 
-func (g *gate) Acquire(ctx context.Context, req acquireReq) (retrysafe.Acquired, error) {
+func (g *gate) Acquire(ctx context.Context, req acquireReq) (storeapi.Acquired, error) {
 	if g.asksEarly {
 		if g.inner.clock().After(req.NotAfter) && !req.NotAfter.IsZero() {
-			return retrysafe.Acquired{}, retrysafe.ErrTooLate
+			return storeapi.Acquired{}, storeapi.ErrTooLate
 		}
 		late := req.NotAfter
-		return enter(ctx, g, req.Key, true, func(ctx context.Context) (retrysafe.Acquired, error) {
+		return enter(ctx, g, req.Key, true, func(ctx context.Context) (storeapi.Acquired, error) {
 			if g.inner.clock().After(late) {
 				req.NotAfter = time.Time{}
 			}
 			return g.inner.Acquire(ctx, req)
 		})
 	}
-	return enter(ctx, g, req.Key, true, func(ctx context.Context) (retrysafe.Acquired, error) { return g.inner.Acquire(ctx, req) })
+	return enter(ctx, g, req.Key, true, func(ctx context.Context) (storeapi.Acquired, error) { return g.inner.Acquire(ctx, req) })
 }
 
 func (g *gate) Extend(ctx context.Context, req extendReq) error {
@@ -149,8 +149,8 @@ func (g *gate) Extend(ctx context.Context, req extendReq) error {
 	return err
 }
 
-func (g *gate) Complete(ctx context.Context, req completeReq) (retrysafe.Record, error) {
-	return enter(ctx, g, req.Key, true, func(ctx context.Context) (retrysafe.Record, error) { return g.inner.Complete(ctx, req) })
+func (g *gate) Complete(ctx context.Context, req completeReq) (storeapi.Record, error) {
+	return enter(ctx, g, req.Key, true, func(ctx context.Context) (storeapi.Record, error) { return g.inner.Complete(ctx, req) })
 }
 
 func (g *gate) Release(ctx context.Context, req releaseReq) error {
@@ -158,8 +158,8 @@ func (g *gate) Release(ctx context.Context, req releaseReq) error {
 	return err
 }
 
-func (g *gate) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
-	return enter(ctx, g, key, false, func(ctx context.Context) (retrysafe.Record, error) { return g.inner.Lookup(ctx, key) })
+func (g *gate) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
+	return enter(ctx, g, key, false, func(ctx context.Context) (storeapi.Record, error) { return g.inner.Lookup(ctx, key) })
 }
 
 func (g *gate) Issue(ctx context.Context, req issueReq) (status, error) {

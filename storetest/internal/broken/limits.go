@@ -3,15 +3,15 @@ package broken
 import (
 	"context"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
 type (
 	usage     = protocol.Usage
-	chargeReq = retrysafe.ChargeRequest
-	charged   = retrysafe.Charged
+	chargeReq = storeapi.ChargeRequest
+	charged   = storeapi.Charged
 )
 
 // limiting is a store with another rule of counting.
@@ -62,7 +62,7 @@ func limits() []Broken {
 			l.charge = func(cur usage, now micros, req *chargeReq) (usage, charged, bool) {
 				_, got, _ := protocol.Charge(cur, now, req)
 				free := *req
-				free.Limits = retrysafe.Limits{}
+				free.Limits = storeapi.Limits{}
 				next, _, _ := protocol.Charge(cur, now, &free)
 				return next, got, true
 			}
@@ -94,7 +94,7 @@ func limits() []Broken {
 		limit("keys never stop to count", func(l *limiting) {
 			l.charge = func(cur usage, now micros, req *chargeReq) (usage, charged, bool) {
 				long := *req
-				long.For = retrysafe.Forever
+				long.For = storeapi.Forever
 				return protocol.Charge(cur, now, &long)
 			}
 		}),

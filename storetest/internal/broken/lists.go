@@ -3,7 +3,7 @@ package broken
 import (
 	"context"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 	"github.com/retrysafe/retrysafe/storetest/internal/packed"
 )
@@ -11,16 +11,16 @@ import (
 // listing is a store with another List.
 type listing struct {
 	*packed.Store
-	list func(context.Context, *packed.Store, retrysafe.ListRequest) (retrysafe.Page, error)
+	list func(context.Context, *packed.Store, storeapi.ListRequest) (storeapi.Page, error)
 }
 
-func (l *listing) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
+func (l *listing) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Page, error) {
 	return l.list(ctx, l.Store, req)
 }
 
 // lists are mistakes in lists.
 func lists() []Broken {
-	list := func(name string, list func(context.Context, *packed.Store, retrysafe.ListRequest) (retrysafe.Page, error)) Broken {
+	list := func(name string, list func(context.Context, *packed.Store, storeapi.ListRequest) (storeapi.Page, error)) Broken {
 		all := plain
 		all.Lister, all.Batcher, all.Limiter = true, true, true
 		return Broken{name, "List", nil, nil, func(func(func())) storetest.Backend {
@@ -29,35 +29,35 @@ func lists() []Broken {
 		}, all}
 	}
 	return []Broken{
-		list("a listing ends with its first page", func(ctx context.Context, s *packed.Store, req retrysafe.ListRequest) (retrysafe.Page, error) {
+		list("a listing ends with its first page", func(ctx context.Context, s *packed.Store, req storeapi.ListRequest) (storeapi.Page, error) {
 			page, err := s.List(ctx, req)
 			page.Next = ""
 			return page, err
 		}),
-		list("a page begins with the last record of the one before", func(ctx context.Context, s *packed.Store, req retrysafe.ListRequest) (retrysafe.Page, error) {
+		list("a page begins with the last record of the one before", func(ctx context.Context, s *packed.Store, req storeapi.ListRequest) (storeapi.Page, error) {
 			if n := len(req.After); n > 0 {
 				req.After = req.After[:n-1]
 			}
 			return s.List(ctx, req)
 		}),
-		list("a listing shows answers", func(ctx context.Context, s *packed.Store, req retrysafe.ListRequest) (retrysafe.Page, error) {
+		list("a listing shows answers", func(ctx context.Context, s *packed.Store, req storeapi.ListRequest) (storeapi.Page, error) {
 			page, err := s.List(ctx, req)
 			for i := range page.Records {
 				page.Records[i].Answer.Body = []byte("answer")
 			}
 			return page, err
 		}),
-		list("a listing takes every record in progress for one in doubt", func(ctx context.Context, s *packed.Store, req retrysafe.ListRequest) (retrysafe.Page, error) {
+		list("a listing takes every record in progress for one in doubt", func(ctx context.Context, s *packed.Store, req storeapi.ListRequest) (storeapi.Page, error) {
 			if req.InDoubt && req.State == 0 {
-				req.InDoubt, req.State = false, retrysafe.StateInProgress
+				req.InDoubt, req.State = false, storeapi.StateInProgress
 			}
 			return s.List(ctx, req)
 		}),
-		list("a listing of progress shows every record", func(ctx context.Context, s *packed.Store, req retrysafe.ListRequest) (retrysafe.Page, error) {
+		list("a listing of progress shows every record", func(ctx context.Context, s *packed.Store, req storeapi.ListRequest) (storeapi.Page, error) {
 			req.Progress = false
 			return s.List(ctx, req)
 		}),
-		list("a listing forgets the tenant", func(ctx context.Context, s *packed.Store, req retrysafe.ListRequest) (retrysafe.Page, error) {
+		list("a listing forgets the tenant", func(ctx context.Context, s *packed.Store, req storeapi.ListRequest) (storeapi.Page, error) {
 			req.Tenant = ""
 			return s.List(ctx, req)
 		}),

@@ -1,8 +1,8 @@
 package broken
 
 import (
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // progress are mistakes in what is stored about half-done work.
@@ -18,7 +18,7 @@ func progress() []Broken {
 			r.extend = func(cur row, now micros, req extendReq) (row, error) {
 				next, err := protocol.Extend(cur, now, &req)
 				if err == nil && req.Progress == nil {
-					next.Answer = retrysafe.Answer{}
+					next.Answer = storeapi.Answer{}
 				}
 				return next, err
 			}
@@ -44,7 +44,7 @@ func progress() []Broken {
 		rule("who lost the record may write progress", "S19", func(r *rules) {
 			r.extend = func(cur row, now micros, req extendReq) (row, error) {
 				next, err := protocol.Extend(cur, now, &req)
-				if err != nil && req.Progress != nil && cur.State == retrysafe.StateInProgress {
+				if err != nil && req.Progress != nil && cur.State == storeapi.StateInProgress {
 					cur.Answer = *req.Progress
 					return cur, nil
 				}
@@ -55,7 +55,7 @@ func progress() []Broken {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, status, write, err := protocol.Acquire(cur, now, floor, &req)
 				if write && req.Copy == nil && next.Fence != cur.Fence {
-					next.Answer = retrysafe.Answer{}
+					next.Answer = storeapi.Answer{}
 				}
 				return next, status, write, err
 			}
@@ -64,7 +64,7 @@ func progress() []Broken {
 			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
 				next, write, err := protocol.Release(cur, now, &req)
 				if write && !req.InDoubt {
-					next.Answer = retrysafe.Answer{}
+					next.Answer = storeapi.Answer{}
 				}
 				return next, write, err
 			}

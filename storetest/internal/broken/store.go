@@ -6,27 +6,27 @@ import (
 	"sync"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 type (
 	row    = protocol.Row
 	micros = protocol.Micros
-	fence  = retrysafe.Fence
-	status = retrysafe.Status
+	fence  = storeapi.Fence
+	status = storeapi.Status
 
-	acquireReq  = retrysafe.AcquireRequest
-	extendReq   = retrysafe.ExtendRequest
-	completeReq = retrysafe.CompleteRequest
-	releaseReq  = retrysafe.ReleaseRequest
-	issueReq    = retrysafe.IssueRequest
+	acquireReq  = storeapi.AcquireRequest
+	extendReq   = storeapi.ExtendRequest
+	completeReq = storeapi.CompleteRequest
+	releaseReq  = storeapi.ReleaseRequest
+	issueReq    = storeapi.IssueRequest
 )
 
 // rules are the rules of a store, of which a broken store changes some.
 type rules struct {
-	valid    func(retrysafe.StoreKey) error
-	key      func(retrysafe.StoreKey) retrysafe.StoreKey
+	valid    func(storeapi.StoreKey) error
+	key      func(storeapi.StoreKey) storeapi.StoreKey
 	acquire  func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error)
 	extend   func(cur row, now micros, req extendReq) (row, error)
 	complete func(cur row, now micros, req completeReq) (row, bool, error)
@@ -36,7 +36,7 @@ type rules struct {
 	// limit is how many records a sweep removes if it is asked for n.
 	limit func(n int) int
 	// show changes every record that is returned.
-	show func(retrysafe.Record) retrysafe.Record
+	show func(storeapi.Record) storeapi.Record
 	// forgets: a sweep does not store the fences that it removed.
 	forgets bool
 	// gap reports whether Acquire unlocks the record between reading and writing it.
@@ -47,8 +47,8 @@ type rules struct {
 
 func right() rules {
 	return rules{
-		valid: retrysafe.StoreKey.Validate,
-		key:   func(k retrysafe.StoreKey) retrysafe.StoreKey { return k },
+		valid: storeapi.StoreKey.Validate,
+		key:   func(k storeapi.StoreKey) storeapi.StoreKey { return k },
 		acquire: func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 			return protocol.Acquire(cur, now, floor, &req)
 		},
@@ -60,7 +60,7 @@ func right() rules {
 		issue:   func(cur row, now micros, req issueReq) (row, status, bool) { return protocol.Issue(cur, now, &req) },
 		swept:   func(cur row, now micros) bool { return cur.Expired(now) },
 		limit:   func(n int) int { return n },
-		show:    func(r retrysafe.Record) retrysafe.Record { return r },
+		show:    func(r storeapi.Record) storeapi.Record { return r },
 		gap:     func(row, micros) bool { return false },
 	}
 }
@@ -76,17 +76,17 @@ type store struct {
 // data is shared by the handles on one store.
 type data struct {
 	mu    sync.Mutex // guards what follows
-	rows  map[retrysafe.StoreKey]row
+	rows  map[storeapi.StoreKey]row
 	floor fence
 	trips int
 }
 
 func newStore(clock func() time.Time) *store {
-	return &store{right(), clock, make(chan struct{}), &data{rows: map[retrysafe.StoreKey]row{}}}
+	return &store{right(), clock, make(chan struct{}), &data{rows: map[storeapi.StoreKey]row{}}}
 }
 
 // begin checks the call and locks the store.
-func (s *store) begin(ctx context.Context, key retrysafe.StoreKey) (retrysafe.StoreKey, row, micros, error) {
+func (s *store) begin(ctx context.Context, key storeapi.StoreKey) (storeapi.StoreKey, row, micros, error) {
 	if err := ctx.Err(); err != nil {
 		return key, row{}, 0, err
 	}
@@ -99,7 +99,7 @@ func (s *store) begin(ctx context.Context, key retrysafe.StoreKey) (retrysafe.St
 	return stored, s.rows[stored], s.clock().UnixMicro(), nil
 }
 
-func (s *store) record(r row, key retrysafe.StoreKey, now micros) retrysafe.Record {
+func (s *store) record(r row, key storeapi.StoreKey, now micros) storeapi.Record {
 	rec := s.show(r.Record(key, now))
 	if !s.givesKept {
 		rec.Fingerprint, rec.Binding, rec.Answer.Body = slices.Clone(rec.Fingerprint), slices.Clone(rec.Binding), slices.Clone(rec.Answer.Body)
@@ -107,10 +107,10 @@ func (s *store) record(r row, key retrysafe.StoreKey, now micros) retrysafe.Reco
 	return rec
 }
 
-func (s *store) Acquire(ctx context.Context, req acquireReq) (retrysafe.Acquired, error) {
+func (s *store) Acquire(ctx context.Context, req acquireReq) (storeapi.Acquired, error) {
 	key, cur, now, err := s.begin(ctx, req.Key)
 	if err != nil {
-		return retrysafe.Acquired{}, err
+		return storeapi.Acquired{}, err
 	}
 	defer s.mu.Unlock()
 	given := req
@@ -119,7 +119,7 @@ func (s *store) Acquire(ctx context.Context, req acquireReq) (retrysafe.Acquired
 	}
 	next, status, write, err := s.acquire(cur, now, s.floor, given)
 	if err != nil {
-		return retrysafe.Acquired{}, err
+		return storeapi.Acquired{}, err
 	}
 	if write {
 		if s.gap(cur, now) {
@@ -127,7 +127,7 @@ func (s *store) Acquire(ctx context.Context, req acquireReq) (retrysafe.Acquired
 		}
 		s.rows[key] = next
 	}
-	return retrysafe.Acquired{Status: status, Record: s.record(next, req.Key, now)}, nil
+	return storeapi.Acquired{Status: status, Record: s.record(next, req.Key, now)}, nil
 }
 
 // letGo lets another caller in, and waits a moment for one.
@@ -161,10 +161,10 @@ func (s *store) Extend(ctx context.Context, req extendReq) error {
 	return err
 }
 
-func (s *store) Complete(ctx context.Context, req completeReq) (retrysafe.Record, error) {
+func (s *store) Complete(ctx context.Context, req completeReq) (storeapi.Record, error) {
 	key, cur, now, err := s.begin(ctx, req.Key)
 	if err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	defer s.mu.Unlock()
 	if !s.keepsGiven {
@@ -172,7 +172,7 @@ func (s *store) Complete(ctx context.Context, req completeReq) (retrysafe.Record
 	}
 	next, write, err := s.complete(cur, now, req)
 	if err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	if write {
 		s.rows[key] = next
@@ -193,10 +193,10 @@ func (s *store) Release(ctx context.Context, req releaseReq) error {
 	return err
 }
 
-func (s *store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+func (s *store) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
 	_, cur, now, err := s.begin(ctx, key)
 	if err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	defer s.mu.Unlock()
 	return s.record(cur, key, now), nil

@@ -1,8 +1,8 @@
 package broken
 
 import (
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // worked are mistakes in what is stored about attempts that may have worked.
@@ -31,7 +31,7 @@ func worked() []Broken {
 			}
 		})),
 		rule("what was released under Reexecute certainly did nothing", "S20", won(func(cur, next *row, _ *acquireReq) {
-			if cur.State == retrysafe.StateReleased {
+			if cur.State == storeapi.StateReleased {
 				next.Earlier = cur.Earlier
 			}
 		})),

@@ -5,30 +5,30 @@ import (
 	"maps"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
 // claims are stores that can do more or less than they claim.
 func claims() []Broken {
-	open := func(wrap func(*store) retrysafe.Store) func(func(func())) storetest.Backend {
+	open := func(wrap func(*store) storeapi.Store) func(func(func())) storetest.Backend {
 		return func(func(func())) storetest.Backend {
 			clock := storetest.NewClock()
 			return storetest.Backend{Store: wrap(newStore(clock.Now)), Advance: clock.Advance}
 		}
 	}
-	whole := func(s *store) retrysafe.Store { return s }
+	whole := func(s *store) storeapi.Store { return s }
 	return []Broken{
 		{"it issues and does not say so", "claims", nil, nil, open(whole), storetest.Features{Sweeper: true}},
 		{"it says that it lists and does not", "claims", []string{"List"}, nil, open(whole), storetest.Features{Issuer: true, Sweeper: true, Lister: true}},
 		{
-			"it never tells of an end", "Notify", nil, nil, open(func(s *store) retrysafe.Store { return deaf{s} }),
+			"it never tells of an end", "Notify", nil, nil, open(func(s *store) storeapi.Store { return deaf{s} }),
 			storetest.Features{Issuer: true, Sweeper: true, Notifier: true, Grace: 3 * time.Second},
 		},
-		{"it hides that it sweeps", "claims", []string{"S9", "S14"}, nil, open(func(s *store) retrysafe.Store {
+		{"it hides that it sweeps", "claims", []string{"S9", "S14"}, nil, open(func(s *store) storeapi.Store {
 			return struct {
-				retrysafe.Store
-				retrysafe.Issuer
+				storeapi.Store
+				storeapi.Issuer
 			}{s, s}
 		}), plain},
 	}
@@ -37,7 +37,7 @@ func claims() []Broken {
 // deaf watches, but is never notified.
 type deaf struct{ *store }
 
-func (d deaf) Watch(ctx context.Context, _ retrysafe.StoreKey, changed func()) error {
+func (d deaf) Watch(ctx context.Context, _ storeapi.StoreKey, changed func()) error {
 	changed()
 	<-ctx.Done()
 	return ctx.Err()
@@ -65,9 +65,9 @@ func world(name, clause string, change func(*worldly), also ...string) Broken {
 		g := newGate(s)
 		w := &worldly{s, g, storetest.Backend{
 			Store: g, Advance: clock.Advance, Rewind: clock.Rewind, Hold: g.hold, Stall: g.stall,
-			Reopen: func() retrysafe.Store { return &store{right(), clock.Now, nil, s.data} },
-			Caller: func(time.Duration) retrysafe.Store { return s },
-			Node: func(skew time.Duration) (retrysafe.Store, func() bool) {
+			Reopen: func() storeapi.Store { return &store{right(), clock.Now, nil, s.data} },
+			Caller: func(time.Duration) storeapi.Store { return s },
+			Node: func(skew time.Duration) (storeapi.Store, func() bool) {
 				return s, func() bool { return skew.Abs() > time.Minute }
 			},
 			Trips: func() int { s.mu.Lock(); defer s.mu.Unlock(); return s.trips },
@@ -87,13 +87,13 @@ func worlds() []Broken {
 	impatient := func(w *worldly) { w.f.Grace = 3 * time.Second }
 	return []Broken{
 		world("a win is lost with its handle", "S1", func(w *worldly) {
-			w.b.Reopen = func() retrysafe.Store {
+			w.b.Reopen = func() storeapi.Store {
 				s := newStore(w.store.clock)
 				w.store.mu.Lock()
 				defer w.store.mu.Unlock()
 				s.rows = maps.Clone(w.store.rows)
 				for key, r := range s.rows {
-					if r.State == retrysafe.StateInProgress {
+					if r.State == storeapi.StateInProgress {
 						delete(s.rows, key)
 					}
 				}
@@ -101,11 +101,11 @@ func worlds() []Broken {
 			}
 		}),
 		world("the fence is kept by the handle", "S9", func(w *worldly) {
-			w.b.Reopen = func() retrysafe.Store {
+			w.b.Reopen = func() storeapi.Store {
 				s := &store{right(), w.store.clock, nil, w.store.data}
 				s.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 					next, st, write, err := right().acquire(cur, now, floor, req)
-					if st == retrysafe.Won {
+					if st == storeapi.Won {
 						next.Fence = 1
 					}
 					return next, st, write, err
@@ -127,23 +127,23 @@ func worlds() []Broken {
 			w.gate.asksEarly, w.gate.servesAll = true, true
 		}),
 		world("a caller's clock decides", "S13", func(w *worldly) {
-			w.b.Caller = func(skew time.Duration) retrysafe.Store {
+			w.b.Caller = func(skew time.Duration) storeapi.Store {
 				return &store{right(), func() time.Time { return w.store.clock().Add(skew) }, nil, w.store.data}
 			}
 		}),
 		world("Now is the caller's clock", "S13", func(w *worldly) {
-			w.b.Caller = func(skew time.Duration) retrysafe.Store {
+			w.b.Caller = func(skew time.Duration) storeapi.Store {
 				s := &store{right(), w.store.clock, nil, w.store.data}
-				s.show = func(r retrysafe.Record) retrysafe.Record { r.Now = r.Now.Add(skew); return r }
+				s.show = func(r storeapi.Record) storeapi.Record { r.Now = r.Now.Add(skew); return r }
 				return s
 			}
 		}),
 		world("nobody is told of a node whose clock is off", "S13", func(w *worldly) {
 			impatient(w)
-			w.b.Node = func(time.Duration) (retrysafe.Store, func() bool) { return w.store, func() bool { return false } }
+			w.b.Node = func(time.Duration) (storeapi.Store, func() bool) { return w.store, func() bool { return false } }
 		}),
 		world("every node is reported", "S13", func(w *worldly) {
-			w.b.Node = func(time.Duration) (retrysafe.Store, func() bool) { return w.store, func() bool { return true } }
+			w.b.Node = func(time.Duration) (storeapi.Store, func() bool) { return w.store, func() bool { return true } }
 		}),
 		world("a transaction holds up all keys", "S18", func(w *worldly) {
 			impatient(w)
@@ -159,9 +159,9 @@ func worlds() []Broken {
 // twice makes a look before each Acquire.
 type twice struct{ *gate }
 
-func (t *twice) Acquire(ctx context.Context, req acquireReq) (retrysafe.Acquired, error) {
+func (t *twice) Acquire(ctx context.Context, req acquireReq) (storeapi.Acquired, error) {
 	if _, err := t.gate.Lookup(ctx, req.Key); err != nil {
-		return retrysafe.Acquired{}, err
+		return storeapi.Acquired{}, err
 	}
 	return t.gate.Acquire(ctx, req)
 }

@@ -3,24 +3,24 @@ package packed
 import (
 	"context"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// Charge implements [retrysafe.Limiter].
-func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+// Charge implements [storeapi.Limiter].
+func (s *Store) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeapi.Charged, error) {
 	if err := ctx.Err(); err != nil {
-		return retrysafe.Charged{}, err
+		return storeapi.Charged{}, err
 	}
 	if err := req.Validate(); err != nil {
-		return retrysafe.Charged{}, err
+		return storeapi.Charged{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := string(protocol.UsageName(req.Namespace, req.Tenant))
 	cur, err := protocol.ParseUsage(s.usage[name])
 	if err != nil {
-		return retrysafe.Charged{}, err
+		return storeapi.Charged{}, err
 	}
 	next, charged, write := protocol.Charge(cur, s.clock().UnixMicro(), &req)
 	if write {

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Store keeps packed records by the text of their keys.
@@ -20,7 +20,7 @@ type Store struct {
 
 	mu    sync.Mutex // guards what follows
 	rows  map[string][]byte
-	floor retrysafe.Fence // the largest fence of a removed record
+	floor storeapi.Fence // the largest fence of a removed record
 	usage map[string][]byte
 }
 
@@ -29,50 +29,50 @@ func New(clock func() time.Time) *Store {
 	return &Store{clock: clock, rows: map[string][]byte{}, usage: map[string][]byte{}}
 }
 
-// Acquire implements [retrysafe.Store].
-func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (a retrysafe.Acquired, err error) {
+// Acquire implements [storeapi.Store].
+func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (a storeapi.Acquired, err error) {
 	err = s.update(ctx, req.Key, func(row protocol.Row, now protocol.Micros) (next protocol.Row, write bool, err error) {
 		next, a.Status, write, err = protocol.Acquire(row, now, s.floor, &req)
 		a.Record = next.Record(req.Key, now)
 		return next, write, err
 	})
 	if err != nil {
-		return retrysafe.Acquired{}, err
+		return storeapi.Acquired{}, err
 	}
 	a.Record.Fingerprint, a.Record.Binding = slices.Clone(a.Record.Fingerprint), slices.Clone(a.Record.Binding)
 	return a, nil
 }
 
-// Extend implements [retrysafe.Store].
-func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
+// Extend implements [storeapi.Store].
+func (s *Store) Extend(ctx context.Context, req storeapi.ExtendRequest) error {
 	return s.update(ctx, req.Key, func(row protocol.Row, now protocol.Micros) (protocol.Row, bool, error) {
 		next, err := protocol.Extend(row, now, &req)
 		return next, err == nil, err
 	})
 }
 
-// Complete implements [retrysafe.Store].
-func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (r retrysafe.Record, err error) {
+// Complete implements [storeapi.Store].
+func (s *Store) Complete(ctx context.Context, req storeapi.CompleteRequest) (r storeapi.Record, err error) {
 	err = s.update(ctx, req.Key, func(row protocol.Row, now protocol.Micros) (protocol.Row, bool, error) {
 		next, write, err := protocol.Complete(row, now, &req)
 		r = next.Record(req.Key, now)
 		return next, write, err
 	})
 	if err != nil {
-		return retrysafe.Record{}, err
+		return storeapi.Record{}, err
 	}
 	return r, nil
 }
 
-// Release implements [retrysafe.Store].
-func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
+// Release implements [storeapi.Store].
+func (s *Store) Release(ctx context.Context, req storeapi.ReleaseRequest) error {
 	return s.update(ctx, req.Key, func(row protocol.Row, now protocol.Micros) (protocol.Row, bool, error) {
 		return protocol.Release(row, now, &req)
 	})
 }
 
-// Lookup implements [retrysafe.Store].
-func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (r retrysafe.Record, err error) {
+// Lookup implements [storeapi.Store].
+func (s *Store) Lookup(ctx context.Context, key storeapi.StoreKey) (r storeapi.Record, err error) {
 	err = s.update(ctx, key, func(row protocol.Row, now protocol.Micros) (protocol.Row, bool, error) {
 		r = row.Record(key, now)
 		return row, false, nil
@@ -80,8 +80,8 @@ func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (r retrysafe
 	return r, err
 }
 
-// Issue implements [retrysafe.Issuer].
-func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (status retrysafe.Status, err error) {
+// Issue implements [storeapi.Issuer].
+func (s *Store) Issue(ctx context.Context, req storeapi.IssueRequest) (status storeapi.Status, err error) {
 	err = s.update(ctx, req.Key, func(row protocol.Row, now protocol.Micros) (next protocol.Row, write bool, err error) {
 		next, status, write = protocol.Issue(row, now, &req)
 		return next, write, nil
@@ -89,7 +89,7 @@ func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (status r
 	return status, err
 }
 
-// Sweep implements [retrysafe.Sweeper].
+// Sweep implements [storeapi.Sweeper].
 func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -114,8 +114,8 @@ func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	return removed, nil
 }
 
-// List implements [retrysafe.Lister] for the suite. It reads all records.
-func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (page retrysafe.Page, err error) {
+// List implements [storeapi.Lister] for the suite. It reads all records.
+func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (page storeapi.Page, err error) {
 	if err := ctx.Err(); err != nil {
 		return page, err
 	}
@@ -135,7 +135,7 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (page retry
 	}
 	slices.SortFunc(texts, strings.Compare)
 	for _, text := range texts {
-		var key retrysafe.StoreKey
+		var key storeapi.StoreKey
 		if err := key.UnmarshalText([]byte(text)); err != nil {
 			return page, err
 		}
@@ -157,7 +157,7 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (page retry
 	return page, nil
 }
 
-func wanted(req *retrysafe.ListRequest, r *retrysafe.Record) bool {
+func wanted(req *storeapi.ListRequest, r *storeapi.Record) bool {
 	is := func(want, got string) bool { return want == "" || want == got }
 	return is(req.Namespace, r.Key.Namespace) && is(req.Layer, r.Key.Layer) && is(req.Tenant, r.Key.Tenant) &&
 		is(req.Operation, r.Key.Operation) && (req.State == 0 || req.State == r.State) && (!req.InDoubt || r.InDoubt()) &&
@@ -166,7 +166,7 @@ func wanted(req *retrysafe.ListRequest, r *retrysafe.Record) bool {
 
 // update makes one atomic change: it parses the bytes, lets f decide, and writes bytes again.
 func (s *Store) update(
-	ctx context.Context, key retrysafe.StoreKey, f func(protocol.Row, protocol.Micros) (protocol.Row, bool, error),
+	ctx context.Context, key storeapi.StoreKey, f func(protocol.Row, protocol.Micros) (protocol.Row, bool, error),
 ) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // benchFlags are the flags of bench store.
@@ -101,7 +102,7 @@ func (f *benchFlags) run(c *cobra.Command) (err error) {
 
 // bencher calls a store.
 type bencher struct {
-	store     retrysafe.Store
+	store     storeapi.Store
 	workers   int
 	duration  time.Duration
 	namespace string
@@ -152,9 +153,9 @@ const benchRetention = 15 * time.Minute
 
 var benchAnswer = retrysafe.Answer{Codec: "raw", Kept: true, Body: make([]byte, 256)}
 
-func (b *bencher) acquire(ctx context.Context, i int, want retrysafe.Status) (retrysafe.Record, error) {
-	req := retrysafe.AcquireRequest{
-		Key:         retrysafe.StoreKey{Namespace: b.namespace, Layer: "fn", Key: retrysafe.Key{Tenant: "bench", Operation: "bench", ID: strconv.Itoa(i)}},
+func (b *bencher) acquire(ctx context.Context, i int, want storeapi.Status) (retrysafe.Record, error) {
+	req := storeapi.AcquireRequest{
+		Key:         storeapi.StoreKey{Namespace: b.namespace, Layer: "fn", Key: retrysafe.Key{Tenant: "bench", Operation: "bench", ID: strconv.Itoa(i)}},
 		Fingerprint: make([]byte, 33), Lease: time.Minute, Retention: benchRetention, OnDoubt: retrysafe.Refuse,
 	}
 	_, _ = rand.Read(req.Owner[:])
@@ -166,18 +167,18 @@ func (b *bencher) acquire(ctx context.Context, i int, want retrysafe.Status) (re
 }
 
 func (b *bencher) beginComplete(ctx context.Context, i int) error {
-	rec, err := b.acquire(ctx, i, retrysafe.Won)
+	rec, err := b.acquire(ctx, i, storeapi.Won)
 	if err != nil {
 		return err
 	}
-	_, err = b.store.Complete(ctx, retrysafe.CompleteRequest{
+	_, err = b.store.Complete(ctx, storeapi.CompleteRequest{
 		Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence, State: retrysafe.StateCompleted, Answer: benchAnswer, Retention: benchRetention, Quiet: true,
 	})
 	return err
 }
 
 func (b *bencher) replay(ctx context.Context, i int) error {
-	_, err := b.acquire(ctx, i%b.keys, retrysafe.Finished)
+	_, err := b.acquire(ctx, i%b.keys, storeapi.Finished)
 	return err
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // dlqFlags are the flags of all dlq commands.
@@ -68,7 +69,7 @@ func dlqCommand() *cobra.Command {
 type desk struct {
 	*dlqFlags
 	deadLetters mqidem.DeadLetters
-	store       retrysafe.Store // nil if the handlers keep no records
+	store       storeapi.Store // nil if the handlers keep no records
 	plain       *retrysafe.Engine
 	errOut      io.Writer
 }
@@ -95,7 +96,7 @@ func (f *dlqFlags) at(c *cobra.Command, do func(context.Context, *desk) error) (
 
 // engineOf returns an engine on the layer of a dead message's record, or nil if there is no record.
 func (d *desk) engineOf(why *mqidem.Reason) *retrysafe.Engine {
-	var key retrysafe.StoreKey
+	var key storeapi.StoreKey
 	if d.store == nil || key.UnmarshalText([]byte(why.Key)) != nil {
 		return nil
 	}
@@ -105,7 +106,7 @@ func (d *desk) engineOf(why *mqidem.Reason) *retrysafe.Engine {
 // hash returns the name of a dead message. If it has a record, that is the record's name in the
 // keys commands.
 func (d *desk) hash(m *mqidem.DeadLetter) string {
-	var key retrysafe.StoreKey
+	var key storeapi.StoreKey
 	if key.UnmarshalText([]byte(m.Reason.Key)) != nil {
 		key.Key = retrysafe.Key{Operation: "dlq", ID: retrysafe.KeyPart(m.Message.ID + "\n" + string(m.Message.Body))}
 		return d.plain.KeyHash(key.Key)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 func dlqRedriveCommand(f *dlqFlags) *cobra.Command {
@@ -155,7 +156,7 @@ func (f *dlqFlags) run(c *cobra.Command, rule mqidem.Rule, every time.Duration) 
 	return f.at(c, func(ctx context.Context, d *desk) error {
 		var e *retrysafe.Engine
 		if d.store != nil {
-			e = d.engine(d.store, retrysafe.StoreKey{Namespace: f.namespace, Layer: "mq"})
+			e = d.engine(d.store, storeapi.StoreKey{Namespace: f.namespace, Layer: "mq"})
 		}
 		r, err := mqidem.NewRedriver(e, d.deadLetters, rule, logger(d.errOut))
 		if err != nil {

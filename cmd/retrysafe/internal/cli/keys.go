@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // keysFlags are the flags of all keys commands.
@@ -68,7 +69,7 @@ func keysCommand() *cobra.Command {
 }
 
 // open opens an existing store: reading records must not create a file.
-func (f *keysFlags) open(c *cobra.Command) (s retrysafe.Store, closeStore func() error, err error) {
+func (f *keysFlags) open(c *cobra.Command) (s storeapi.Store, closeStore func() error, err error) {
 	if err := (&retrysafe.Options{Secret: []byte(os.Getenv("RETRYSAFE_SECRET"))}).Validate(); err != nil {
 		return nil, nil, &usageError{fmt.Errorf("RETRYSAFE_SECRET: %w", err)}
 	}
@@ -85,7 +86,7 @@ func (f *keysFlags) open(c *cobra.Command) (s retrysafe.Store, closeStore func()
 }
 
 // engine returns an engine on the layer of a record. It does not sweep.
-func (f *keysFlags) engine(s retrysafe.Store, k retrysafe.StoreKey) *retrysafe.Engine {
+func (f *keysFlags) engine(s storeapi.Store, k storeapi.StoreKey) *retrysafe.Engine {
 	of := [2]string{k.Namespace, k.Layer}
 	if e := f.engines[of]; e != nil {
 		return e
@@ -100,12 +101,12 @@ func (f *keysFlags) engine(s retrysafe.Store, k retrysafe.StoreKey) *retrysafe.E
 
 // each calls see with the records that the flags select, until see returns false. During a long
 // walk it reports progress on errOut.
-func (f *keysFlags) each(ctx context.Context, s retrysafe.Store, errOut io.Writer, see func(retrysafe.Record) bool) error {
-	lister, ok := s.(retrysafe.Lister)
+func (f *keysFlags) each(ctx context.Context, s storeapi.Store, errOut io.Writer, see func(retrysafe.Record) bool) error {
+	lister, ok := s.(storeapi.Lister)
 	if !ok {
 		return errors.New("this store cannot list its records")
 	}
-	req := retrysafe.ListRequest{Namespace: f.namespace, Layer: f.layer, Tenant: f.tenant, Operation: f.operation, InDoubt: f.inDoubt, Limit: 1000}
+	req := storeapi.ListRequest{Namespace: f.namespace, Layer: f.layer, Tenant: f.tenant, Operation: f.operation, InDoubt: f.inDoubt, Limit: 1000}
 	if f.state != "" {
 		for s := retrysafe.StateIssued; s <= retrysafe.StateReleased; s++ {
 			if s.String() == f.state {
@@ -205,8 +206,8 @@ func (f *keysFlags) list(c *cobra.Command) (err error) {
 }
 
 // find returns the record that a hash or the text of a key names, and an engine on its layer.
-func (f *keysFlags) find(c *cobra.Command, s retrysafe.Store, name string) (*retrysafe.Engine, retrysafe.Record, error) {
-	var key retrysafe.StoreKey
+func (f *keysFlags) find(c *cobra.Command, s storeapi.Store, name string) (*retrysafe.Engine, retrysafe.Record, error) {
+	var key storeapi.StoreKey
 	if key.UnmarshalText([]byte(name)) == nil {
 		e := f.engine(s, key)
 		rec, err := e.Lookup(c.Context(), key.Key)
@@ -215,7 +216,7 @@ func (f *keysFlags) find(c *cobra.Command, s retrysafe.Store, name string) (*ret
 	if len(name) != 16 || strings.Trim(name, "0123456789abcdef") != "" {
 		return nil, retrysafe.Record{}, &usageError{errors.New("name the record by its hash of 16 digits, or by the whole text of its key")}
 	}
-	var found []retrysafe.StoreKey
+	var found []storeapi.StoreKey
 	err := f.each(c.Context(), s, c.ErrOrStderr(), func(rec retrysafe.Record) bool {
 		if f.engine(s, rec.Key).KeyHash(rec.Key.Key) == name {
 			found = append(found, rec.Key)
@@ -266,7 +267,7 @@ func (f *keysFlags) show(c *cobra.Command, name string) (err error) {
 		row("expires", rec.Expires.Format(time.RFC3339))
 	}
 	row("cause", rec.Cause)
-	progress, unread := rec.Progress()
+	progress, unread := retrysafe.ProgressOf(&rec)
 	switch {
 	case rec.State.Finished():
 		row("answer", rec.Answer)

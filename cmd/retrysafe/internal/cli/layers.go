@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // layers are the layers of this project. A program may use others.
@@ -14,12 +14,12 @@ var layers = []string{"gw", "http", "rpc", "nginx", "fn", "tx", "mq", "callback"
 
 // nobodys returns an error if the layer is unknown and no record has it. A known layer, or one that
 // a record has, may have nothing to list.
-func (f *keysFlags) nobodys(ctx context.Context, s retrysafe.Store) error {
-	lister, ok := s.(retrysafe.Lister)
+func (f *keysFlags) nobodys(ctx context.Context, s storeapi.Store) error {
+	lister, ok := s.(storeapi.Lister)
 	if f.layer == "" || slices.Contains(layers, f.layer) || !ok {
 		return nil
 	}
-	req := retrysafe.ListRequest{Namespace: f.namespace, Layer: f.layer, Limit: 1000}
+	req := storeapi.ListRequest{Namespace: f.namespace, Layer: f.layer, Limit: 1000}
 	for {
 		page, err := lister.List(ctx, req)
 		switch {

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
 	"github.com/retrysafe/retrysafe/nearstore"
 	"github.com/retrysafe/retrysafe/redisclient"
 	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // openRedis connects to the servers of an address.
-func openRedis(ctx context.Context, a *redisclient.Address, log *slog.Logger, s storeSettings) (retrysafe.Store, func() error, error) {
+func openRedis(ctx context.Context, a *redisclient.Address, log *slog.Logger, s storeSettings) (storeapi.Store, func() error, error) {
 	open := rueidisclient.Open
 	if s.naive {
 		open = rueidisclient.OpenNaive

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // resumeFlags are the flags of resume, beyond those that it shares with keys.
@@ -109,7 +110,7 @@ type abandoned struct {
 }
 
 // list lists the abandoned calls.
-func (f *resumeFlags) list(c *cobra.Command, s retrysafe.Store) error {
+func (f *resumeFlags) list(c *cobra.Command, s storeapi.Store) error {
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	out := json.NewEncoder(c.OutOrStdout())
 	if !f.json {
@@ -127,7 +128,7 @@ func (f *resumeFlags) list(c *cobra.Command, s retrysafe.Store) error {
 			return c.Context().Err() == nil // it has finished meanwhile, or is gone
 		}
 		a := abandoned{line: lineOf(e, &full), Steps: []string{}}
-		p, err := full.Progress()
+		p, err := retrysafe.ProgressOf(&full)
 		if err != nil {
 			failed = fmt.Errorf("%s: %w", a.Hash, err)
 			return false
@@ -172,7 +173,7 @@ func stepNames(p *retrysafe.Progress) (done, begun []string) {
 }
 
 // finish lets the program finish the calls that it can, until the command is interrupted.
-func (f *resumeFlags) finish(c *cobra.Command, s retrysafe.Store) (err error) {
+func (f *resumeFlags) finish(c *cobra.Command, s storeapi.Store) (err error) {
 	f.out = c.OutOrStdout()
 	log := logger(c.ErrOrStderr())
 	o := &retrysafe.Options{

@@ -9,10 +9,10 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/redisclient"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // access is what opening a store may change.
@@ -61,7 +61,7 @@ func (n storeName) String() string {
 }
 
 // openStore opens the store that a URL names. Call closeStore at most once.
-func openStore(ctx context.Context, name string, log *slog.Logger, how access, with storeSettings) (s retrysafe.Store, closeStore func() error, err error) {
+func openStore(ctx context.Context, name string, log *slog.Logger, how access, with storeSettings) (s storeapi.Store, closeStore func() error, err error) {
 	n, err := parseStore(name)
 	switch {
 	case err != nil:
@@ -103,7 +103,7 @@ func needsNamespace(store, namespace string) error {
 }
 
 // openForDemo opens a store for a demonstration, whose gateways are killed and restarted.
-func openForDemo(ctx context.Context, name string, log *slog.Logger) (retrysafe.Store, func() error, error) {
+func openForDemo(ctx context.Context, name string, log *slog.Logger) (storeapi.Store, func() error, error) {
 	if n, err := parseStore(name); err == nil && n.memory() {
 		return nil, nil, &usageError{errors.New("store memory: forgets everything when its gateway is killed, and the demonstration kills it; use sqlite:PATH, redis://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")}
 	}
@@ -150,7 +150,7 @@ func sqliteDSN(path string, how access) string {
 }
 
 // openSQLite opens a file.
-func openSQLite(ctx context.Context, path string, log *slog.Logger, how access, with storeSettings) (retrysafe.Store, func() error, error) {
+func openSQLite(ctx context.Context, path string, log *slog.Logger, how access, with storeSettings) (storeapi.Store, func() error, error) {
 	db, err := sql.Open("sqlite", sqliteDSN(path, how))
 	if err != nil {
 		return nil, nil, fmt.Errorf("store sqlite:%s: %w", path, err)

@@ -13,15 +13,16 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Opener opens the store with the given name, as the other commands do.
-type Opener func(ctx context.Context, name string, log *slog.Logger) (s retrysafe.Store, closeStore func() error, err error)
+type Opener func(ctx context.Context, name string, log *slog.Logger) (s storeapi.Store, closeStore func() error, err error)
 
 // records reads a gateway's store, also while the gateway is not running.
 type records struct {
 	stage  *stage
-	store  retrysafe.Store
+	store  storeapi.Store
 	end    func() error
 	engine *retrysafe.Engine
 	tenant string // the shopper, as the gateway names tenants
@@ -65,11 +66,11 @@ func (r *records) close() {
 }
 
 func (r *records) settle(ctx context.Context) error {
-	lister, ok := r.store.(retrysafe.Lister)
+	lister, ok := r.store.(storeapi.Lister)
 	if !ok {
 		return nil
 	}
-	req := retrysafe.ListRequest{Namespace: r.engine.Namespace(), Layer: "gw", State: retrysafe.StateInProgress, Limit: 1000}
+	req := storeapi.ListRequest{Namespace: r.engine.Namespace(), Layer: "gw", State: retrysafe.StateInProgress, Limit: 1000}
 	for {
 		page, err := lister.List(ctx, req)
 		if err != nil {

@@ -18,13 +18,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/idgen"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Options configures a server. All fields but Log are required.
 type Options struct {
-	Store   retrysafe.Store // for worker numbers
+	Store   storeapi.Store // for worker numbers
 	Workers *idgen.WorkersOptions
 	Ranges  idgen.Ranges // for tags
 	Log     *slog.Logger

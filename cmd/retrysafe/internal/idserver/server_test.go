@@ -15,17 +15,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/idserver"
 	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/idgen/memranges"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // world is a store and a source that can be unreachable, and count their calls.
 type world struct {
-	retrysafe.Store
+	storeapi.Store
 	*memranges.Ranges
 	away  atomic.Bool
 	takes atomic.Int64
@@ -33,16 +33,16 @@ type world struct {
 
 var errAway = errors.New("no route to host")
 
-func (w *world) Extend(ctx context.Context, r retrysafe.ExtendRequest) error {
+func (w *world) Extend(ctx context.Context, r storeapi.ExtendRequest) error {
 	if w.away.Load() {
 		return errAway
 	}
 	return w.Store.Extend(ctx, r)
 }
 
-func (w *world) Acquire(ctx context.Context, r retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+func (w *world) Acquire(ctx context.Context, r storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	if w.away.Load() {
-		return retrysafe.Acquired{}, errAway
+		return storeapi.Acquired{}, errAway
 	}
 	return w.Store.Acquire(ctx, r)
 }

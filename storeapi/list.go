@@ -1,0 +1,33 @@
+package storeapi
+
+// ListRequest selects records; an empty field selects all.
+type ListRequest struct {
+	Namespace, Layer, Tenant, Operation string
+	State                               State
+	// InDoubt selects only records in doubt.
+	InDoubt bool
+	// Progress selects only unfinished records that have progress with a codec: those that a
+	// [Worker] can finish. Their order is the store's, and a record that changes while pages are
+	// read may be listed twice. Namespace, Layer and Operation make it cheap.
+	Progress bool
+	// After is the Next of the previous page.
+	After string
+	// Limit is the size of a page; default 100, at most 1000.
+	Limit int
+}
+
+// Page is one page of records. An empty Next means that it is the last. The bodies of answers are
+// left out.
+type Page struct {
+	Records []Record
+	// Unreadable are records that this build cannot read, since they are of a newer version or
+	// damaged. They do not hold up other records.
+	Unreadable []Unreadable
+	Next       string
+}
+
+// Unreadable is a record that this build cannot read, and why.
+type Unreadable struct {
+	Key StoreKey
+	Err error
+}
