@@ -8,8 +8,6 @@ import (
 	"hash/crc32"
 	"io"
 	"time"
-
-	"github.com/bits-and-blooms/bloom/v3"
 )
 
 // ErrDamaged means that the data is no complete filter: it is cut off, changed, or something else.
@@ -21,11 +19,11 @@ const magic = "RSBLOOM\x01"
 // header has what a reader must have in common with the file, and when the file was written.
 type header struct {
 	Parts, K, Windows uint32
-	Bits              uint64
+	Blocks            uint64
 	Window, Saved     int64 // nanoseconds; Saved since 1970
 }
 
-// chunk is one window of one part. Its words follow if it has ids.
+// chunk is one window of one part. Its blocks follow if it has ids.
 type chunk struct {
 	Turn int64
 	IDs  uint64
@@ -36,16 +34,16 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (b *Bloom) header() header {
 	return header{
 		Parts: uint32(b.shape.parts), K: uint32(b.shape.k), Windows: uint32(b.o.Windows), //nolint:gosec // all are small
-		Bits: uint64(b.shape.bits), Window: int64(b.o.Window),
+		Blocks: uint64(b.shape.blocks), Window: int64(b.o.Window),
 	}
 }
 
-// sealed returns v, and words if any, with their checksum at the end. Encoding a fixed-size value
+// sealed returns v, and blocks if any, with their checksum at the end. Encoding a fixed-size value
 // cannot fail.
-func sealed(buf *bytes.Buffer, v any, words []uint64) []byte {
+func sealed(buf *bytes.Buffer, v any, blocks []block) []byte {
 	buf.Reset()
 	_ = binary.Write(buf, binary.LittleEndian, v)
-	_ = binary.Write(buf, binary.LittleEndian, words)
+	_ = binary.Write(buf, binary.LittleEndian, blocks)
 	return binary.LittleEndian.AppendUint32(buf.Bytes(), crc32.Checksum(buf.Bytes(), castagnoli))
 }
 
@@ -69,13 +67,14 @@ func (b *Bloom) WriteTo(w io.Writer) (n int64, err error) {
 		for slot := range p.windows {
 			p.mu.Lock()
 			p.rotate(b.clock.turn())
-			turn := p.turn - (p.turn-int64(slot))%int64(len(p.windows))
+			turn := p.turn.Load()
+			turn -= (turn - int64(slot)) % int64(len(p.windows))
 			window := &p.windows[slot]
-			c, words := chunk{Turn: turn, IDs: uint64(window.ids)}, []uint64(nil) //nolint:gosec // a count
+			c, blocks := chunk{Turn: turn, IDs: uint64(window.ids.Load())}, []block(nil) //nolint:gosec // a count
 			if c.IDs > 0 {
-				words = window.bits.BitSet().Words()
+				blocks = window.blocks
 			}
-			text := sealed(buf, c, words)
+			text := sealed(buf, c, blocks)
 			p.mu.Unlock()
 			put(text)
 		}
@@ -113,14 +112,14 @@ func (b *Bloom) ReadFrom(r io.Reader) (n int64, err error) {
 	if h.Saved = 0; h != own {
 		return from.n, errors.New("filter: what was read was written with other options (Items, FalsePositive, Window or Windows); use the same, or rebuild")
 	}
-	words := make([]uint64, b.shape.bits/64)
+	blocks := make([]block, b.shape.blocks)
 	for i := range b.parts {
 		for range b.o.Windows {
 			var c chunk
-			if err := from.sealed(&c, words); err != nil {
+			if err := from.sealed(&c, blocks); err != nil {
 				return from.n, err
 			}
-			b.parts[i].merge(c, words, b.shape, b.clock.turn())
+			b.parts[i].merge(c, blocks, b.clock.turn())
 		}
 	}
 	b.saved.Store(saved)
@@ -138,16 +137,19 @@ func (b *Bloom) Saved() time.Time {
 
 // merge adds a window that was read. A window in the future, since the clock was set back, is added
 // to the current one.
-func (p *part) merge(c chunk, words []uint64, s shape, turn int64) {
+func (p *part) merge(c chunk, blocks []block, turn int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rotate(turn)
-	if c.IDs == 0 || c.Turn <= p.turn-int64(len(p.windows)) {
+	now := p.turn.Load()
+	if c.IDs == 0 || c.Turn <= now-int64(len(p.windows)) {
 		return
 	}
-	w := p.at(min(c.Turn, p.turn))
-	_ = w.bits.Merge(bloom.FromWithM(words, s.bits, s.k)) // both have the same size
-	w.ids += int(min(c.IDs, mostItems))
+	w := p.at(min(c.Turn, now))
+	for i := range blocks {
+		w.blocks[i].add(&blocks[i])
+	}
+	w.ids.Add(int64(min(c.IDs, mostItems)))
 }
 
 // counting is a reader that counts.
@@ -165,8 +167,8 @@ func (c *counting) full(p []byte) error {
 	return err
 }
 
-// sealed reads v, the words of a chunk with ids, and their checksum.
-func (c *counting) sealed(v any, words []uint64) error {
+// sealed reads v, the blocks of a chunk with ids, and their checksum.
+func (c *counting) sealed(v any, blocks []block) error {
 	text := make([]byte, binary.Size(v))
 	if err := c.full(text); err != nil {
 		return err
@@ -174,12 +176,12 @@ func (c *counting) sealed(v any, words []uint64) error {
 	_, _ = binary.Decode(text, binary.LittleEndian, v) // it has that size
 	sum := crc32.Checksum(text, castagnoli)
 	if part, ok := v.(*chunk); ok && part.IDs > 0 {
-		text = make([]byte, 8*len(words))
+		text = make([]byte, binary.Size(blocks))
 		if err := c.full(text); err != nil {
 			return err
 		}
 		sum = crc32.Update(sum, castagnoli, text)
-		_, _ = binary.Decode(text, binary.LittleEndian, words)
+		_, _ = binary.Decode(text, binary.LittleEndian, blocks)
 	}
 	at := c.n
 	var tail [4]byte

@@ -4,10 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"time"
-
-	"github.com/bits-and-blooms/bloom/v3"
 )
 
 // Options set the size of a filter and how long it remembers. Only Items is required.
@@ -101,32 +98,4 @@ func (o *Options) checkWindows() error {
 		return fmt.Errorf("filter: %d windows; at most %d are allowed, so use longer ones", o.Windows, mostWindows)
 	}
 	return nil
-}
-
-// shape is the layout of the bits of one window: several parts, each a filter of its own. An id
-// belongs to one part. In a process each part has a lock; on Redis it has a key.
-type shape struct {
-	parts int
-	bits  uint // of a part, a multiple of 64
-	k     uint // bits for each id
-}
-
-// shape divides the bits of a window into parts, so that all windows together keep to
-// FalsePositive. By chance some parts get more ids than others. The parts are large enough that
-// this raises the share of false positives by less than a hundredth.
-func (o *Options) shape(most int, least uint) shape {
-	m, k := bloom.EstimateParameters(uint(o.Items), o.FalsePositive/float64(o.Windows))
-	parts := max(1, min(most, int(m/least)))
-	bits := (m/uint(parts) + 64) / 64 * 64
-	return shape{parts: parts, bits: bits, k: max(1, k)}
-}
-
-// filled returns the share of bits that ids have set, by the usual formula.
-func (s shape) filled(ids float64) float64 {
-	return 1 - math.Exp(-float64(s.k)*ids/(float64(s.bits)*float64(s.parts)))
-}
-
-// falsePositive returns the share of new ids that a window with so many ids says maybe to.
-func (s shape) falsePositive(ids float64) float64 {
-	return math.Pow(s.filled(ids), float64(s.k))
 }

@@ -2,70 +2,78 @@ package filter
 
 import (
 	"sync"
-
-	"github.com/bits-and-blooms/bloom/v3"
+	"sync/atomic"
 )
 
-// part has a share of all ids, and its own lock: the library is not safe for concurrent use, and
-// testing and adding must be one step.
+// part has a share of all ids. Its lock makes testing and adding one step. Readers take it only to
+// begin a new window.
 type part struct {
 	mu sync.Mutex
 	// turn is the number of the current window. Window n is at index n modulo the number of
-	// windows.
-	turn    int64
+	// windows. It changes under mu.
+	turn    atomic.Int64
 	windows []window
 
-	added, surelyNew uint64
+	added, surelyNew uint64   // under mu
 	_                [64]byte // so that no two parts share a cache line
 }
 
 type window struct {
-	bits *bloom.BloomFilter
-	ids  int // different ids, except those that were taken for others
+	blocks []block
+	ids    atomic.Int64 // different ids, except those that were taken for others
 }
 
-func (p *part) make(o *Options, s shape, turn int64) {
-	p.turn = turn
-	p.windows = make([]window, o.Windows)
+func (p *part) make(windows int, s blockShape, turn int64) {
+	p.turn.Store(turn)
+	p.windows = make([]window, windows)
 	for i := range p.windows {
-		p.windows[i].bits = bloom.New(s.bits, s.k)
+		p.windows[i].blocks = make([]block, s.blocks)
 	}
 }
 
 func (p *part) at(turn int64) *window { return &p.windows[turn%int64(len(p.windows))] }
 
-// rotate clears the windows that have begun since the last call. A turn in the past changes
-// nothing: remembering longer does no harm.
+// rotate clears the windows that have begun since the last call; mu is held. A turn in the past
+// changes nothing: remembering longer does no harm. A reader at the same time may miss ids of the
+// windows that are cleared: their time has passed.
 func (p *part) rotate(turn int64) {
-	from := max(p.turn, turn-int64(len(p.windows)))
-	for n := from + 1; n <= turn; n++ {
+	now := p.turn.Load()
+	if turn <= now {
+		return
+	}
+	for n := max(now, turn-int64(len(p.windows))) + 1; n <= turn; n++ {
 		w := p.at(n)
-		w.bits.ClearAll()
-		w.ids = 0
+		for i := range w.blocks {
+			w.blocks[i].clear()
+		}
+		w.ids.Store(0)
 	}
-	p.turn = max(p.turn, turn)
+	p.turn.Store(turn)
 }
 
-// add always adds id to the current window. If an older window takes it for another id, it would
-// otherwise be forgotten with that window.
-func (p *part) add(id []byte) (seen bool) {
-	current := p.at(p.turn)
-	if seen = current.bits.TestOrAdd(id); !seen {
-		current.ids++
+// add always adds an id to the current window; mu is held. If an older window takes the id for
+// another one, it would otherwise be forgotten with that window.
+func (p *part) add(at place, m *mask) (seen bool) {
+	turn := p.turn.Load()
+	current := p.at(turn)
+	if seen = current.blocks[at.block].add(m); !seen {
+		current.ids.Add(1)
 	}
-	return seen || p.older(id)
+	return seen || p.older(turn, at, m)
 }
 
-// older reports whether a window before the current one may have id.
-func (p *part) older(id []byte) bool {
+// older reports whether a window before that of turn may have an id.
+func (p *part) older(turn int64, at place, m *mask) bool {
 	for n := range len(p.windows) - 1 {
-		if w := p.at(p.turn + 1 + int64(n)); w.ids > 0 && w.bits.Test(id) {
+		if w := p.at(turn + 1 + int64(n)); w.ids.Load() > 0 && w.blocks[at.block].has(m) {
 			return true
 		}
 	}
 	return false
 }
 
-func (p *part) maybe(id []byte) bool {
-	return p.at(p.turn).bits.Test(id) || p.older(id)
+// maybe reports whether a window may have an id. It needs no lock.
+func (p *part) maybe(at place, m *mask) bool {
+	turn := p.turn.Load()
+	return p.at(turn).blocks[at.block].has(m) || p.older(turn, at, m)
 }

@@ -28,8 +28,10 @@ const perLook = 1024
 func (b *Bloom) Rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], progress func(n int)) (n int, err error) {
 	b.whole.set(false)
 	n, err = each(ctx, ids, progress, func(id []byte) error {
-		p := b.lock(id)
-		p.add(id)
+		at := b.shape.place(id)
+		m, p := b.shape.maskOf(at.bits), b.of(at)
+		p.mu.Lock()
+		p.add(at, &m)
 		p.mu.Unlock()
 		return nil
 	})

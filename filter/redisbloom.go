@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/bits-and-blooms/bloom/v3"
+	"github.com/dgryski/go-metro"
 
 	"github.com/retrysafe/retrysafe/redisclient"
 )
@@ -63,6 +64,11 @@ func NewRedisBloom(c redisclient.Client, name string, o Options) (*RedisBloom, e
 		return nil, err
 	}
 	return b, nil
+}
+
+// partOf uses another hash than the bits within the part.
+func partOf(id []byte, parts int) int {
+	return int(metro.Hash64(id, 0x7e74) % uint64(parts)) //nolint:gosec // parts is positive and small
 }
 
 // places returns the part of each id and its bits, in the format of the scripts.
@@ -127,6 +133,6 @@ func (b *RedisBloom) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return s, err
 	}
-	b.shape.describe(&s, ids, b.o.Items)
+	s.describe(b.shape, ids, b.o.Items)
 	return s, nil
 }

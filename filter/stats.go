@@ -38,24 +38,34 @@ func (b *Bloom) Stats() Stats {
 		s.Added += p.added
 		s.SurelyNew += p.surelyNew
 		for n := range ids {
-			ids[n] += p.at(p.turn - int64(n) + int64(len(ids))).ids
+			ids[n] += int(p.at(p.turn.Load() - int64(n) + int64(len(ids))).ids.Load())
 		}
 		p.mu.Unlock()
 	}
 	s.Maybe = s.Added - s.SurelyNew
-	b.shape.describe(&s, ids, b.o.Items)
+	s.describe(b.shape, ids, b.o.Items)
 	return s
 }
 
+// layout is that of the bits of one window.
+type layout interface {
+	// filled returns the share of bits that so many ids have set.
+	filled(ids float64) float64
+	// falsePositive returns the share of new ids that a window with so many ids says maybe to.
+	falsePositive(ids float64) float64
+	// bytes is the memory of one window.
+	bytes() int64
+}
+
 // describe fills in what follows from the number of ids in the windows, the current one first.
-func (s shape) describe(out *Stats, ids []int, items int) {
+func (out *Stats) describe(l layout, ids []int, items int) {
 	out.Items = ids[0]
 	out.Overfull = ids[0] > items
-	out.Fill = s.filled(float64(ids[0]))
+	out.Fill = l.filled(float64(ids[0]))
 	right := 1.0
 	for _, n := range ids {
-		right *= 1 - s.falsePositive(float64(n))
+		right *= 1 - l.falsePositive(float64(n))
 	}
 	out.FalsePositive = 1 - right
-	out.Bytes = int64(s.bits/8) * int64(s.parts) * int64(len(ids)) //nolint:gosec // far below
+	out.Bytes = l.bytes() * int64(len(ids))
 }
