@@ -33,7 +33,8 @@ type CORS struct {
 	MaxAge time.Duration
 }
 
-func (c *CORS) validate() error {
+// Validate reports what is wrong with c. It returns nil if c is valid or nil.
+func (c *CORS) Validate() error {
 	if c == nil {
 		return nil
 	}

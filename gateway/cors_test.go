@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/gateway/config"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/memstore"
@@ -20,7 +20,7 @@ func fromFile(t *testing.T, text string, upstream http.HandlerFunc) string {
 	t.Helper()
 	up := httptest.NewServer(upstream)
 	t.Cleanup(up.Close)
-	c, err := gateway.ParseConfig([]byte("upstream: "+up.URL+"\n"+text), nil)
+	c, err := config.Parse([]byte("upstream: "+up.URL+"\n"+text), nil)
 	assert.NoError(t, err, "configuration")
 	o, policy, err := c.Options()
 	assert.NoError(t, err, "options")

@@ -19,6 +19,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/gateway/config"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/storetest"
@@ -290,7 +291,7 @@ func TestExampleConfiguration(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../deploy/gateway.yaml")
 	assert.NoError(t, err, "file")
-	c, err := gateway.ParseConfig(text, nil)
+	c, err := config.Parse(text, nil)
 	assert.NoError(t, err, "as it stands")
 	o, policy, err := c.Options()
 	assert.NoError(t, err, "as it stands")
@@ -300,7 +301,7 @@ func TestExampleConfiguration(t *testing.T) {
 	assert.True(t, len(lines) > 5, "options that are off: %d", len(lines))
 	// the file has another upstream that is off
 	alone := regexp.MustCompile(`(?m)^upstream: http.*\n`).ReplaceAll(text, nil)
-	_, err = gateway.ParseConfig(off.ReplaceAll(alone, []byte("$1$2")), nil)
+	_, err = config.Parse(off.ReplaceAll(alone, []byte("$1$2")), nil)
 	assert.NoError(t, err, "with all that is off")
 
 	unit, err := os.ReadFile("../deploy/retrysafe.service")
@@ -319,6 +320,6 @@ func TestExampleConfiguration(t *testing.T) {
 	}
 	assert.True(t, len(vars) >= 4, "variables of the Dockerfile: %v", vars)
 	for _, v := range vars {
-		assert.Contains(t, gateway.Reference(), "`"+v+"`", "the reference")
+		assert.Contains(t, config.Reference(), "`"+v+"`", "the reference")
 	}
 }

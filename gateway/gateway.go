@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -13,7 +14,10 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway/internal/clientaddr"
 	"github.com/retrysafe/retrysafe/gateway/internal/h1client"
+	"github.com/retrysafe/retrysafe/gateway/internal/route"
+	"github.com/retrysafe/retrysafe/gateway/internal/signed"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/httpsig"
 	"github.com/retrysafe/retrysafe/token"
@@ -24,8 +28,7 @@ type Gateway struct {
 	upstreams upstreams
 	logger    *slog.Logger
 	transport *h1client.Transport
-	routes    []*routed
-	rest      *routed // for requests that no route matches
+	routes    *route.Table[*routed]
 	plain     *httputil.ReverseProxy
 	tokens    *token.Issuer // nil: no route requires tokens
 	keys      []string      // the fields that may have a key, in canonical form
@@ -73,10 +76,8 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	g := &Gateway{
 		logger: o.Logger, transport: h1client.NewTransport(o.Trust), monitor: o.Monitor, access: o.AccessLog,
 		trusted: o.Trusted, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.room()),
-		clientTime: o.ClientTime, quietTime: o.QuietTime, upgrades: o.Upgrades, counts: map[string]bool{},
+		clientTime: cmp.Or(o.ClientTime, time.Minute), quietTime: cmp.Or(o.QuietTime, 5*time.Minute), upgrades: o.Upgrades, counts: map[string]bool{},
 	}
-	inherit(&g.clientTime, time.Minute)
-	inherit(&g.quietTime, 5*time.Minute)
 	for _, name := range o.FromFronts {
 		g.strip = append(g.strip, http.CanonicalHeaderKey(name))
 	}
@@ -124,25 +125,26 @@ func (g *Gateway) addRoutes(e *retrysafe.Engine, o *Options) error {
 	if timeout == 0 {
 		timeout = time.Minute
 	}
-	g.rest = g.guard(e, &Route{Guard: o.Guard, TimeoutAnswer: timeout, CORS: o.CORS, Signature: o.Signature})
-	g.rest.name, g.rest.guards = "default", (&Route{Guard: o.Guard, Signature: o.Signature}).guards()
+	all := Route{Guard: o.Guard, TimeoutAnswer: timeout, CORS: o.CORS, Signature: o.Signature}
+	g.routes = route.NewTable(&route.Entry[*routed]{Guards: all.guards(), To: g.guard(e, "default", &all)})
 	for _, r := range o.Routes {
-		m, err := parsePattern(r.Match)
+		p, err := route.Parse(r.Match)
 		if err != nil {
 			return err
 		}
 		if r.TimeoutAnswer == 0 {
 			r.TimeoutAnswer = timeout
 		}
-		r.Guard = *guardOf(r.Guard, m)
-		x := g.guard(e, &r)
-		x.matcher, x.name, x.guards, x.exactCase = m, r.Match, r.guards(), r.ExactCase
-		x.exactExtension = r.ExactExtension
-		x.every = m.method == "*" && (r.Signature != nil || r.Guard.Rate.PerSecond > 0)
-		if m.method != "*" {
-			x.methods = []string{m.method} // also if the route guards nothing
+		r.Guard = *guardOf(r.Guard, p)
+		x := g.guard(e, r.Match, &r)
+		entry := &route.Entry[*routed]{
+			Pattern: p, Methods: x.methods, Guards: r.guards(), ExactCase: r.ExactCase, ExactExtension: r.ExactExtension, To: x,
+			EveryMethod: p.Method == "*" && (r.Signature != nil || r.Guard.Rate.PerSecond > 0),
 		}
-		g.routes = append(g.routes, x)
+		if p.Method != "*" {
+			entry.Methods = []string{p.Method} // also if the route guards nothing
+		}
+		g.routes.Add(entry)
 	}
 	return nil
 }
@@ -166,7 +168,7 @@ func (g *Gateway) watch(h Health) {
 }
 
 // guard returns a route with its middleware, and with what runs outside and inside it.
-func (g *Gateway) guard(e *retrysafe.Engine, r *Route) *routed {
+func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
 	o := r.Guard
 	if o.Tenant == nil && o.Credentials == nil && r.Signature != nil {
 		o.Tenant = httpsig.Tenant
@@ -210,7 +212,7 @@ func (g *Gateway) guard(e *retrysafe.Engine, r *Route) *routed {
 			g.keys = append(g.keys, name)
 		}
 	}
-	x := &routed{methods: m.Options().Methods, cors: r.CORS.compile(s.keys), signed: newVerifier(e, r.Signature, r.Guard.Docs, s.keys, g.logger)}
+	x := &routed{name: name, methods: m.Options().Methods, cors: r.CORS.compile(s.keys), signed: signed.New(e, r.Signature, r.Guard.Docs, s.keys, g.logger)}
 	x.handler, x.status = x.verified(m.Handler(s)), x.verified(m.Status())
 	return x
 }
@@ -231,7 +233,7 @@ func (g *Gateway) fromFront(r *http.Request) bool {
 }
 
 // clientAddress returns the address of the client, for limits.
-func (g *Gateway) clientAddress(r *http.Request) string { return clientAddress(r, g.trusted) }
+func (g *Gateway) clientAddress(r *http.Request) string { return clientaddr.Of(r, g.trusted) }
 
 // begin counts a guarded request that is about to be sent. It returns false once the gateway is
 // closed.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway/internal/signed"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/httpsig"
 	"github.com/retrysafe/retrysafe/token"
@@ -108,12 +109,12 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if o.NewByAddress != (retrysafe.Rate{}) {
 		errs = append(errs, o.NewByAddress.Validate())
 	}
-	errs = append(errs, validateGuard(o.Guard, o.TimeoutAnswer, o.Signature != nil, base), o.CORS.validate(), validateSignature(o.Signature), o.Tokens.Validate())
+	errs = append(errs, validateGuard(o.Guard, o.TimeoutAnswer, o.Signature != nil, base), o.CORS.Validate(), signed.Validate(o.Signature), o.Tokens.Validate())
 	if len(o.FromFronts) > 0 && len(o.Trusted) == 0 {
 		errs = append(errs, errors.New("gateway: a tenant by a header (FromFronts) needs servers that may set it: give their addresses in Trusted"))
 	}
 	for _, r := range o.Routes {
-		errs = append(errs, r.validate(base))
+		errs = append(errs, r.Validate(base))
 	}
 	return errors.Join(errs...)
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway/internal/route"
+	"github.com/retrysafe/retrysafe/gateway/internal/signed"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/httpsig"
 )
@@ -36,12 +38,14 @@ type Route struct {
 	Signature *httpsig.Options
 }
 
-func (r *Route) validate(base retrysafe.Policy) error {
-	p, err := parsePattern(r.Match)
+// Validate reports what is wrong with r for an engine with the policy base. It returns nil if r is
+// valid.
+func (r *Route) Validate(base retrysafe.Policy) error {
+	p, err := route.Parse(r.Match)
 	if err != nil {
 		return err
 	}
-	err = errors.Join(validateGuard(*guardOf(r.Guard, p), r.TimeoutAnswer, r.Signature != nil, base), r.CORS.validate(), validateSignature(r.Signature))
+	err = errors.Join(validateGuard(*guardOf(r.Guard, p), r.TimeoutAnswer, r.Signature != nil, base), r.CORS.Validate(), signed.Validate(r.Signature))
 	if err != nil {
 		return fmt.Errorf("route %q: %w", r.Match, err)
 	}
@@ -49,12 +53,12 @@ func (r *Route) validate(base retrysafe.Policy) error {
 }
 
 // guardOf returns o with the method of the pattern.
-func guardOf(o httpidem.Options, p *matcher) *httpidem.Options {
-	if o.RateMethods = []string{p.method}; o.Rate.PerSecond <= 0 {
+func guardOf(o httpidem.Options, p *route.Pattern) *httpidem.Options {
+	if o.RateMethods = []string{p.Method}; o.Rate.PerSecond <= 0 {
 		o.RateMethods = nil
 	}
-	if p.method != "*" && o.Key != httpidem.Off {
-		o.Methods = []string{p.method}
+	if p.Method != "*" && o.Key != httpidem.Off {
+		o.Methods = []string{p.Method}
 	}
 	return &o
 }

@@ -30,15 +30,15 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path == StatusPath && r.Method == http.MethodGet {
-		g.observed(w, r, "status", g.rest.cors, http.HandlerFunc(g.status))
+		g.observed(w, r, "status", g.routes.Rest().cors, http.HandlerFunc(g.status))
 		return
 	}
 	if g.tokens != nil && r.URL.Path == TokensPath && r.Method == http.MethodPost {
-		g.observed(w, r, "tokens", g.rest.cors, g.rest.verified(http.HandlerFunc(g.issue)))
+		g.observed(w, r, "tokens", g.routes.Rest().cors, g.routes.Rest().verified(http.HandlerFunc(g.issue)))
 		return
 	}
-	x := g.find(r)
-	if x == nil || r.Method != strings.ToUpper(r.Method) || r.URL.Opaque != "" {
+	x, ok := g.routes.Find(r)
+	if !ok || r.Method != strings.ToUpper(r.Method) || r.URL.Opaque != "" {
 		g.observed(w, r, "none", nil, http.HandlerFunc(twoWays))
 		return
 	}
@@ -53,9 +53,9 @@ func twoWays(w http.ResponseWriter, _ *http.Request) {
 // status answers a status request with the route of the request that it asks about.
 func (g *Gateway) status(w http.ResponseWriter, r *http.Request) {
 	metricsOf(r.Context()).record("status")
-	x := g.rest
+	x := g.routes.Rest()
 	if asked, err := httpidem.AskedFor(r); err == nil {
-		if found := g.find(asked); found != nil {
+		if found, ok := g.routes.Find(asked); ok {
 			x = found
 		}
 	}
@@ -70,11 +70,11 @@ func (g *Gateway) preflighted(r *http.Request) *cors {
 		return nil
 	}
 	if r.URL.Path == StatusPath || g.tokens != nil && r.URL.Path == TokensPath {
-		return g.rest.cors
+		return g.routes.Rest().cors
 	}
 	asked := *r
 	asked.Method = method
-	if x := g.find(&asked); x != nil {
+	if x, ok := g.routes.Find(&asked); ok {
 		return x.cors
 	}
 	return nil

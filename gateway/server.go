@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"log/slog"
@@ -49,13 +50,9 @@ type guarding interface {
 // NewServer returns a server for h, usually a [Gateway] or a [Live]. It speaks HTTP/1.1 and HTTP/2,
 // over TLS and without it (by prior knowledge).
 func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
-	inherit(&l.Header, 64<<10)
-	inherit(&l.HeaderTime, 10*time.Second)
-	inherit(&l.IdleTime, 2*time.Minute)
-	inherit(&l.Streams, 250)
-	inherit(&l.Connections, 20_000)
 	c := &h1server.Config{
-		Handler: h, Header: int(l.Header), HeaderTime: l.HeaderTime, IdleTime: l.IdleTime, Connections: l.Connections, Streams: l.Streams, Log: log,
+		Handler: h, Header: int(cmp.Or(l.Header, 64<<10)), HeaderTime: cmp.Or(l.HeaderTime, 10*time.Second), IdleTime: cmp.Or(l.IdleTime, 2*time.Minute),
+		Connections: cmp.Or(l.Connections, 20_000), Streams: cmp.Or(l.Streams, 250), Log: log,
 	}
 	if g, ok := h.(guarding); ok && !l.NoFront {
 		c.Guards = g.guards

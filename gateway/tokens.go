@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway/internal/clientaddr"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/token"
 )
@@ -28,7 +29,7 @@ func (o *Options) issuer(e *retrysafe.Engine) *token.Issuer {
 			shown = new(httpidem.Credentials)
 		}
 		t.Tenant, _ = shown.On(e)
-		t.Account = shown.Account(e, func(r *http.Request) string { return clientAddress(r, o.Trusted) })
+		t.Account = shown.Account(e, func(r *http.Request) string { return clientaddr.Of(r, o.Trusted) })
 	}
 	return token.NewIssuer(e, &t)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/gateway/config"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/memstore"
@@ -42,7 +43,7 @@ func newShop(t *testing.T, file string, change func(*gateway.Options)) *shop {
 		fmt.Fprint(w, "order ", s.starts.Load())
 	}))
 	t.Cleanup(up.Close)
-	c, err := gateway.ParseConfig([]byte("upstream: "+up.URL+"\n"+file), nil)
+	c, err := config.Parse([]byte("upstream: "+up.URL+"\n"+file), nil)
 	assert.NoError(t, err, "parse")
 	o, policy, err := c.Options()
 	assert.NoError(t, err, "options")
@@ -179,7 +180,7 @@ func TestTokensSurviveAReload(t *testing.T) {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
 	defer up.Close()
 	e := newEngine(t, memstore.New(nil), retrysafe.Policy{})
-	c, err := gateway.ParseConfig([]byte("upstream: "+up.URL+"\ndefaults: {key: token}"), nil)
+	c, err := config.Parse([]byte("upstream: "+up.URL+"\ndefaults: {key: token}"), nil)
 	assert.NoError(t, err, "parse")
 	o, _, err := c.Options()
 	assert.NoError(t, err, "options")

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/gateway/config"
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
@@ -159,7 +159,7 @@ func TestSlowBodiesGiveWay(t *testing.T) {
 // TestRoomForEachBody tests that a configuration without room for one body is refused.
 func TestRoomForEachBody(t *testing.T) {
 	t.Parallel()
-	c, err := gateway.ParseConfig([]byte("upstream: http://127.0.0.1:9\nlimits: {bodies: 1MiB}\n"), nil)
+	c, err := config.Parse([]byte("upstream: http://127.0.0.1:9\nlimits: {bodies: 1MiB}\n"), nil)
 	assert.NoError(t, err, "parse")
 	_, _, err = c.Options()
 	assert.Contains(t, fmt.Sprint(err), "give room for several", "what is wrong")

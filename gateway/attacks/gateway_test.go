@@ -16,6 +16,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/gateway/config"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
 )
@@ -37,7 +38,7 @@ func newTarget(t *testing.T, file string, service http.HandlerFunc) *target {
 		service(w, r)
 	}))
 	t.Cleanup(up.Close)
-	c, err := gateway.ParseConfig([]byte("upstream: "+up.URL+"\n"+file), nil)
+	c, err := config.Parse([]byte("upstream: "+up.URL+"\n"+file), nil)
 	assert.NoError(t, err, "parse")
 	o, policy, err := c.Options()
 	assert.NoError(t, err, "options")

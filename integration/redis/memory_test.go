@@ -13,6 +13,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/gateway/config"
 	"github.com/retrysafe/retrysafe/integration/internal/servers"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
@@ -109,7 +110,7 @@ func TestRedisFullOfRefusals(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
 	t.Cleanup(up.Close)
-	c, err := gateway.ParseConfig([]byte("upstream: "+up.URL+"\ntrusted: [127.0.0.0/8]\nlimits: {new_by_address: {per_s: 5, burst: 200}}\n"), nil)
+	c, err := config.Parse([]byte("upstream: "+up.URL+"\ntrusted: [127.0.0.0/8]\nlimits: {new_by_address: {per_s: 5, burst: 200}}\n"), nil)
 	assert.NoError(t, err, "parse")
 	o, policy, err := c.Options()
 	assert.NoError(t, err, "options")

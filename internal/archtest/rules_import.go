@@ -15,6 +15,7 @@ var importRules = []Rule{
 	{"adapters use the root only", adaptersUseRoot},
 	{"root imports itself and the standard library", rootImportsOwn},
 	{"product code keeps to its module's internals", internalsStayInModule},
+	{"the gateway's packages point down", gatewayPointsDown},
 }
 
 // heavy are packages of the standard library that the core must not bring into a program that only
@@ -179,6 +180,33 @@ func internalsStayInModule(t *Tree) []Violation {
 		}
 		if slices.Contains(strings.Split(e.dir, "/"), "internal") {
 			found = append(found, Violation{e.file.Path, "imports " + e.path + " of another module; make public what modules share"})
+		}
+	}
+	return found
+}
+
+// gatewayLayers are the packages of the gateway from the bottom to the top. A package imports those
+// below it only: the proxy knows nothing of its configuration file, and the routes nothing of HTTP
+// beyond a method and a path.
+var gatewayLayers = [][]string{
+	{"gateway/internal/h1", "gateway/internal/route", "gateway/internal/clientaddr", "gateway/internal/signed", "gateway/internal/bearer"},
+	{"gateway/internal/h1client", "gateway/internal/h1server"},
+	{"gateway"},
+	{"gateway/config"},
+}
+
+func gatewayPointsDown(t *Tree) []Violation {
+	layerOf := func(dir string) int {
+		return slices.IndexFunc(gatewayLayers, func(dirs []string) bool { return slices.Contains(dirs, dir) })
+	}
+	var found []Violation
+	for _, e := range t.edges(func(f *File) bool { return !f.Test() && within(f.Dir(), "gateway") }) {
+		switch from, to := layerOf(e.file.Dir()), layerOf(e.dir); {
+		case !e.ours || !within(e.dir, "gateway"):
+		case from < 0 || to < 0:
+			found = append(found, Violation{e.file.Path, e.file.Dir() + " or " + e.path + " is in no layer; put it into gatewayLayers"})
+		case to >= from:
+			found = append(found, Violation{e.file.Path, "imports " + e.path + ", which is not below it"})
 		}
 	}
 	return found

@@ -44,19 +44,22 @@ func clean() files {
 		"httpidem/a.go":                  goFile("httpidem", "net/http", "example.com/m"),
 		"httpidem/a_test.go": goFile("httpidem_test", "testing", "testing/synctest", "time", "example.com/m/memstore") +
 			"func TestA(t *testing.T) { synctest.Test(t, func(*testing.T) { time.Sleep(1) }) }\n",
-		"mqidem/a.go":                goFile("mqidem", "example.com/m", "example.com/m/sqlstore/dbtx"),
-		"lock/a.go":                  goFile("lock", "example.com/m/redisclient"),
-		"redisclient/a.go":           goFile("redisclient", "time"),
-		"gateway/go.mod":             childMod,
-		"gateway/a.go":               goFile("gateway", "example.com/m/httpidem", "example.com/m/memstore", "gopkg.in/foreign.v1"),
-		"adapters/xidem/go.mod":      adapterMod,
-		"adapters/xidem/a.go":        goFile("xidem", "example.com/m", "gopkg.in/foreign.v1"),
-		"cmd/tool/go.mod":            commandMod,
-		"cmd/tool/main.go":           goFile("main", "example.com/m/gateway", "example.com/m/adapters/xidem", "example.com/m/cmd/tool/internal/cli"),
-		"cmd/tool/internal/cli/a.go": goFile("cli", "time"),
-		"examples/shop/main.go":      goFile("main") + strings.Repeat("\n", 45),
-		"testdata/bad.go":            "no Go at all",
-		".git/config":                "/hom" + "e/someone",
+		"mqidem/a.go":                 goFile("mqidem", "example.com/m", "example.com/m/sqlstore/dbtx"),
+		"lock/a.go":                   goFile("lock", "example.com/m/redisclient"),
+		"redisclient/a.go":            goFile("redisclient", "time"),
+		"gateway/go.mod":              childMod,
+		"gateway/a.go":                goFile("gateway", "example.com/m/httpidem", "example.com/m/memstore", "gopkg.in/foreign.v1"),
+		"gateway/internal/route/a.go": goFile("route", "net/http"),
+		"gateway/b.go":                goFile("gateway", "example.com/m/gateway/internal/route"),
+		"gateway/config/a.go":         goFile("config", "example.com/m/gateway", "example.com/m/gateway/internal/route"),
+		"adapters/xidem/go.mod":       adapterMod,
+		"adapters/xidem/a.go":         goFile("xidem", "example.com/m", "gopkg.in/foreign.v1"),
+		"cmd/tool/go.mod":             commandMod,
+		"cmd/tool/main.go":            goFile("main", "example.com/m/gateway", "example.com/m/adapters/xidem", "example.com/m/cmd/tool/internal/cli"),
+		"cmd/tool/internal/cli/a.go":  goFile("cli", "time"),
+		"examples/shop/main.go":       goFile("main") + strings.Repeat("\n", 45),
+		"testdata/bad.go":             "no Go at all",
+		".git/config":                 "/hom" + "e/someone",
 	}
 }
 
@@ -135,6 +138,12 @@ var breaks = map[string][]struct{ path, text, reported string }{
 	"product code keeps to its module's internals": {
 		{"gateway/a.go", goFile("gateway", "example.com/m/internal/low"), "gateway/a.go"},
 		{"gateway/a.go", goFile("gateway", "example.com/m/cmd/tool/internal/cli"), "gateway/a.go"},
+	},
+	"the gateway's packages point down": {
+		{"gateway/b.go", goFile("gateway", "example.com/m/gateway/config"), "gateway/b.go"},
+		{"gateway/internal/route/a.go", goFile("route", "example.com/m/gateway/internal/h1server"), "gateway/internal/route/a.go"},
+		{"gateway/internal/new/a.go", goFile("new", "example.com/m/gateway/internal/h1"), "gateway/internal/new/a.go"},
+		{"gateway/b.go", goFile("gateway", "example.com/m/gateway/internal/new"), "gateway/b.go"},
 	},
 	"files are short": {
 		{"core.go", goFile("m") + strings.Repeat("\n", 500), "core.go"},

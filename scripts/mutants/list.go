@@ -68,8 +68,8 @@ var mutants = []mutant{
 		"gateway", "./attacks TestHalfSentBodies",
 	},
 	{
-		"another spelling goes around a guard", "gateway/spelling.go",
-		"if r.guards && (r.every", "if false && r.guards && (r.every",
+		"another spelling goes around a guard", "gateway/internal/route/spelling.go",
+		"if e.Guards && e.takes", "if false && e.Guards && e.takes",
 		"gateway", "./attacks TestOtherSpellings",
 	},
 	{

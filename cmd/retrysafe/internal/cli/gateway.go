@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/gateway/config"
 )
 
 type gatewayFlags struct {
@@ -71,7 +71,7 @@ func gatewayCommand() *cobra.Command {
 func (f *gatewayFlags) policy() (retrysafe.Policy, error) {
 	p := retrysafe.Policy{Lease: f.lease, Retention: f.retention}
 	var err error
-	if p.Wait, err = gateway.ParsePatience(f.inProgress); err != nil {
+	if p.Wait, err = config.ParsePatience(f.inProgress); err != nil {
 		return p, fmt.Errorf("--in-progress %w", err)
 	}
 	switch f.onDoubt {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/gateway/config"
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
@@ -26,7 +27,7 @@ type setup struct {
 	delay   time.Duration
 
 	settings storeSettings
-	file     *gateway.Config // nil without a file
+	file     *config.Config // nil without a file
 }
 
 // setup reads the current configuration.
@@ -34,7 +35,7 @@ func (f *gatewayFlags) setup() (*setup, error) {
 	s := &setup{Listen: f.listen, Admin: f.admin, Store: f.store, Namespace: f.namespace, AccessLog: f.accessLog, Upstream: f.upstream}
 	var err error
 	if f.config == "" {
-		s.settings.copies = gateway.DefaultCopies
+		s.settings.copies = config.DefaultCopies
 		s.policy, err = f.policy()
 		s.gateway = &gateway.Options{Upstreams: f.upstream, Guard: httpidem.Options{Policy: s.policy}}
 		err = errors.Join(err, s.gateway.Validate(s.policy))
@@ -54,7 +55,7 @@ func (f *gatewayFlags) read(s *setup) error {
 			return fmt.Errorf("--%s beside --config: say it in the file, under defaults", name)
 		}
 	}
-	c, err := gateway.LoadConfig(f.config)
+	c, err := config.Load(f.config)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package gateway
+package config
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway/internal/route"
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
@@ -202,6 +203,14 @@ func ParsePatience(text string) (wait time.Duration, err error) {
 	return 0, fmt.Errorf("%q: write reject, or wait and a time, for example \"wait 5s\"", text)
 }
 
+// letters is whether the service tells similar paths apart.
+type letters struct{ exact bool }
+
+func (v *letters) UnmarshalYAML(n ast.Node) (err error) {
+	v.exact, err = choose(n, "exact any", true, false)
+	return err
+}
+
 type onDoubt struct{ v retrysafe.OnDoubt }
 
 func (v *onDoubt) UnmarshalYAML(n ast.Node) (err error) {
@@ -255,7 +264,7 @@ func (v *pattern) UnmarshalYAML(n ast.Node) error {
 	if err != nil {
 		return err
 	}
-	if _, err := parsePattern(text); err != nil {
+	if _, err := route.Parse(text); err != nil {
 		return wrong(n, "%s", err)
 	}
 	*v = pattern{text, n.GetToken().Position.Line}

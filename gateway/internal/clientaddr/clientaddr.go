@@ -1,4 +1,4 @@
-package gateway
+package clientaddr
 
 import (
 	"net/http"
@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// clientAddress returns the address that a request came from. If that is a trusted server, it is
-// the last address in X-Forwarded-For that is not trusted: anyone may have written what stands
-// before it.
-func clientAddress(r *http.Request, trusted []netip.Prefix) string {
+// Of returns the address that a request came from. If that is a trusted server, it is the last
+// address in X-Forwarded-For that is not trusted: anyone may have written what stands before it. Of
+// IPv6 it returns the network of 64 bits.
+func Of(r *http.Request, trusted []netip.Prefix) string {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr

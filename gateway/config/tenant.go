@@ -1,4 +1,4 @@
-package gateway
+package config
 
 import (
 	"net/http"
@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// CredentialConfig is [httpidem.Credentials] in the file.
-type CredentialConfig struct {
+// Credential is [httpidem.Credentials] in the file.
+type Credential struct {
 	Cookie       string   `yaml:"cookie" default:"none" doc:"a cookie that names callers; only with stable: true"`
 	Stable       bool     `yaml:"stable" default:"false" doc:"that the value of the cookie stays the same while its user is logged in; a session that is kept in the cookie (Rails, Flask) does not, and belongs in binding"`
 	HeaderSecret string   `yaml:"header_secret" default:"none" doc:"a header with a secret that names callers, such as X-Api-Key"`
@@ -23,7 +23,7 @@ type CredentialConfig struct {
 type tenant struct {
 	credential, global bool
 	header             string
-	jwt                *JWTConfig
+	jwt                *JWT
 	shown              *httpidem.Credentials // what requests carry, other than the default
 }
 
@@ -50,14 +50,14 @@ func (v tenant) same(o tenant) bool {
 // mapping parses a tenant that is verified, or that is made of what requests carry.
 func (v *tenant) mapping(n ast.Node) error {
 	var c struct {
-		JWT              *JWTConfig `yaml:"jwt"`
-		CredentialConfig `yaml:",inline"`
+		JWT        *JWT `yaml:"jwt"`
+		Credential `yaml:",inline"`
 	}
 	if err := yaml.NodeToValue(n, &c, yaml.Strict()); err != nil {
 		return err
 	}
 	if c.JWT != nil {
-		if !reflect.DeepEqual(c.CredentialConfig, CredentialConfig{}) {
+		if !reflect.DeepEqual(c.Credential, Credential{}) {
 			return wrong(n, "jwt names callers by itself; leave the others out")
 		}
 		v.jwt = c.JWT

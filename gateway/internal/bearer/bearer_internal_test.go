@@ -1,4 +1,4 @@
-package gateway
+package bearer
 
 import (
 	"crypto/ecdsa"
@@ -120,7 +120,7 @@ func TestJWT(t *testing.T) {
 	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	assert.NoError(t, err, "ECDSA")
 	i.add("k3", &ecKey.PublicKey)
-	who, err := (&JWTConfig{JWKS: i.URL, Issuer: issuerName, Audience: "shop"}).tenant()
+	who, err := New(Options{JWKS: i.URL, Issuer: issuerName, Audience: "shop"})
 	assert.NoError(t, err, "tenant")
 
 	good := signed(t, jose.EdDSA, "k1", private, claims())
@@ -192,7 +192,7 @@ func TestJWTKeys(t *testing.T) {
 	assert.NoError(t, err, "keys")
 	now := time.Now()
 	keys.now = func() time.Time { return now }
-	who := &jwtTenant{JWTConfig: &JWTConfig{Issuer: issuerName}, keys: keys}
+	who := &tenant{options: Options{Issuer: issuerName}, keys: keys}
 	ask := func(id string, key any, more ...any) int {
 		_, err := who.of(bearer("Bearer " + signed(t, jose.EdDSA, id, key, claims(append([]any{"exp", now.Add(time.Hour).Unix()}, more...)...))))
 		return told(err)
@@ -253,13 +253,13 @@ func TestJWTConfig(t *testing.T) {
 	}
 	good := file("good", encode(jose.JSONWebKey{Key: public, KeyID: "a"}))
 	mixed := file("mixed", `{"keys":[{"kty":"EC","crv":"secp256k1","x":"AA","y":"AA"},`+strings.TrimPrefix(encode(jose.JSONWebKey{Key: public, KeyID: "a"}), `{"keys":[`))
-	_, err := (&JWTConfig{JWKS: mixed, Issuer: issuerName}).tenant()
+	_, err := New(Options{JWKS: mixed, Issuer: issuerName})
 	assert.NoError(t, err, "a key of an unknown kind beside a good one")
-	who, err := (&JWTConfig{JWKS: good, Issuer: issuerName, Claim: "email"}).tenant()
+	who, err := New(Options{JWKS: good, Issuer: issuerName, Claim: "email"})
 	assert.NoError(t, err, "a file")
 	name, err := who(bearer("Bearer " + signed(t, jose.EdDSA, "", private, claims("email", "a@b"))))
 	assert.True(t, err == nil && name != "", "the only key needs no id: %v", err)
-	for want, c := range map[string]*JWTConfig{
+	for want, c := range map[string]Options{
 		"needs jwks and issuer":  {JWKS: good},
 		"no such file":           {JWKS: filepath.Join(dir, "none"), Issuer: "x"},
 		"no set of keys":         {JWKS: file("text", "keys"), Issuer: "x"},
@@ -273,7 +273,7 @@ func TestJWTConfig(t *testing.T) {
 		"has to be https, or":    {JWKS: "http://127.evil.example/keys", Issuer: "x"},
 		"no public key that sig": {JWKS: file("enc", encode(jose.JSONWebKey{Key: public, Use: "enc"})), Issuer: "x"},
 	} {
-		_, err := c.tenant()
+		_, err := New(c)
 		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%s: %v", want, err)
 		assert.True(t, err == nil || !strings.Contains(err.Error(), "password"), "the error shows a password")
 	}
@@ -288,7 +288,7 @@ func FuzzJWT(f *testing.F) {
 	f.Add("e30.e30.AA")
 	f.Add(`{"payload":"e30","signatures":[]}`)
 	f.Add("eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhbm4ifQ.")
-	who := &jwtTenant{JWTConfig: &JWTConfig{Issuer: issuerName}, keys: &keySet{keys: []jose.JSONWebKey{{Key: public}}, now: time.Now}}
+	who := &tenant{options: Options{Issuer: issuerName}, keys: &keySet{keys: []jose.JSONWebKey{{Key: public}}, now: time.Now}}
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := who.of(bearer("Bearer " + text))
 		assert.True(t, err != nil && got == "", "taken: %q", text)

@@ -1,4 +1,4 @@
-package gateway
+package config
 
 // inherit sets a field that is zero to base.
 func inherit[T comparable](field *T, base T) {

@@ -1,4 +1,5 @@
-package gateway
+// Package bearer names callers by bearer tokens (RFC 6750) that it verifies (RFC 7519).
+package bearer
 
 import (
 	"crypto/sha256"
@@ -8,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -17,25 +17,16 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// JWTConfig names callers by a bearer token (RFC 6750) that the gateway verifies. A forged token
-// names no caller, and a token that was refreshed between two tries still names the same one.
-type JWTConfig struct {
-	JWKS     string `yaml:"jwks" default:"required" doc:"the issuer's public keys (RFC 7517): a file, read at start and on SIGHUP, or an address with https, asked again after 15m and for keys that are not known"`
-	Issuer   string `yaml:"issuer" default:"required" doc:"what the token's iss has to be"`
-	Audience string `yaml:"audience" default:"any" doc:"what has to be among its aud; without it tokens that the issuer made for others name callers here, too"`
-	Claim    string `yaml:"claim" default:"sub" doc:"the claim that names the caller for good: a text or a number"`
-
-	once sync.Once
-	by   func(*http.Request) (string, error)
-	err  error
-}
-
-// same reports whether both name callers in the same way.
-func (c *JWTConfig) same(o *JWTConfig) bool {
-	if c == nil || o == nil {
-		return c == o
-	}
-	return c.JWKS == o.JWKS && c.Issuer == o.Issuer && c.Audience == o.Audience && c.Claim == o.Claim
+// Options say whose tokens are accepted.
+type Options struct {
+	// JWKS has the issuer's public keys (RFC 7517): a file, or an address.
+	JWKS string
+	// Issuer is what iss has to be.
+	Issuer string
+	// Audience has to be among aud; empty: any.
+	Audience string
+	// Claim names the caller; default sub.
+	Claim string
 }
 
 // signing are the algorithms with public keys; "none" and shared secrets are not among them.
@@ -43,36 +34,32 @@ var signing = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// jwtLeeway is the tolerance for the clocks of issuers.
-const jwtLeeway = 30 * time.Second
+// leeway is the tolerance for the clocks of issuers.
+const leeway = 30 * time.Second
 
 // mostToken is the longest token, in bytes.
 const mostToken = 16 << 10
 
-// tenant returns the function that names callers: always the same function, which keeps the keys.
-func (c *JWTConfig) tenant() (func(*http.Request) (string, error), error) {
-	c.once.Do(func() {
-		if c.JWKS == "" || c.Issuer == "" {
-			c.err = errors.New("jwt needs jwks and issuer; write it like {jwks: https://login.example/keys, issuer: https://login.example}")
-			return
-		}
-		keys, err := newKeySet(c.JWKS)
-		if err != nil {
-			c.err = fmt.Errorf("jwt: jwks: %w", err)
-			return
-		}
-		c.by = (&jwtTenant{JWTConfig: c, keys: keys}).of
-	})
-	return c.by, c.err
+// New returns a function that names the caller of a request. It reads a file of keys at once. The
+// function is safe for concurrent use; its errors are of the type [httpidem.Problem].
+func New(o Options) (func(*http.Request) (string, error), error) {
+	if o.JWKS == "" || o.Issuer == "" {
+		return nil, errors.New("jwt needs jwks and issuer; write it like {jwks: https://login.example/keys, issuer: https://login.example}")
+	}
+	keys, err := newKeySet(o.JWKS)
+	if err != nil {
+		return nil, fmt.Errorf("jwt: jwks: %w", err)
+	}
+	return (&tenant{options: o, keys: keys}).of, nil
 }
 
-type jwtTenant struct {
-	*JWTConfig
-	keys *keySet
+type tenant struct {
+	options Options
+	keys    *keySet
 }
 
 // of names the caller of a request.
-func (t *jwtTenant) of(r *http.Request) (string, error) {
+func (t *tenant) of(r *http.Request) (string, error) {
 	lines := r.Header["Authorization"]
 	if len(lines) == 0 {
 		return "", unauthorized("", errors.New("no token"))
@@ -90,7 +77,7 @@ func (t *jwtTenant) of(r *http.Request) (string, error) {
 }
 
 // verify returns the caller that a token names. Its errors contain no part of the token.
-func (t *jwtTenant) verify(r *http.Request, token string) (string, error) {
+func (t *tenant) verify(r *http.Request, token string) (string, error) {
 	parsed, err := jwt.ParseSigned(token, signing)
 	if err != nil || len(parsed.Headers) != 1 {
 		return "", errors.New("this is no token with one signature of a public key")
@@ -117,17 +104,17 @@ func (t *jwtTenant) verify(r *http.Request, token string) (string, error) {
 		return "", errors.New("the signature is not that of the issuer's key")
 	}
 	claims := jwt.Claims{Issuer: c.Issuer, Audience: c.Audience, Expiry: c.Expiry, NotBefore: c.NotBefore, IssuedAt: c.IssuedAt}
-	want := jwt.Expected{Issuer: t.Issuer, Time: t.keys.now()}
-	if t.Audience != "" {
-		want.AnyAudience = jwt.Audience{t.Audience}
+	want := jwt.Expected{Issuer: t.options.Issuer, Time: t.keys.now()}
+	if t.options.Audience != "" {
+		want.AnyAudience = jwt.Audience{t.options.Audience}
 	}
-	switch err := claims.ValidateWithLeeway(want, jwtLeeway); {
+	switch err := claims.ValidateWithLeeway(want, leeway); {
 	case err != nil:
 		return "", errors.New("the token has expired, or is not for here")
 	case claims.Expiry == nil:
 		return "", errors.New("the token does not expire")
 	}
-	name := t.Claim
+	name := t.options.Claim
 	if name == "" {
 		name = "sub"
 	}

@@ -1,4 +1,4 @@
-package gateway
+package config
 
 import (
 	"net/http"
@@ -8,11 +8,12 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway/internal/clientaddr"
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// RateConfig is [retrysafe.Rate] in the file.
-type RateConfig struct {
+// Rate is [retrysafe.Rate] in the file.
+type Rate struct {
 	PerS  float64 `yaml:"per_s" default:"required" doc:"requests a second on average, 0.0001 to 100000; 0.1 is six in a minute"`
 	Burst count   `yaml:"burst" default:"per_s, rounded up" doc:"requests that may come at once, 1 to 100000"`
 	By    rateBy  `yaml:"by" default:"tenant" doc:"who is counted as one: tenant, or address (that of the client; if servers of trusted stand before the gateway, the last address outside of trusted)"`
@@ -25,13 +26,13 @@ func (v *rateBy) UnmarshalYAML(n ast.Node) (err error) {
 	return err
 }
 
-type rateOrNone orNone[RateConfig]
+type rateOrNone orNone[Rate]
 
 func (v *rateOrNone) UnmarshalYAML(n ast.Node) error {
 	if v.said = true; isNone(n) {
 		return nil
 	}
-	v.is = new(RateConfig)
+	v.is = new(Rate)
 	if err := yaml.NodeToValue(n, v.is, yaml.Strict()); err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func (v *rateOrNone) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-func (c *RateConfig) rate() retrysafe.Rate {
+func (c *Rate) rate() retrysafe.Rate {
 	return retrysafe.Rate{PerSecond: c.PerS, Burst: c.Burst.n}
 }
 
@@ -54,6 +55,27 @@ func (v rateOrNone) configure(o *httpidem.Options, route string, trusted []netip
 	o.Rate, o.RateName = v.is.rate(), "by tenant: "+route
 	if v.is.By.address {
 		o.RateName = "by address: " + route
-		o.RateBy = func(r *http.Request) (string, error) { return clientAddress(r, trusted), nil }
+		o.RateBy = func(r *http.Request) (string, error) { return clientaddr.Of(r, trusted), nil }
 	}
+}
+
+// perAddress is a rate for each address.
+type perAddress struct{ rate retrysafe.Rate }
+
+func (v *perAddress) UnmarshalYAML(n ast.Node) error {
+	var c struct {
+		PerS  float64 `yaml:"per_s"`
+		Burst count   `yaml:"burst"`
+	}
+	if isNone(n) {
+		return nil
+	}
+	if err := yaml.NodeToValue(n, &c, yaml.Strict()); err != nil {
+		return err
+	}
+	v.rate = retrysafe.Rate{PerSecond: c.PerS, Burst: c.Burst.n}
+	if err := v.rate.Validate(); err != nil {
+		return wrong(n, "%s", err)
+	}
+	return nil
 }

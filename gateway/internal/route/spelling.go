@@ -1,4 +1,4 @@
-package gateway
+package route
 
 import (
 	"net/url"
@@ -12,29 +12,36 @@ import (
 // The lenientSegments differ in case, in what follows a semicolon, in dots and spaces at the end of
 // a segment, in control characters, in encoded slashes, or in an extension (/votes.json). A client
 // could bypass the guard with such a path. A route that names the path literally takes precedence.
-func (g *Gateway) other(method, p string, segments []string, found *routed) bool {
-	if found.matcher != nil && found.literal() {
+func (t *Table[T]) other(method, p string, segments []string, found *Entry[T]) bool {
+	if found.Pattern != nil && found.Pattern.literal() {
 		return false
 	}
 	if strings.ContainsAny(p, ";? .%\\") || strings.ContainsFunc(p, control) {
 		if read := lenientSegments(p); !slices.Equal(read, segments) {
-			if there := g.first(method, func(r *routed) bool { return r.matchesBy(read, r.sameLetters) }); there != found && there.guards {
+			there := t.first(method, func(e *Entry[T]) bool { return e.Pattern.matchesBy(read, e.sameLetters) })
+			if there != found && there.Guards {
 				return true
 			}
 			segments = read
 		}
 	}
 	bare := withoutExtension(segments)
-	for _, r := range g.routes {
-		if r == found {
+	for _, e := range t.entries {
+		if e == found {
 			return false
 		}
-		if r.guards && (r.every || slices.Contains(r.methods, method)) &&
-			(r.matchesBy(segments, r.sameLetters) || bare != nil && !r.exactExtension && r.matchesBy(bare, r.sameLetters)) {
+		if e.Guards && e.takes(method) && e.mayBeReadAs(segments, bare) {
 			return true
 		}
 	}
 	return false
+}
+
+// mayBeReadAs reports whether a lenient service may read segments as a path of the route. bare are
+// the segments without an extension; nil: they have none.
+func (e *Entry[T]) mayBeReadAs(segments, bare []string) bool {
+	return e.Pattern.matchesBy(segments, e.sameLetters) ||
+		bare != nil && !e.ExactExtension && e.Pattern.matchesBy(bare, e.sameLetters)
 }
 
 // withoutExtension returns segments without the extension of the last one, which many services
@@ -55,8 +62,8 @@ func withoutExtension(segments []string) []string {
 var extension = regexp.MustCompile(`\.[0-9A-Za-z]{1,8}$`)
 
 // sameLetters compares segments as a lenient service may.
-func (x *routed) sameLetters(a, b string) bool {
-	if x.exactCase {
+func (e *Entry[T]) sameLetters(a, b string) bool {
+	if e.ExactCase {
 		return a == b
 	}
 	return strings.EqualFold(a, b)

@@ -1,12 +1,14 @@
-package gateway
+package config
 
 import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/retrysafe/retrysafe/gateway"
 )
 
-// CORSConfig is [CORS] in the file.
-type CORSConfig struct {
+// CORS is [gateway.CORS] in the file.
+type CORS struct {
 	Origins     nameList `yaml:"origins" default:"required" doc:"pages that may read: https://shop.example, a list of such, or * for all"`
 	Credentials bool     `yaml:"credentials" default:"false" doc:"they may send cookies and Authorization; not with *"`
 	Headers     nameList `yaml:"headers" default:"none" doc:"headers that they may send besides those of keys, Accept, Content-Type and Authorization; * for any"`
@@ -14,18 +16,18 @@ type CORSConfig struct {
 	MaxAge      duration `yaml:"max_age" default:"10m" doc:"how long a browser keeps the answer to a preflight"`
 }
 
-type corsOrNone orNone[CORS]
+type corsOrNone orNone[gateway.CORS]
 
 func (v *corsOrNone) UnmarshalYAML(n ast.Node) error {
 	if v.said = true; isNone(n) {
 		return nil
 	}
-	var c CORSConfig
+	var c CORS
 	if err := yaml.NodeToValue(n, &c, yaml.Strict()); err != nil {
 		return err
 	}
-	v.is = &CORS{Origins: c.Origins, Credentials: c.Credentials, Headers: c.Headers, Expose: c.Expose, MaxAge: c.MaxAge.d}
-	if err := v.is.validate(); err != nil {
+	v.is = &gateway.CORS{Origins: c.Origins, Credentials: c.Credentials, Headers: c.Headers, Expose: c.Expose, MaxAge: c.MaxAge.d}
+	if err := v.is.Validate(); err != nil {
 		return wrong(n, "%s", err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package gateway
+package route
 
 import (
 	"errors"
@@ -8,14 +8,17 @@ import (
 	"strings"
 )
 
-// matcher is a parsed pattern.
-type matcher struct {
-	method   string
+// Pattern is a method and a path, as in POST /orders/**.
+type Pattern struct {
+	// Method is in capitals, or * for all.
+	Method string
+
 	segments []string
 	rest     bool // ends in **
 }
 
-func parsePattern(text string) (*matcher, error) {
+// Parse parses a pattern. Its path is decoded; * is one segment, and ** at the end is any rest.
+func Parse(text string) (*Pattern, error) {
 	method, p, ok := strings.Cut(text, " ")
 	if !ok || !strings.HasPrefix(p, "/") || strings.ContainsAny(p, " ?#%") {
 		return nil, fmt.Errorf("%q is no method and path; write it like POST /orders/**, the path decoded", text)
@@ -23,7 +26,7 @@ func parsePattern(text string) (*matcher, error) {
 	if method != "*" && (method != strings.ToUpper(method) || strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "") {
 		return nil, fmt.Errorf("%q is no method; write it in capitals, or * for all", method)
 	}
-	m := &matcher{method: method, segments: split(p)}
+	m := &Pattern{Method: method, segments: split(p)}
 	if last := len(m.segments) - 1; last >= 0 && m.segments[last] == "**" {
 		m.segments, m.rest = m.segments[:last], true
 	}
@@ -42,11 +45,11 @@ func split(p string) []string {
 	return strings.Split(p, "/")
 }
 
-func (m *matcher) matches(segments []string) bool {
+func (m *Pattern) matches(segments []string) bool {
 	return m.matchesBy(segments, func(a, b string) bool { return a == b })
 }
 
-func (m *matcher) matchesBy(segments []string, same func(a, b string) bool) bool {
+func (m *Pattern) matchesBy(segments []string, same func(a, b string) bool) bool {
 	if len(segments) < len(m.segments) || !m.rest && len(segments) != len(m.segments) {
 		return false
 	}
@@ -59,4 +62,4 @@ func (m *matcher) matchesBy(segments []string, same func(a, b string) bool) bool
 }
 
 // literal reports whether the pattern names one path.
-func (m *matcher) literal() bool { return !m.rest && !slices.Contains(m.segments, "*") }
+func (m *Pattern) literal() bool { return !m.rest && !slices.Contains(m.segments, "*") }

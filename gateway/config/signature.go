@@ -1,4 +1,4 @@
-package gateway
+package config
 
 import (
 	"errors"
@@ -9,11 +9,12 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/retrysafe/retrysafe/gateway/internal/signed"
 	"github.com/retrysafe/retrysafe/httpsig"
 )
 
-// SignatureConfig is [httpsig.Options] in the file.
-type SignatureConfig struct {
+// Signature is [httpsig.Options] in the file.
+type Signature struct {
 	Keys        string     `yaml:"keys" default:"required" doc:"file of the keys that are accepted, read again on SIGHUP; a line is: id, algorithm (hmac-sha256, ed25519 or ecdsa-p256-sha256), the key in base64, and if need be not-before=TIME not-after=TIME principal=NAME"`
 	Authorities nameList   `yaml:"authorities" default:"any" doc:"hosts by which clients address this service: what was signed for another host is refused"`
 	Scheme      schemeName `yaml:"scheme" default:"that of the connection" doc:"https where TLS ends before the gateway"`
@@ -37,7 +38,7 @@ func (v *signatureOrNone) UnmarshalYAML(n ast.Node) error {
 	if v.said = true; isNone(n) {
 		return nil
 	}
-	var c SignatureConfig
+	var c Signature
 	if err := yaml.NodeToValue(n, &c, yaml.Strict()); err != nil {
 		return err
 	}
@@ -49,13 +50,13 @@ func (v *signatureOrNone) UnmarshalYAML(n ast.Node) error {
 		Keys: keys, Authorities: c.Authorities, Scheme: string(c.Scheme), Require: c.Require, IfPresent: c.IfPresent, Tag: c.Tag,
 		MaxAge: c.MaxAge.d, Skew: c.Skew.d,
 	}
-	if err := validateSignature(v.is); err != nil {
+	if err := signed.Validate(v.is); err != nil {
 		return wrong(n, "%s", err)
 	}
 	return nil
 }
 
-func (c *SignatureConfig) read() (httpsig.Keyring, error) {
+func (c *Signature) read() (httpsig.Keyring, error) {
 	if c.Keys == "" {
 		return nil, errors.New("keys names no file; write it like signature: {keys: callers.keys}")
 	}

@@ -1,22 +1,19 @@
-package gateway_test
+package config_test
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/gateway/config"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
@@ -41,7 +38,7 @@ routes:                                          # first match wins; ** = any re
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	c, err := gateway.ParseConfig([]byte(whole), nil)
+	c, err := config.Parse([]byte(whole), nil)
 	assert.NoError(t, err, "parse")
 	assert.Equal(t, fmt.Sprint(c.Listen, c.Admin, c.Upstream[0], c.Store), "127.0.0.1:8080127.0.0.1:8081http://127.0.0.1:9000sqlite:retrysafe.db", "addresses")
 	o, policy, err := c.Options()
@@ -64,7 +61,7 @@ func TestConfig(t *testing.T) {
 // TestConfigOfMadeKeys tests where keys come from, and what such routes inherit.
 func TestConfigOfMadeKeys(t *testing.T) {
 	t.Parallel()
-	c, err := gateway.ParseConfig([]byte(`
+	c, err := config.Parse([]byte(`
 upstream: http://127.0.0.1:9000
 trusted: 127.0.0.1
 defaults: {lease: 30s, retention: 24h, key: required, form_key: true, max_age: {field: "header:Date", max: 5m}}
@@ -95,7 +92,7 @@ routes:
 // TestConfigOfOperation tests the options of the server, and who may set which field.
 func TestConfigOfOperation(t *testing.T) {
 	t.Parallel()
-	c, err := gateway.ParseConfig([]byte(`
+	c, err := config.Parse([]byte(`
 upstream: [http://127.0.0.1:9000, "http://127.0.0.1:9001"]
 trusted: [127.0.0.1, "10.1.2.3/8", "::1"]
 health: {path: /healthz, every: 1s}
@@ -131,8 +128,8 @@ routes:
 
 func TestConfigOfCopies(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]int64{"": gateway.DefaultCopies, "copies: 1MiB": 1 << 20, "copies: off": 0} {
-		c, err := gateway.ParseConfig([]byte("upstream: http://127.0.0.1:9000\n"+text), nil)
+	for text, want := range map[string]int64{"": config.DefaultCopies, "copies: 1MiB": 1 << 20, "copies: off": 0} {
+		c, err := config.Parse([]byte("upstream: http://127.0.0.1:9000\n"+text), nil)
 		assert.NoError(t, err, "%q", text)
 		assert.Equal(t, c.Copies.Bytes(), want, "%q", text)
 	}
@@ -142,7 +139,7 @@ func TestConfigMayBeShort(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"RETRYSAFE_UPSTREAM": "http://127.0.0.1:9", "RETRYSAFE_STORE": "memory:"}
 	for _, text := range []string{"", "# nothing\n", "upstream: http://elsewhere\n"} {
-		c, err := gateway.ParseConfig([]byte(text), func(name string) string { return env[name] })
+		c, err := config.Parse([]byte(text), func(name string) string { return env[name] })
 		assert.NoError(t, err, "%q", text)
 		assert.Equal(t, c.Upstream[0]+c.Store+c.Listen, "http://127.0.0.1:9memory:127.0.0.1:8080", "%q: the environment stands above the file", text)
 		_, policy, err := c.Options()
@@ -266,7 +263,7 @@ func TestConfigErrors(t *testing.T) {
 		if !strings.Contains(text, "upstream") {
 			text += "\nupstream: http://127.0.0.1:9\n"
 		}
-		c, err := gateway.ParseConfig([]byte(text), nil)
+		c, err := config.Parse([]byte(text), nil)
 		if err == nil {
 			_, _, err = c.Options()
 		}
@@ -274,7 +271,7 @@ func TestConfigErrors(t *testing.T) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}
-	_, err := gateway.LoadConfig("no/such/file.yaml")
+	_, err := config.Load("no/such/file.yaml")
 	assert.True(t, err != nil && strings.Contains(err.Error(), "no/such/file.yaml"), "a file that is not there: %v", err)
 }
 
@@ -282,7 +279,7 @@ func TestConfigErrors(t *testing.T) {
 // inherits it.
 func TestConfigErrorsOnce(t *testing.T) {
 	t.Parallel()
-	c, err := gateway.ParseConfig([]byte("upstream: http://127.0.0.1:9\ndefaults: {lease: 1ms}\nroutes:\n  - {match: POST /a}\n  - {match: POST /b, retention: 1us}\n"), nil)
+	c, err := config.Parse([]byte("upstream: http://127.0.0.1:9\ndefaults: {lease: 1ms}\nroutes:\n  - {match: POST /a}\n  - {match: POST /b, retention: 1us}\n"), nil)
 	assert.NoError(t, err, "parse")
 	_, _, err = c.Options()
 	assert.True(t, err != nil, "a lease that is too short")
@@ -290,77 +287,24 @@ func TestConfigErrorsOnce(t *testing.T) {
 	assert.Contains(t, err.Error(), `configuration:5:22: route "POST /b": retention`, "what is wrong with a route alone")
 }
 
-// TestRoutes tests that the settings of a route apply to what it matches, however the path is
-// spelled.
-func TestRoutes(t *testing.T) {
-	t.Parallel()
-	var effects atomic.Int64
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		_, _ = fmt.Fprintf(w, "effect %d", effects.Add(1))
-	}))
-	t.Cleanup(up.Close)
-	c, err := gateway.ParseConfig([]byte(strings.Replace(whole, "http://127.0.0.1:9000", up.URL, 1)), nil)
-	assert.NoError(t, err, "configuration")
-	o, policy, err := c.Options()
-	assert.NoError(t, err, "options")
-	base := serve(t, newEngine(t, memstore.New(nil), policy), o)
-	post := func(method, path, key string) string {
-		r, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader("x"))
-		assert.NoError(t, err, "request")
-		r.Header.Set("Authorization", "Bearer opaque")
-		if key != "" {
-			r.Header.Set("X-Request-Id", key)
-		}
-		resp, err := testclient.HTTP.Do(r)
-		assert.NoError(t, err, "answer")
-		defer resp.Body.Close()
-		body, _ := io.ReadAll(resp.Body)
-		_, code, _ := strings.Cut(string(body), `"code":"`)
-		code, _, _ = strings.Cut(code, `"`)
-		return strings.TrimSpace(fmt.Sprint(resp.StatusCode, " ", code, " ", resp.Header.Get("Idempotency-Replayed")))
-	}
-	for _, path := range []string{"/orders", "/orders/", "/orders/1/items", "/%6Frders/1", "//orders/1", "/x/../orders/1"} {
-		assert.Equal(t, post("POST", path, ""), "400 key-missing", "%s needs a key", path)
-	}
-	for _, path := range []string{"/orders/x%2F..%2F..%2Fsearch", "/x%2F..%2Forders", "/orders%2F1", "/orders%5C..%2f1"} {
-		assert.Equal(t, post("POST", path, "")[:3], "400", "%s can be read in two ways", path)
-	}
-	assert.Equal(t, post("post", "/orders", ""), "400", "a method in small letters")
-	assert.Equal(t, post("POST", "/orders/1%2Fitems", ""), "400 key-missing", "an encoded slash that makes no difference")
-	assert.Equal(t, post("POST", "/other%2Fpath", ""), "200", "one that no route is near")
-	assert.Equal(t, post("POST", "/ordersX", ""), "200", "another path")
-	assert.Equal(t, post("GET", "/orders", ""), "200", "another method")
-	assert.Equal(t, post("PUT", "/things/1", ""), "400 key-missing", "a method that a route guards")
-	assert.Equal(t, post("PUT", "/things/1/2", ""), "200", "two segments are not one, and * is no method that is not guarded")
-	assert.Equal(t, post("PUT", "/things/a/b", ""), "400 key-missing", "a later route for a method that * does not stand for")
-	assert.Equal(t, post("PATCH", "/things/1/2", ""), "400 key-missing", "one that it stands for")
-	for _, tt := range []struct{ path, want string }{
-		{"/orders/2", "200  true"}, {"/votes", "409 already-done"}, {"/notify", "200  true"}, {"/search", "200"}, {"/other", "200  true"},
-	} {
-		assert.Equal(t, post("POST", tt.path, "k"), "200", "the first %s", tt.path)
-		assert.Equal(t, post("POST", tt.path, "k"), tt.want, "a repeat of %s", tt.path)
-	}
-}
-
 // TestReference tests that docs/gateway.md lists every option; UPDATE=1 writes the list again.
 func TestReference(t *testing.T) {
 	t.Parallel()
-	const page = "../docs/gateway.md"
+	const page = "../../docs/gateway.md"
 	text, err := os.ReadFile(page)
 	assert.NoError(t, err, "page")
-	const begin, end = "<!-- options: made from the code by UPDATE=1 go test -run TestReference ./gateway -->\n", "<!-- end of options -->\n"
+	const begin, end = "<!-- options: made from the code by UPDATE=1 go test -run TestReference ./gateway/config -->\n", "<!-- end of options -->\n"
 	before, rest, ok := strings.Cut(string(text), begin)
 	_, after, ok2 := strings.Cut(rest, end)
 	assert.True(t, ok && ok2, "the page has both marks")
-	want := before + begin + gateway.Reference() + end + after
+	want := before + begin + config.Reference() + end + after
 	if os.Getenv("UPDATE") != "" {
 		assert.NoError(t, os.WriteFile(page, []byte(want), 0o600), "write")
 		return
 	}
-	assert.Equal(t, string(text) == want, true, "docs/gateway.md has the options of the code; UPDATE=1 go test -run TestReference writes them")
+	assert.Equal(t, string(text) == want, true, "docs/gateway.md has the options of the code; UPDATE=1 go test -run TestReference ./gateway/config writes them")
 	for _, name := range []string{"listen", "defaults", "routes", "match", "timeout_answer", "keep_cookies"} {
-		assert.Contains(t, gateway.Reference(), "`"+name+"`", "reference")
+		assert.Contains(t, config.Reference(), "`"+name+"`", "reference")
 	}
 }
 
@@ -371,7 +315,7 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte("defaults: {limits: &l }\nroutes:\n - {match: POST /a, limits: *l}\n - {match: POST /b, limits: none}"))
 	f.Add([]byte("defaults: {on_duplicate: {status: 299, body: x}, max_body: 1GB}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		c, err := gateway.ParseConfig(text, nil)
+		c, err := config.Parse(text, nil)
 		if err != nil {
 			return
 		}

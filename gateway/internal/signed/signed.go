@@ -1,4 +1,5 @@
-package gateway
+// Package signed makes the verifiers of routes whose requests have to be signed.
+package signed
 
 import (
 	"log/slog"
@@ -10,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/httpsig"
 )
 
-// validateSignature reports what is wrong with o. Its nonces may be set later.
-func validateSignature(o *httpsig.Options) error {
+// Validate reports what is wrong with o; nil is valid. The nonces may be set later.
+func Validate(o *httpsig.Options) error {
 	if o == nil {
 		return nil
 	}
@@ -25,9 +26,9 @@ func validateSignature(o *httpsig.Options) error {
 // engineNonces is a placeholder for the nonces of the engine, which are set later.
 type engineNonces struct{ httpsig.Nonces }
 
-// newVerifier returns the verifier for signed, or nil if requests need no signature. Headers of
-// keys must be signed. docs is the address of the problem pages.
-func newVerifier(e *retrysafe.Engine, signed *httpsig.Options, docs string, keys []string, log *slog.Logger) *httpsig.Verifier {
+// New returns the verifier for signed, or nil if requests need no signature. Headers of keys must
+// be signed. docs is the address of the problem pages. Nonces that are not set are kept by e.
+func New(e *retrysafe.Engine, signed *httpsig.Options, docs string, keys []string, log *slog.Logger) *httpsig.Verifier {
 	if signed == nil {
 		return nil
 	}

@@ -1,0 +1,39 @@
+package config
+
+import (
+	"net/http"
+	"sync"
+
+	"github.com/retrysafe/retrysafe/gateway/internal/bearer"
+)
+
+// JWT names callers by a bearer token (RFC 6750) that the gateway verifies. A forged token names no
+// caller, and a token that was refreshed between two tries still names the same one.
+type JWT struct {
+	JWKS     string `yaml:"jwks" default:"required" doc:"the issuer's public keys (RFC 7517): a file, read at start and on SIGHUP, or an address with https, asked again after 15m and for keys that are not known"`
+	Issuer   string `yaml:"issuer" default:"required" doc:"what the token's iss has to be"`
+	Audience string `yaml:"audience" default:"any" doc:"what has to be among its aud; without it tokens that the issuer made for others name callers here, too"`
+	Claim    string `yaml:"claim" default:"sub" doc:"the claim that names the caller for good: a text or a number"`
+
+	once sync.Once
+	by   func(*http.Request) (string, error)
+	err  error
+}
+
+// same reports whether both name callers in the same way.
+func (c *JWT) same(o *JWT) bool {
+	if c == nil || o == nil {
+		return c == o
+	}
+	return c.options() == o.options()
+}
+
+func (c *JWT) options() bearer.Options {
+	return bearer.Options{JWKS: c.JWKS, Issuer: c.Issuer, Audience: c.Audience, Claim: c.Claim}
+}
+
+// tenant returns the function that names callers: always the same function, which keeps the keys.
+func (c *JWT) tenant() (func(*http.Request) (string, error), error) {
+	c.once.Do(func() { c.by, c.err = bearer.New(c.options()) })
+	return c.by, c.err
+}

@@ -1,0 +1,147 @@
+package config
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/token"
+)
+
+// Options returns the options of a gateway, and the policy of its engine. It reads the files that
+// the configuration names. An error names each invalid route and its line.
+func (c *Config) Options() (*gateway.Options, retrysafe.Policy, error) {
+	policy := c.Defaults.policy()
+	o := &gateway.Options{
+		Upstreams:     c.Upstream,
+		Health:        gateway.Health{Path: c.Health.Path, Every: c.Health.Every.d, Timeout: c.Health.Timeout.d},
+		Guard:         c.guard(&c.Defaults),
+		CORS:          c.Defaults.CORS.is,
+		Signature:     c.Defaults.Signature.options(&c.Defaults, c.Limits.BodyTime.d),
+		Upgrades:      c.Upgrades,
+		Bodies:        c.Limits.Bodies.n,
+		NewByAddress:  c.Limits.NewKeys.rate,
+		Tokens:        token.Options{Life: c.Tokens.Life.d, Rate: int(c.Tokens.Rate.n), Outstanding: int(c.Tokens.Outstanding.n)},
+		TimeoutAnswer: c.Defaults.TimeoutAnswer.d,
+		ClientTime:    c.Limits.ClientTime.d,
+		QuietTime:     c.Limits.QuietTime.d,
+		Trusted:       c.Trusted,
+	}
+	c.Defaults.Rate.configure(&o.Guard, "", c.Trusted)
+	o.FromFronts = withName(nil, c.Defaults.Tenant.header)
+	err := errors.Join(policy.Validate(), c.trust(o), c.files(), c.byCertificate(), c.routes(o, policy), o.Validate(policy))
+	return o, policy, c.explain(err, 0)
+}
+
+// routes adds the routes to o. An error names each that is invalid.
+func (c *Config) routes(o *gateway.Options, policy retrysafe.Policy) error {
+	var errs []error
+	for i, r := range c.Routes {
+		if r.Match.text == "" {
+			errs = append(errs, fmt.Errorf("configuration: entry %d of routes has no match; write it like POST /orders/**", i+1))
+			continue
+		}
+		s := r.Settings.or(&c.Defaults)
+		route := gateway.Route{
+			Match: r.Match.text, ExactCase: r.Case.exact, ExactExtension: r.Ext.exact, Guard: c.guard(&s), CORS: s.CORS.is,
+			Signature: s.Signature.options(&s, c.Limits.BodyTime.d),
+			// An inherited time is cut down to a short MaxRun; one that the route itself sets must
+			// fit.
+			TimeoutAnswer: r.TimeoutAnswer.d,
+		}
+		s.Rate.configure(&route.Guard, r.Match.text, c.Trusted)
+		o.FromFronts = withName(o.FromFronts, s.Tenant.header)
+		if err := route.Validate(policy); err != nil {
+			errs = append(errs, c.explain(err, r.Match.line))
+			continue
+		}
+		if s.Key.v == httpidem.Token && (!s.Tenant.same(c.Defaults.Tenant) || s.Signature.is != c.Defaults.Signature.is) {
+			errs = append(errs, c.explain(errors.New("key: token goes with the tenant of defaults, for which tokens are issued; leave tenant and signature out"), r.Match.line))
+		}
+		o.Routes = append(o.Routes, route)
+	}
+	return errors.Join(errs...)
+}
+
+// withName returns names with name, unless that is empty or among them.
+func withName(names []string, name string) []string {
+	if name == "" || slices.Contains(names, name) {
+		return names
+	}
+	return append(names, name)
+}
+
+// trust reads the authorities that may vouch for upstreams.
+func (c *Config) trust(o *gateway.Options) error {
+	if c.CA == "" {
+		return nil
+	}
+	pem, err := os.ReadFile(c.CA)
+	if o.Trust = x509.NewCertPool(); err == nil && !o.Trust.AppendCertsFromPEM(pem) {
+		err = fmt.Errorf("%s has no certificate in PEM", c.CA)
+	}
+	if err != nil {
+		return fmt.Errorf("configuration: upstream_ca: %w", err)
+	}
+	return nil
+}
+
+// files reports what is wrong with the health checks and the files of tls.
+func (c *Config) files() error {
+	var health error
+	if c.Health.Path == "" && c.Health != (Health{}) {
+		health = errors.New("configuration: health has no path; write it like health: {path: /healthz}")
+	}
+	_, certificate := c.Certificate()
+	_, clients := c.ClientCAs()
+	return errors.Join(health, certificate, clients)
+}
+
+// byCertificate reports what is wrong if the certificates of clients name tenants.
+func (c *Config) byCertificate() error {
+	named := func(s *Settings) bool { return s.Tenant.shown != nil && s.Tenant.shown.Certificate }
+	switch {
+	case !named(&c.Defaults) && !slices.ContainsFunc(c.Routes, func(r Route) bool { return named(&r.Settings) }):
+		return nil
+	case c.TLS.ClientCA == "":
+		return errors.New("configuration: tenant: {certificate: true} needs the certificates of clients; write tls: {cert: …, key: …, client_ca: FILE}")
+	case len(c.Trusted) > 0:
+		return errors.New("configuration: tenant: {certificate: true} beside trusted would name all clients of such a server by the certificate of that server; " +
+			"let it send a header with the client's name, and write tenant: header:NAME")
+	}
+	return nil
+}
+
+// guard returns the options of the middleware for requests with these settings.
+func (c *Config) guard(s *Settings) httpidem.Options {
+	o := httpidem.Options{
+		Policy: s.policy(), FormKey: s.FormKey != nil && *s.FormKey, Age: s.MaxAge.age(), KeyHeader: c.KeyHeader, BodyTime: c.Limits.BodyTime.d, MinKey: int(s.MinKey.n), MaxBody: s.MaxBody.n,
+		After5xx: s.After5xx.v, Succeed: s.OnDuplicate.answer, KeepCookies: s.KeepCookies != nil && *s.KeepCookies,
+	}
+	s.Key.configure(&o)
+	switch name := s.Tenant.header; {
+	case s.Tenant.global:
+		o.Tenant = httpidem.Global // else the gateway's default, the credential
+	case s.Tenant.shown != nil:
+		o.Credentials = s.Tenant.shown
+	case s.Tenant.jwt != nil:
+		o.Tenant, _ = s.Tenant.jwt.tenant() // it was valid when it was parsed
+	case name != "":
+		o.Tenant = func(r *http.Request) (string, error) {
+			if who := r.Header[name]; len(who) == 1 && who[0] != "" {
+				return who[0], nil
+			}
+			return "", errors.New("the request has not passed a server that names its caller")
+		}
+	}
+	if name := s.Operation; name != "" {
+		o.Operation = func(*http.Request) string { return name }
+	}
+	return o
+}

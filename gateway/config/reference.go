@@ -1,0 +1,68 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// section is a table of options.
+type section struct {
+	title string
+	of    reflect.Type
+}
+
+// sections are all tables of options.
+var sections = []section{
+	{"The file", reflect.TypeFor[Config]()},
+	{"`tls`", reflect.TypeFor[TLS]()},
+	{"`health`", reflect.TypeFor[Health]()},
+	{"`limits` of the server", reflect.TypeFor[Limits]()},
+	{"`tokens`", reflect.TypeFor[Tokens]()},
+	{"An entry of `routes`, besides the settings below", reflect.TypeFor[Route]()},
+	{"Settings, in `defaults` and in each route", reflect.TypeFor[Settings]()},
+	{"`key` made of the request: in `params`, or beside `fields`", reflect.TypeFor[KeyRule]()},
+	{"`tenant` by what requests carry: {cookie: …, …}", reflect.TypeFor[Credential]()},
+	{"`tenant: {jwt: …}`", reflect.TypeFor[JWT]()},
+	{"`cors`", reflect.TypeFor[CORS]()},
+	{"`rate`", reflect.TypeFor[Rate]()},
+	{"`signature`", reflect.TypeFor[Signature]()},
+	{"`max_age`", reflect.TypeFor[Age]()},
+	{"`limits` of a tenant, in `defaults` and in each route", reflect.TypeFor[TenantLimits]()},
+}
+
+// optionNames has all options of the file.
+var optionNames = func() (names []string) {
+	for _, s := range sections {
+		for i := range s.of.NumField() {
+			if name := s.of.Field(i).Tag.Get("yaml"); name != "" && !strings.HasPrefix(name, ",") {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}()
+
+// Reference returns the table of all options of the configuration file, in Markdown. It is
+// generated from the code, so that it is complete.
+func Reference() string {
+	var b strings.Builder
+	for _, s := range sections {
+		table(&b, s.title, s.of)
+	}
+	b.WriteString("\nThese variables of the environment override the file:\n\n")
+	for _, v := range environment {
+		b.WriteString("- `" + v.name + "`\n")
+	}
+	return b.String()
+}
+
+func table(b *strings.Builder, title string, of reflect.Type) {
+	fmt.Fprintf(b, "\n### %s\n\n| option | default | meaning |\n|---|---|---|\n", title)
+	for i := range of.NumField() {
+		f := of.Field(i)
+		if name := f.Tag.Get("yaml"); name != "" && !strings.HasPrefix(name, ",") {
+			fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, f.Tag.Get("default"), f.Tag.Get("doc"))
+		}
+	}
+}

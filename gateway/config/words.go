@@ -1,0 +1,35 @@
+package config
+
+import "regexp"
+
+// words maps Go names to the options of the file.
+var words = map[string]string{
+	"TimeoutAnswer": "timeout_answer", "ClientTime": "client_time", "QuietTime": "quiet_time", "BodyTime": "body_time", "MaxRun": "max_run",
+	"MaxBody": "max_body", "MaxAnswer": "max_answer", "MinKey": "min_key", "KeyHeader": "key_header", "OnDoubt": "on_doubt",
+	"After5xx": "after_5xx", "FormKey": "form_key", "Lease": "lease", "Retention": "retention", "Wait": "in_progress", "Duplicate": "on_duplicate",
+	"Reexecute": "reexecute", "Refuse": "refuse", "Trusted": "trusted", "Methods": "match", "Tenant": "tenant", "Operation": "operation", "Fields": "fields",
+	"Params": "params", "Key": "key", "AnyPayload": "any_payload", "Rate": "rate", "Limits": "limits", "Live": "live", "PerSecond": "new_per_s",
+	"Burst": "burst", "Bytes": "bytes", "Upgrades": "upgrades", "ReleaseIt": "release", "Auto": "auto", "Off": "off", "MaxAge": "max_age", "Bodies": "bodies", "Conns": "connections", "Life": "life",
+	"Health": "health", "Outstanding": "outstanding", "Rate.PerSecond": "per_s", "Age": "max_age", "FromFronts": "header:NAME",
+}
+
+var (
+	// goName matches a Go name, with the struct that has it in front. Text that is quoted, or that
+	// has a hyphen or a slash, is the user's.
+	goName   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[\w/-]*[/-]\w*|\b(?:([A-Z][a-z]+)\.)?([A-Z][A-Za-z0-9]+)\b`)
+	ofModule = regexp.MustCompile(`\b(?:gateway|httpidem|retrysafe|httpsig|configuration|policy|options|token): `)
+)
+
+// inWords replaces the Go names of a message with the names of the file.
+func inWords(text string) string {
+	text = ofModule.ReplaceAllString(text, "")
+	return goName.ReplaceAllStringFunc(text, func(name string) string {
+		m := goName.FindStringSubmatch(name)
+		for _, known := range []string{m[1] + "." + m[2], m[2]} {
+			if word := words[known]; word != "" {
+				return word
+			}
+		}
+		return name
+	})
+}
