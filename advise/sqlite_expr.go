@@ -15,13 +15,7 @@ func sqliteExpr(x ast.Expr) *expr {
 	}
 	switch x := x.(type) {
 	case *ast.Literal:
-		switch x.Kind {
-		case ast.LitNull:
-			return &expr{kind: plain, text: "NULL"}
-		case ast.LitCurrentDate, ast.LitCurrentTime, ast.LitCurrentTimestamp:
-			return &expr{kind: call, name: "current_timestamp"}
-		}
-		return &expr{kind: plain, text: strings.ToLower(x.Raw)}
+		return sqliteLiteral(x)
 	case *ast.BindParam:
 		return &expr{kind: plain, name: "param", text: fmt.Sprintf("?%d%s", x.Number, x.Name)}
 	case *ast.Ident:
@@ -30,8 +24,33 @@ func sqliteExpr(x ast.Expr) *expr {
 		return sqliteColumn(x)
 	case *ast.ParenExpr:
 		return sqliteExpr(x.X)
+	case *ast.CollateExpr:
+		return sqliteExpr(x.X)
 	case *ast.VectorExpr:
 		return &expr{kind: list, args: sqliteList(x.List)}
+	case *ast.FuncCall:
+		return sqliteCall(x)
+	case *ast.SubqueryExpr:
+		return &expr{kind: query, args: sqliteParts(x.Select)}
+	case *ast.ExistsExpr:
+		return &expr{kind: query, args: sqliteParts(x.Select)}
+	}
+	return sqliteOperation(x)
+}
+
+func sqliteLiteral(x *ast.Literal) *expr {
+	switch x.Kind {
+	case ast.LitNull:
+		return &expr{kind: plain, text: "NULL"}
+	case ast.LitCurrentDate, ast.LitCurrentTime, ast.LitCurrentTimestamp:
+		return &expr{kind: call, name: "current_timestamp"}
+	}
+	return &expr{kind: plain, text: strings.ToLower(x.Raw)}
+}
+
+// sqliteOperation converts an expression that is made of others.
+func sqliteOperation(x ast.Expr) *expr {
+	switch x := x.(type) {
 	case *ast.BinaryExpr:
 		name := strings.ToLower(x.Op.String())
 		if name == "==" {
@@ -52,24 +71,9 @@ func sqliteExpr(x ast.Expr) *expr {
 		}
 		return operation(name, sqliteExpr(x.X))
 	case *ast.InExpr:
-		name, in := "in", &expr{kind: list, args: sqliteList(x.List)}
-		if x.Not {
-			name = "not in"
-		}
-		if x.Select != nil || x.Table != nil {
-			in = &expr{kind: query, args: sqliteParts(x.Select)}
-		}
-		return operation(name, sqliteExpr(x.X), in)
-	case *ast.FuncCall:
-		return sqliteCall(x)
-	case *ast.SubqueryExpr:
-		return &expr{kind: query, args: sqliteParts(x.Select)}
-	case *ast.ExistsExpr:
-		return &expr{kind: query, args: sqliteParts(x.Select)}
+		return sqliteIn(x)
 	case *ast.LikeExpr:
 		return operation("other", sqliteExpr(x.X), sqliteExpr(x.Y), sqliteExpr(x.Escape))
-	case *ast.CollateExpr:
-		return sqliteExpr(x.X)
 	case *ast.CastExpr:
 		return operation("other", sqliteExpr(x.X))
 	}
@@ -81,6 +85,17 @@ func sqliteExpr(x ast.Expr) *expr {
 	}
 	e.args = append(e.args, sqliteChildren(x)...)
 	return e
+}
+
+func sqliteIn(x *ast.InExpr) *expr {
+	name, in := "in", &expr{kind: list, args: sqliteList(x.List)}
+	if x.Not {
+		name = "not in"
+	}
+	if x.Select != nil || x.Table != nil {
+		in = &expr{kind: query, args: sqliteParts(x.Select)}
+	}
+	return operation(name, sqliteExpr(x.X), in)
 }
 
 // sqliteIs converts x IS NULL, and IS used as =.

@@ -92,6 +92,20 @@ func (p *plan) look(ctx context.Context, tx dbtx.Tx) error {
 			return p.noTable(err)
 		}
 	}
+	if err := p.lookAtIndexes(ctx, tx); err != nil {
+		return err
+	}
+	if err := p.lookAtKinds(ctx, tx); err != nil {
+		return err
+	}
+	if err := p.lookAtNumbers(ctx, tx); err != nil {
+		return err
+	}
+	return p.lookAtColumns(ctx, tx)
+}
+
+// lookAtIndexes checks what the table is, and that it has a unique index on exactly the columns.
+func (p *plan) lookAtIndexes(ctx context.Context, tx dbtx.Tx) error {
 	columns := slices.Clone(p.unique)
 	if p.d != dbtx.PostgreSQL {
 		for i := range columns {
@@ -121,6 +135,11 @@ func (p *plan) look(ctx context.Context, tx dbtx.Tx) error {
 			p.guard, p.table, strings.Join(p.unique, ", "), p.createIndex())
 	}
 	p.late = table == "late"
+	return nil
+}
+
+// lookAtKinds reads the kinds of the columns of the unique index.
+func (p *plan) lookAtKinds(ctx context.Context, tx dbtx.Tx) error {
 	p.kinds = make([]kind, len(p.unique))
 	for i, c := range p.unique {
 		var k string
@@ -129,16 +148,25 @@ func (p *plan) look(ctx context.Context, tx dbtx.Tx) error {
 		}
 		p.kinds[i] = kind(k)
 	}
-	if question := asks[p.d].numbered; p.given && question != "" {
-		numbered, err := p.has(ctx, tx, question, p.unique[0])
-		if err != nil {
-			return err
-		}
-		if numbered {
-			return misuse("the table %s numbers its rows by itself in the column %s, so that a number that it gives may be an id that a request has brought, and a repeat that brings none gets the next "+
-				"one; make the column one that the program gives (ALTER it so that it has no AUTO_INCREMENT, IDENTITY or DEFAULT), or add another with a unique index", p.table, p.unique[0])
-		}
+	return nil
+}
+
+// lookAtNumbers checks that the database does not assign ids that requests bring.
+func (p *plan) lookAtNumbers(ctx context.Context, tx dbtx.Tx) error {
+	question := asks[p.d].numbered
+	if !p.given || question == "" {
+		return nil
 	}
+	numbered, err := p.has(ctx, tx, question, p.unique[0])
+	if err != nil || !numbered {
+		return err
+	}
+	return misuse("the table %s numbers its rows by itself in the column %s, so that a number that it gives may be an id that a request has brought, and a repeat that brings none gets the next "+
+		"one; make the column one that the program gives (ALTER it so that it has no AUTO_INCREMENT, IDENTITY or DEFAULT), or add another with a unique index", p.table, p.unique[0])
+}
+
+// lookAtColumns checks the columns in which the guard keeps digests and moments.
+func (p *plan) lookAtColumns(ctx context.Context, tx dbtx.Tx) error {
 	if p.key != "" {
 		if ok, err := p.has(ctx, tx, asks[p.d].key, p.key); !ok {
 			return orMisuse(err, "the table %s has no column %s of text that takes digests of %d characters; ALTER TABLE %s ADD COLUMN %s VARCHAR(%d), or make the one "+

@@ -43,58 +43,14 @@ func (u *Upsert) Put(ctx context.Context, tx dbtx.Tx, at, insert, update Set) er
 	if err != nil {
 		return err
 	}
-	found, err := at.columns("the place", false)
+	names, err := u.columns(p, at, insert, update)
 	if err != nil {
 		return err
 	}
-	for _, c := range u.Columns {
-		if v, ok := at[c]; !ok || isNull(v) || len(found) != len(u.Columns) {
-			return misuse("the place of the row in table %s is to have a value for each of the columns of the unique index and for no other, and not NULL, which is equal to nothing; look at %s",
-				u.Table, c)
-		}
-		if err := p.compares(c, at[c]); err != nil {
-			return err
-		}
-	}
-	first, err := insert.columns("the new row", false, u.Columns...)
-	if err != nil {
-		return err
-	}
-	changed, err := update.columns("the update", true, u.Columns...)
-	if err != nil {
-		return err
-	}
-	if len(changed) == 0 {
-		return misuse("the update is empty; name what changes in a row that is there, or use Unique where nothing does")
-	}
-	value := func(c string) any {
-		if v, ok := at[c]; ok {
-			return v
-		}
-		return insert[c]
-	}
-	s := newStatement(p.d)
-	if p.d == dbtx.MySQL {
-		u.onDuplicate(s.insert(p.quoted, "", append(found, first...), value), at, update, changed)
-	} else {
-		s.insert(p.quoted, " AS t", append(found, first...), value).add(" ON CONFLICT (")
-		for i, c := range u.Columns {
-			if i > 0 {
-				s.add(", ")
-			}
-			s.name(c)
-		}
-		s.add(") DO UPDATE SET ")
-		for i, c := range changed {
-			if i > 0 {
-				s.add(", ")
-			}
-			s.assign(c, update[c], "t.")
-		}
-	}
+	s := u.statement(p, names, at, insert, update)
 	n, err := tx.Exec(ctx, string(s.text), s.args...)
 	if p.d == dbtx.MySQL && dberr.MySQLNumber(err) == mysqlManyRows {
-		return u.other(ctx, tx, p, err, at, update, changed)
+		return u.other(ctx, tx, p, err, at, update, names.changed)
 	}
 	if hit, duplicate := DuplicateKey(err); duplicate {
 		return p.conflict(hit, err)
@@ -108,6 +64,71 @@ func (u *Upsert) Put(ctx context.Context, tx dbtx.Tx, at, insert, update Set) er
 		return misuse("%s: the database took the statement and wrote nothing; look for a trigger, a rule or a policy on the table that leaves the write out, and let it fail instead, or write without Upsert", p.where)
 	}
 	return nil
+}
+
+// upsertColumns are the columns of an upsert, in the order in which the statement has them.
+type upsertColumns struct {
+	written []string // in a new row
+	changed []string // in a row that exists
+}
+
+// columns checks the values of an upsert, and returns their columns.
+func (u *Upsert) columns(p *plan, at, insert, update Set) (*upsertColumns, error) {
+	found, err := at.columns("the place", false)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range u.Columns {
+		if v, ok := at[c]; !ok || isNull(v) || len(found) != len(u.Columns) {
+			return nil, misuse("the place of the row in table %s is to have a value for each of the columns of the unique index and for no other, and not NULL, which is equal to nothing; look at %s",
+				u.Table, c)
+		}
+		if err := p.compares(c, at[c]); err != nil {
+			return nil, err
+		}
+	}
+	first, err := insert.columns("the new row", false, u.Columns...)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := update.columns("the update", true, u.Columns...)
+	if err != nil {
+		return nil, err
+	}
+	if len(changed) == 0 {
+		return nil, misuse("the update is empty; name what changes in a row that is there, or use Unique where nothing does")
+	}
+	return &upsertColumns{written: append(found, first...), changed: changed}, nil
+}
+
+// statement returns the INSERT that updates a row that exists.
+func (u *Upsert) statement(p *plan, names *upsertColumns, at, insert, update Set) *statement {
+	value := func(c string) any {
+		if v, ok := at[c]; ok {
+			return v
+		}
+		return insert[c]
+	}
+	s := newStatement(p.d)
+	if p.d == dbtx.MySQL {
+		u.onDuplicate(s.insert(p.quoted, "", names.written, value), at, update, names.changed)
+		return s
+	}
+	s.insert(p.quoted, " AS t", names.written, value).add(" ON CONFLICT (")
+	for i, c := range u.Columns {
+		if i > 0 {
+			s.add(", ")
+		}
+		s.name(c)
+	}
+	s.add(") DO UPDATE SET ")
+	for i, c := range names.changed {
+		if i > 0 {
+			s.add(", ")
+		}
+		s.assign(c, update[c], "t.")
+	}
+	return s
 }
 
 // mysqlManyRows is the error number with which the statement reports that it matched a row of

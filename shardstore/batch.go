@@ -86,6 +86,45 @@ func lostInBatch(_ *place, err error) bool { return errors.Is(err, storeapi.ErrL
 
 func same(err error) error { return err }
 
+// part is what one shard gets of a batch: the calls at these places.
+type part struct {
+	place *place
+	at    []int
+}
+
+// divide divides the n calls of a batch by shard, in the order of the calls. alone are the calls
+// whose keys move. It calls refuse for calls that cannot be sent.
+func (s *Store) divide(ctx context.Context, n int, key func(int) storeapi.StoreKey, refuse func(int, error)) (parts []*part, alone []int) {
+	// A later call may see a newer map, in which the same shard has another floor and other times.
+	type target struct {
+		name string
+		m    *Map
+	}
+	known := map[target]*part{}
+	for i := range n {
+		k := key(i)
+		if err := check(ctx, k); err != nil {
+			refuse(i, err)
+			continue
+		}
+		p, err := s.place(ctx, k)
+		switch {
+		case errors.Is(err, errMoved) || err == nil && p.moves():
+			alone = append(alone, i)
+		case err != nil:
+			refuse(i, err)
+		default:
+			to := target{p.name, p.m}
+			if known[to] == nil {
+				known[to] = &part{place: p}
+				parts = append(parts, known[to])
+			}
+			known[to].at = append(known[to].at, i)
+		}
+	}
+	return parts, alone
+}
+
 // batch sends each shard its part, in the order of the calls. A call whose answer may come from an
 // old map is repeated as a single call.
 func batch[Q, R any](ctx context.Context, s *Store, reqs []Q, key func(*Q) storeapi.StoreKey,
@@ -98,39 +137,10 @@ func batch[Q, R any](ctx context.Context, s *Store, reqs []Q, key func(*Q) store
 		return nil, err
 	}
 	answers := make([]R, len(reqs))
-	type part struct {
-		place *place
-		at    []int
-	}
-	// A later call may see a newer map, in which the same shard has another floor and other times.
-	type target struct {
-		name string
-		m    *Map
-	}
-	byShard, alone := map[target]*part{}, []int{}
-	for i := range reqs {
-		k := key(&reqs[i])
-		if err := check(ctx, k); err != nil {
-			answers[i] = failure(err)
-			continue
-		}
-		p, err := s.place(ctx, k)
-		switch {
-		case errors.Is(err, errMoved) || err == nil && p.moves():
-			alone = append(alone, i)
-		case err != nil:
-			answers[i] = failure(err)
-		default:
-			to := target{p.name, p.m}
-			if byShard[to] == nil {
-				byShard[to] = &part{place: p}
-			}
-			byShard[to].at = append(byShard[to].at, i)
-		}
-	}
+	parts, alone := s.divide(ctx, len(reqs), func(i int) storeapi.StoreKey { return key(&reqs[i]) }, func(i int, err error) { answers[i] = failure(err) })
 	var wg sync.WaitGroup
 	room := make(chan struct{}, together)
-	for to, part := range byShard {
+	for _, part := range parts {
 		room <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-room }()
@@ -142,7 +152,7 @@ func batch[Q, R any](ctx context.Context, s *Store, reqs []Q, key func(*Q) store
 			for j, i := range part.at {
 				switch {
 				case err != nil:
-					answers[i] = failure(failed(to.name, err))
+					answers[i] = failure(failed(part.place.name, err))
 				case doubtful(part.place, got[j]):
 					answers[i] = one(reqs[i])
 				default:
