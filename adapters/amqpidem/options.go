@@ -1,6 +1,7 @@
 package amqpidem
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -88,9 +89,9 @@ func newSettings(queue string, o *Options) (*settings, error) {
 	if o != nil {
 		s.Options = *o
 	}
-	s.Prefetch = or(s.Prefetch, defaultPrefetch)
-	s.PublishTimeout = or(s.PublishTimeout, defaultPublishTimeout)
-	s.DeliveryLimit = or(s.DeliveryLimit, defaultDeliveryLimit)
+	s.Prefetch = cmp.Or(s.Prefetch, defaultPrefetch)
+	s.PublishTimeout = cmp.Or(s.PublishTimeout, defaultPublishTimeout)
+	s.DeliveryLimit = cmp.Or(s.DeliveryLimit, defaultDeliveryLimit)
 	s.Dialing.fill()
 	if s.Exchange != "" && len(s.Bindings) == 0 {
 		s.Bindings = []string{"#"}
@@ -175,12 +176,4 @@ func milliseconds(d time.Duration) int64 {
 		n++
 	}
 	return n
-}
-
-// or returns v, or otherwise if v is zero.
-func or[N ~int | ~int64](v, otherwise N) N {
-	if v == 0 {
-		return otherwise
-	}
-	return v
 }

@@ -2,6 +2,7 @@ package amqpidem
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func NewPublisher(ctx context.Context, url string, o *PublisherOptions) (*Publis
 	if o != nil {
 		p.o = *o
 	}
-	p.o.Timeout = or(p.o.Timeout, defaultPublishTimeout)
+	p.o.Timeout = cmp.Or(p.o.Timeout, defaultPublishTimeout)
 	p.o.fill()
 	if p.o.Timeout < 0 {
 		return nil, fmt.Errorf("amqpidem: PublisherOptions.Timeout is %v; it must be more than zero", p.o.Timeout)

@@ -1,6 +1,7 @@
 package kafkaidem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,28 +50,20 @@ func (o Options) withDefaults() (Options, error) {
 	case o.Handover < 0 || o.Timeout < 0:
 		return o, errors.New("kafkaidem: Handover and Timeout cannot be negative")
 	}
-	o.Dead = or(o.Dead, o.Topic+".dead")
+	o.Dead = cmp.Or(o.Dead, o.Topic+".dead")
 	if o.Dead == o.Topic {
 		return o, errors.New("kafkaidem: Options.Dead and Options.Topic are the same; dead letters need a topic of their own")
 	}
-	o.CommitEvery = or(o.CommitEvery, 250*time.Millisecond)
+	o.CommitEvery = cmp.Or(o.CommitEvery, 250*time.Millisecond)
 	if o.CommitEvery < 10*time.Millisecond || o.CommitEvery > 10*time.Second {
 		return o, fmt.Errorf("kafkaidem: CommitEvery is %v; use 10ms to 10s", o.CommitEvery)
 	}
-	o.Handover = or(o.Handover, 10*time.Second)
-	o.Timeout = or(o.Timeout, 10*time.Second)
+	o.Handover = cmp.Or(o.Handover, 10*time.Second)
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	return o, nil
-}
-
-func or[V comparable](v, otherwise V) V {
-	var zero V
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 // TopicOptions configure the topic that [Create] creates. Zero fields use the brokers' defaults.
@@ -102,7 +95,7 @@ func Create(ctx context.Context, t TopicOptions, o Options, connection ...kgo.Op
 	req.TimeoutMillis = int32(o.Timeout.Milliseconds()) //nolint:gosec // seconds
 	for _, name := range []string{o.Topic, o.Dead} {
 		topic := kmsg.NewCreateTopicsRequestTopic()
-		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, or(t.Partitions, -1), or(t.Replicas, -1)
+		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, cmp.Or(t.Partitions, -1), cmp.Or(t.Replicas, -1)
 		configs := map[string]*string{}
 		for k, v := range t.Configs {
 			configs[k] = &v

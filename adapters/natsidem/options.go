@@ -1,6 +1,7 @@
 package natsidem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,23 +54,15 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("natsidem: AckWait and Timeout cannot be negative, and Prefetch is at most %d", mostAhead)
 	}
 	o.Subjects = slices.Clone(o.Subjects)
-	o.AckWait = or(o.AckWait, 30*time.Second)
-	o.Timeout = or(o.Timeout, 5*time.Second)
-	o.DeadStream = or(o.DeadStream, o.Stream+"-dead")
-	o.DeadSubject = or(o.DeadSubject, "retrysafe.dead."+o.Stream)
-	o.Prefetch = max(0, or(o.Prefetch, 16))
+	o.AckWait = cmp.Or(o.AckWait, 30*time.Second)
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
+	o.DeadStream = cmp.Or(o.DeadStream, o.Stream+"-dead")
+	o.DeadSubject = cmp.Or(o.DeadSubject, "retrysafe.dead."+o.Stream)
+	o.Prefetch = max(0, cmp.Or(o.Prefetch, 16))
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	return o, nil
-}
-
-func or[V comparable](v, otherwise V) V {
-	var zero V
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 // Create creates the stream, the stream of dead letters (with the same storage and replicas, and no
@@ -81,7 +74,7 @@ func Create(ctx context.Context, js jetstream.JetStream, stream jetstream.Stream
 	if err != nil {
 		return err
 	}
-	if stream.Name = or(stream.Name, o.Stream); stream.Name != o.Stream {
+	if stream.Name = cmp.Or(stream.Name, o.Stream); stream.Name != o.Stream {
 		return errors.New("natsidem: the configuration of the stream and Options.Stream name two streams; nothing was created")
 	}
 	dead := jetstream.StreamConfig{

@@ -1,6 +1,7 @@
 package natsidem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func NewPublisher(js jetstream.JetStream, o *PublisherOptions) (*Publisher, erro
 	if err := stays(js.Conn()); err != nil {
 		return nil, err
 	}
-	p := &Publisher{nc: js.Conn(), timeout: or(o.Timeout, 5*time.Second)}
+	p := &Publisher{nc: js.Conn(), timeout: cmp.Or(o.Timeout, 5*time.Second)}
 	// Its own JetStream context forgets a lost confirmation after some time, and Close only ends
 	// what the publisher started.
 	own := []jetstream.JetStreamOpt{jetstream.WithPublishAsyncTimeout(p.timeout), jetstream.WithPublishAsyncMaxPending(mostUnconfirmed)}

@@ -1,6 +1,7 @@
 package redisstreamidem
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -56,25 +57,17 @@ func (o Options) withDefaults() (Options, error) {
 	case o.Idle > 0 && o.Idle < 30*time.Millisecond:
 		return o, errors.New("redisstreamidem: Options.Idle is under 30 ms; consumers would take from each other what is in work")
 	}
-	o.Dead = or(o.Dead, beside(o.Stream)+":dead")
+	o.Dead = cmp.Or(o.Dead, beside(o.Stream)+":dead")
 	if o.Dead == o.Stream {
 		return o, errors.New("redisstreamidem: Options.Dead and Options.Stream are the same key; dead letters need a stream of their own")
 	}
-	o.Idle = or(o.Idle, time.Minute)
-	o.Timeout = or(o.Timeout, 5*time.Second)
-	o.Prefetch = max(0, or(o.Prefetch, 16))
+	o.Idle = cmp.Or(o.Idle, time.Minute)
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
+	o.Prefetch = max(0, cmp.Or(o.Prefetch, 16))
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	return o, nil
-}
-
-func or[V comparable](v, otherwise V) V {
-	var zero V
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 // beside returns the prefix of keys in the slot of key: the part in braces, or else all of key.

@@ -1,6 +1,7 @@
 package redisstreamidem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func NewPublisher(c redisclient.Client, o *PublisherOptions) (*Publisher, error)
 	if o.MaxLen < 0 || o.Timeout < 0 {
 		return nil, errors.New("redisstreamidem: PublisherOptions cannot be negative")
 	}
-	return &Publisher{server{c, or(o.Timeout, 5*time.Second)}, strconv.FormatInt(o.MaxLen, 10)}, nil
+	return &Publisher{server{c, cmp.Or(o.Timeout, 5*time.Second)}, strconv.FormatInt(o.MaxLen, 10)}, nil
 }
 
 // KeepsOrder implements outbox.Ordered. One call writes messages of one stream, one after the
