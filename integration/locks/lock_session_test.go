@@ -21,6 +21,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/sqltest"
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/servertest"
 	"github.com/retrysafe/retrysafe/lock"
 	"github.com/retrysafe/retrysafe/lock/locktest"
 	"github.com/retrysafe/retrysafe/lock/sqllock"
@@ -260,15 +261,15 @@ func startBouncer(t *testing.T, server *servers.Postgres, mode string) (addr str
 	t.Helper()
 	path, err := exec.LookPath("pgbouncer")
 	assert.NoError(t, err, "pgbouncer is not installed: apt-get install -y pgbouncer")
-	dir, port := servers.PostgresFolder(t), servers.FreePort(t)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	as, port := servertest.PostgresAccount(t), servers.FreePort(t)
+	dir := servertest.Folder(t, as)
 	conf := filepath.Join(dir, "pgbouncer.ini")
 	assert.NoError(t, os.WriteFile(conf, fmt.Appendf(nil, "[databases]\n* = host=127.0.0.1 port=%s user=retrysafe\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %s\n"+
 		"unix_socket_dir =\nauth_type = any\npool_mode = %s\n", server.Port, port, mode), 0o644), "configuration")
 	var said bytes.Buffer
 	cmd := exec.Command(path, "-q", conf)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, io.Discard, &said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: servers.PostgresUser(t)}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: as}
 	assert.NoError(t, cmd.Start(), "start pgbouncer")
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	addr = net.JoinHostPort("127.0.0.1", port)

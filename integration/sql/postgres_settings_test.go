@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -147,10 +145,7 @@ func TestPostgresStandby(t *testing.T) {
 	})
 	assert.NoError(t, err, "Complete")
 	server.Stop(t)
-	assert.NoError(t, os.WriteFile(filepath.Join(server.Dir, "data", "standby.signal"), nil, 0o600), "standby.signal")
-	if as := servers.PostgresUser(t); as != nil {
-		assert.NoError(t, os.Chown(filepath.Join(server.Dir, "data", "standby.signal"), int(as.Uid), int(as.Gid)), "chown")
-	}
+	server.Standby(t)
 	server.Start(t)
 	again := teststores.Request("done")
 	again.Owner = teststores.Owner("another")

@@ -1,12 +1,9 @@
 package servertest
 
 import (
-	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"syscall"
 	"testing"
 
@@ -18,49 +15,60 @@ type Postgres struct {
 	// URL is the URL of its database "postgres".
 	URL string
 
-	process
+	process Process
 }
 
 // StartPostgres creates a database cluster, and runs a server on it until the test ends. The server
 // does not wait for the disk.
 func StartPostgres(tb testing.TB, args ...string) *Postgres {
 	tb.Helper()
-	bin, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
-	slices.Sort(bin)
-	slices.Reverse(bin) // the newest first
-	dir, p, as := folder(tb), port(tb), postgresUser(tb)
-	if as != nil {
-		assert.NoError(tb, os.Chown(dir, int(as.Uid), int(as.Gid)), "chown")
-	}
-	command := func(name string, args ...string) *exec.Cmd {
-		c := exec.Command(program(tb, name, "postgresql", bin...), args...)
-		c.Dir, c.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
-		return c
-	}
-	said, err := command("initdb", "-D", filepath.Join(dir, "data"), "-U", "retrysafe", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-N").CombinedOutput()
-	assert.NoError(tb, err, "initdb: %s", said)
+	as, p := PostgresAccount(tb), port(tb)
+	dir := Folder(tb, as)
+	NewPostgres(tb, dir, as)
 	s := &Postgres{URL: "postgres://retrysafe@127.0.0.1:" + p + "/postgres?sslmode=disable"}
-	s.start(tb, command("postgres", append([]string{
-		"-D", filepath.Join(dir, "data"), "-p", p, "-k", dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200",
-		"-c", "shared_buffers=32MB", "-c", "fsync=off", "-c", "full_page_writes=off",
-		// these cost a process for each database, and a compiler in each session
-		"-c", "autovacuum=off", "-c", "jit=off",
-	}, args...)...))
-	tb.Cleanup(func() { s.kill(syscall.SIGINT) }) // it ends its sessions before itself
-	s.await(tb, "postgres", func() bool { return command("pg_isready", "-q", "-h", "127.0.0.1", "-p", p).Run() == nil })
+	s.process.Start(tb, PostgresCommand(tb, dir, p, as, args...))
+	tb.Cleanup(func() { s.process.End(syscall.SIGINT) }) // it ends its sessions before itself
+	ready := postgresProgram(tb, "pg_isready")
+	s.process.Await(tb, "postgres", func() bool { return exec.Command(ready, "-q", "-h", "127.0.0.1", "-p", p).Run() == nil })
 	return s
 }
 
-// postgresUser returns the user that runs the server, since the server refuses root: the one that
-// the package has created.
-func postgresUser(tb testing.TB) *syscall.Credential {
+// PostgresAccount returns the account that runs PostgreSQL; see [Account].
+func PostgresAccount(tb testing.TB) *syscall.Credential {
 	tb.Helper()
-	if os.Getuid() != 0 {
-		return nil
-	}
-	u, err := user.Lookup("postgres")
-	assert.NoError(tb, err, "the user postgres")
-	uid, _ := strconv.ParseUint(u.Uid, 10, 32)
-	gid, _ := strconv.ParseUint(u.Gid, 10, 32)
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return Account(tb, "postgres", "postgresql")
+}
+
+// NewPostgres creates a database cluster in dir/data, with the user retrysafe.
+func NewPostgres(tb testing.TB, dir string, as *syscall.Credential) {
+	tb.Helper()
+	c := exec.Command(postgresProgram(tb, "initdb"), "-D", filepath.Join(dir, "data"), "-U", "retrysafe", "-A", "trust",
+		"-E", "UTF8", "--locale=C.UTF-8", "-N", "--wal-segsize=1")
+	c.Dir, c.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
+	said, err := c.CombinedOutput()
+	assert.NoError(tb, err, "initdb: %s", said)
+}
+
+// PostgresCommand returns the command that runs a server on dir/data and a port. It trades the
+// safety of its data for speed; args may say otherwise.
+func PostgresCommand(tb testing.TB, dir, port string, as *syscall.Credential, args ...string) *exec.Cmd {
+	tb.Helper()
+	c := exec.Command(postgresProgram(tb, "postgres"), append([]string{
+		"-D", filepath.Join(dir, "data"), "-p", port, "-k", dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200",
+		"-c", "shared_buffers=32MB", "-c", "fsync=off", "-c", "full_page_writes=off",
+		// these cost a process for each database, and a compiler in each session
+		"-c", "autovacuum=off", "-c", "jit=off",
+	}, args...)...)
+	c.Dir, c.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
+	return c
+}
+
+// postgresProgram returns a program of the newest version, whose folder is not on the PATH of
+// Debian, or else the one on the PATH.
+func postgresProgram(tb testing.TB, name string) string {
+	tb.Helper()
+	folders, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	slices.Sort(folders)
+	slices.Reverse(folders)
+	return Program(tb, name, "postgresql", folders...)
 }

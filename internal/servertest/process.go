@@ -16,8 +16,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
-// process is a program that a test has started. It ends at the latest with the test binary.
-type process struct {
+// Process is a program that a test has started. It ends at the latest with the test binary. The
+// zero value has not been started.
+type Process struct {
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the process has ended
 	said  output
@@ -41,7 +42,8 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-func (p *process) start(tb testing.TB, c *exec.Cmd) {
+// Start starts c. It can be called again when the process has ended; its output is kept.
+func (p *Process) Start(tb testing.TB, c *exec.Cmd) {
 	tb.Helper()
 	p.cmd = c
 	c.Stdout, c.Stderr = &p.said, &p.said
@@ -58,8 +60,8 @@ func (p *process) start(tb testing.TB, c *exec.Cmd) {
 	}()
 }
 
-// await waits until the server answers. It fails if the process has ended.
-func (p *process) await(tb testing.TB, name string, answers func() bool) {
+// Await waits until the server answers. It fails if the process has ended.
+func (p *Process) Await(tb testing.TB, name string, answers func() bool) {
 	tb.Helper()
 	for end := time.Now().Add(8 * time.Minute); !answers(); time.Sleep(10 * time.Millisecond) {
 		select {
@@ -68,23 +70,46 @@ func (p *process) await(tb testing.TB, name string, answers func() bool) {
 		default:
 		}
 		if time.Now().After(end) {
-			p.kill(syscall.SIGKILL)
+			p.End(syscall.SIGKILL)
 			tb.Fatalf("%s does not answer:\n%s", name, p.said.String())
 		}
 	}
 }
 
-// kill ends the process and waits for its end. It does nothing if the process has ended.
-func (p *process) kill(sig syscall.Signal) {
-	if p.ended == nil {
-		return
+// End sends a signal that ends the process, and waits for its end. It does nothing if the process
+// has ended or was not started.
+func (p *Process) End(sig syscall.Signal) {
+	if p.Running() {
+		_ = p.cmd.Process.Signal(sig)
+		<-p.ended
 	}
-	_ = p.cmd.Process.Signal(sig)
-	<-p.ended
 }
 
-// program finds a program in the given folders, or on the PATH.
-func program(tb testing.TB, name, debianPackage string, folders ...string) string {
+// Stop is End, and the process must say that nothing went wrong.
+func (p *Process) Stop(tb testing.TB, sig syscall.Signal) {
+	tb.Helper()
+	p.End(sig)
+	assert.True(tb, p.cmd.ProcessState.Success(), "%s ends with %v:\n%s", p.cmd.Path, p.cmd.ProcessState, p.said.String())
+}
+
+// Running reports whether the process was started and has not ended.
+func (p *Process) Running() bool {
+	if p.ended == nil {
+		return false
+	}
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// Pid returns the number of the process, which must have been started.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Program finds a program in the given folders, or on the PATH.
+func Program(tb testing.TB, name, debianPackage string, folders ...string) string {
 	tb.Helper()
 	for _, dir := range folders {
 		if path := dir + "/" + name; exists(path) {

@@ -26,11 +26,11 @@ type RabbitMQ struct {
 	// Node is the name of the broker's node.
 	Node string
 
-	process
-	mapper process
-	dir    string
-	web    string
-	env    []string
+	process Process
+	mapper  Process
+	dir     string
+	web     string
+	env     []string
 }
 
 const rabbitPrograms = "/usr/lib/rabbitmq/bin"
@@ -38,7 +38,7 @@ const rabbitPrograms = "/usr/lib/rabbitmq/bin"
 // StartRabbitMQ runs a broker until the test ends. config are lines of rabbitmq.conf.
 func StartRabbitMQ(tb testing.TB, config ...string) *RabbitMQ {
 	tb.Helper()
-	program(tb, "rabbitmq-server", "rabbitmq-server", rabbitPrograms)
+	Program(tb, "rabbitmq-server", "rabbitmq-server", rabbitPrograms)
 	var ports [6]string // AMQP, management, distribution, port mapper, and two for the command line
 	for i := range ports {
 		ports[i] = port(tb)
@@ -67,10 +67,10 @@ func StartRabbitMQ(tb testing.TB, config ...string) *RabbitMQ {
 		"RABBITMQ_ALLOW_INPUT=1", // the launcher becomes the server, so both have one pid
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-noinput -kernel inet_dist_use_interface {127,0,0,1} +S 2:2 +sbwt none",
 	}
-	r.mapper.start(tb, r.command(program(tb, "epmd", "rabbitmq-server"), "-port", ports[3], "-address", "127.0.0.1"))
+	r.mapper.Start(tb, r.command(Program(tb, "epmd", "rabbitmq-server"), "-port", ports[3], "-address", "127.0.0.1"))
 	tb.Cleanup(func() {
 		r.Kill()
-		r.mapper.kill(syscall.SIGKILL)
+		r.mapper.End(syscall.SIGKILL)
 	})
 	r.Restart(tb)
 	return r
@@ -85,13 +85,13 @@ func (r *RabbitMQ) command(name string, args ...string) *exec.Cmd {
 // Restart starts the broker on its existing data, after Kill.
 func (r *RabbitMQ) Restart(tb testing.TB) {
 	tb.Helper()
-	r.start(tb, r.command(rabbitPrograms+"/rabbitmq-server"))
+	r.process.Start(tb, r.command(rabbitPrograms+"/rabbitmq-server"))
 	_, p, _ := strings.Cut(r.Addr, ":")
-	r.await(tb, "RabbitMQ", func() bool { return r.API(http.MethodGet, "health/checks/port-listener/"+p, nil, nil) == nil })
+	r.process.Await(tb, "RabbitMQ", func() bool { return r.API(http.MethodGet, "health/checks/port-listener/"+p, nil, nil) == nil })
 }
 
 // Kill ends the broker like a crash.
-func (r *RabbitMQ) Kill() { r.kill(syscall.SIGKILL) }
+func (r *RabbitMQ) Kill() { r.process.End(syscall.SIGKILL) }
 
 // Ctl runs the broker's command-line tool.
 func (r *RabbitMQ) Ctl(tb testing.TB, args ...string) {

@@ -14,9 +14,9 @@ type Redis struct {
 	// Addr is host:port.
 	Addr string
 
-	process
-	dir  string
-	args []string
+	process Process
+	dir     string
+	args    []string
 }
 
 // StartRedis runs a server until the test ends. args follow the usual ones, which store nothing on
@@ -33,10 +33,10 @@ func StartRedis(tb testing.TB, args ...string) *Redis {
 func (r *Redis) Restart(tb testing.TB) {
 	tb.Helper()
 	_, p, _ := net.SplitHostPort(r.Addr)
-	r.start(tb, exec.Command(program(tb, "redis-server", "redis-server"), append([]string{
+	r.process.Start(tb, exec.Command(Program(tb, "redis-server", "redis-server"), append([]string{
 		"--port", p, "--bind", "127.0.0.1", "--dir", r.dir, "--save", "", "--appendonly", "no", "--daemonize", "no", "--shutdown-timeout", "0",
 	}, r.args...)...))
-	r.await(tb, "redis-server", func() bool { return pong(r.Addr) })
+	r.process.Await(tb, "redis-server", func() bool { return pong(r.Addr) })
 }
 
 func pong(addr string) bool {
@@ -53,4 +53,4 @@ func pong(addr string) bool {
 }
 
 // Kill ends the server like a crash.
-func (r *Redis) Kill() { r.kill(syscall.SIGKILL) }
+func (r *Redis) Kill() { r.process.End(syscall.SIGKILL) }

@@ -18,8 +18,6 @@ func Main(m *testing.M) {
 		_ = os.Setenv("RETRYSAFE_SECRET", "that of all gateways of these tests")
 		code := m.Run()
 		cleanUp()
-		_ = os.RemoveAll(newPostgresDir)
-		_ = os.RemoveAll(newMySQLDir)
 		os.Exit(code)
 	}
 	play, ok := child.Parts[name]

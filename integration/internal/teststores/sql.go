@@ -2,6 +2,7 @@
 package teststores
 
 import (
+	"cmp"
 	"database/sql"
 	"fmt"
 	"log/slog"
@@ -14,10 +15,10 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// OpenMySQL opens a separate pool.
-func OpenMySQL(tb testing.TB, dsn string) *sql.DB {
+// open opens a separate pool of ten connections.
+func open(tb testing.TB, driver, dsn string) *sql.DB {
 	tb.Helper()
-	db, err := sql.Open("mysql", dsn)
+	db, err := sql.Open(driver, dsn)
 	assert.NoError(tb, err, "open the database")
 	db.SetMaxOpenConns(10)
 	db.SetMaxIdleConns(10)
@@ -25,8 +26,9 @@ func OpenMySQL(tb testing.TB, dsn string) *sql.DB {
 	return db
 }
 
-// NewMySQL returns a store on a pool, whose tables may be missing.
-func NewMySQL(tb testing.TB, db *sql.DB, o *sqlstore.Options) *sqlstore.Store {
+// newStore returns a store that waits as long as a busy machine needs, and is silent, unless o says
+// otherwise. o may be nil.
+func newStore(tb testing.TB, db *sql.DB, d sqlstore.Dialect, o *sqlstore.Options) *sqlstore.Store {
 	tb.Helper()
 	var own sqlstore.Options
 	if o != nil {
@@ -35,59 +37,48 @@ func NewMySQL(tb testing.TB, db *sql.DB, o *sqlstore.Options) *sqlstore.Store {
 	if own.Logger == nil {
 		own.Logger = slog.New(slog.DiscardHandler)
 	}
-	if own.LockWait == 0 {
-		own.LockWait = waits.Patience
-	}
-	s, err := sqlstore.New(db, sqlstore.MySQL, &own)
-	assert.NoError(tb, err, "a store on MySQL")
+	own.LockWait = cmp.Or(own.LockWait, waits.Patience)
+	s, err := sqlstore.New(db, d, &own)
+	assert.NoError(tb, err, "a store")
 	return s
+}
+
+// ready returns a store with its tables. Migrate waits as long as it has to, whatever o says.
+func ready(tb testing.TB, db *sql.DB, d sqlstore.Dialect, o *sqlstore.Options) *sqlstore.Store {
+	tb.Helper()
+	var patient sqlstore.Options
+	if o != nil {
+		patient = *o
+	}
+	patient.LockWait = waits.Patience
+	assert.NoError(tb, newStore(tb, db, d, &patient).Migrate(tb.Context()), "Migrate")
+	return newStore(tb, db, d, o)
+}
+
+// OpenMySQL opens a separate pool.
+func OpenMySQL(tb testing.TB, dsn string) *sql.DB {
+	tb.Helper()
+	return open(tb, "mysql", dsn)
+}
+
+// NewMySQL returns a store on a pool, whose tables may be missing.
+func NewMySQL(tb testing.TB, db *sql.DB, o *sqlstore.Options) *sqlstore.Store {
+	tb.Helper()
+	return newStore(tb, db, sqlstore.MySQL, o)
 }
 
 // MySQL returns a store that is ready, on a separate pool.
 func MySQL(tb testing.TB, dsn string, o *sqlstore.Options) (*sqlstore.Store, *sql.DB) {
 	tb.Helper()
 	db := OpenMySQL(tb, dsn)
-	s := NewMySQL(tb, db, o)
-	patient := sqlstore.Options{}
-	if o != nil {
-		patient.Table = o.Table
-	}
-	assert.NoError(tb, NewMySQL(tb, db, &patient).Migrate(tb.Context()), "Migrate")
-	return s, db
+	return ready(tb, db, sqlstore.MySQL, o), db
 }
-
-// tables counts the stores of tests that share a server.
-var tables atomic.Int64
-
-// NewTable returns a name that no other test uses.
-func NewTable() string { return fmt.Sprintf("records_%d", tables.Add(1)) }
 
 // Postgres returns a store that is ready, on a separate pool.
 func Postgres(tb testing.TB, url string, o *sqlstore.Options) (*sqlstore.Store, *sql.DB) {
 	tb.Helper()
-	db, err := sql.Open("pgx", url)
-	assert.NoError(tb, err, "open the database")
-	db.SetMaxOpenConns(10)
-	db.SetMaxIdleConns(10)
-	tb.Cleanup(func() { _ = db.Close() })
-	var own sqlstore.Options
-	if o != nil {
-		own = *o
-	}
-	if own.Logger == nil {
-		own.Logger = slog.New(slog.DiscardHandler)
-	}
-	if own.LockWait == 0 {
-		own.LockWait = waits.Patience
-	}
-	s, err := sqlstore.New(db, sqlstore.PostgreSQL, &own)
-	assert.NoError(tb, err, "a store on PostgreSQL")
-	patient := own
-	patient.LockWait = waits.Patience
-	first, err := sqlstore.New(db, sqlstore.PostgreSQL, &patient)
-	assert.NoError(tb, err, "a store that waits")
-	assert.NoError(tb, first.Migrate(tb.Context()), "Migrate")
-	return s, db
+	db := open(tb, "pgx", url)
+	return ready(tb, db, sqlstore.PostgreSQL, o), db
 }
 
 // NewSQLite returns a store that was not migrated.
@@ -108,15 +99,13 @@ func OpenSQLite(t *testing.T, path string, o *sqlstore.Options) (*sqlstore.Store
 // SQLite returns a store on an SQLite database, with its tables. o may be nil.
 func SQLite(t *testing.T, db *sql.DB, o *sqlstore.Options) *sqlstore.Store {
 	t.Helper()
-	var own sqlstore.Options
-	if o != nil {
-		own = *o
-	}
-	if own.LockWait == 0 {
-		own.LockWait = waits.Patience
-	}
-	s, err := sqlstore.New(db, sqlstore.SQLite, &own)
-	assert.NoError(t, err, "a store on SQLite")
+	s := newStore(t, db, sqlstore.SQLite, o)
 	assert.NoError(t, s.Migrate(t.Context()), "Migrate")
 	return s
 }
+
+// tables counts the stores of tests that share a server.
+var tables atomic.Int64
+
+// NewTable returns a name that no other test uses.
+func NewTable() string { return fmt.Sprintf("records_%d", tables.Add(1)) }
