@@ -3,8 +3,8 @@ package shardstore
 import (
 	"context"
 	"errors"
-	"sync"
 
+	"github.com/retrysafe/retrysafe/internal/parallel"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -138,34 +138,33 @@ func batch[Q, R any](ctx context.Context, s *Store, reqs []Q, key func(*Q) store
 	}
 	answers := make([]R, len(reqs))
 	parts, alone := s.divide(ctx, len(reqs), func(i int) storeapi.StoreKey { return key(&reqs[i]) }, func(i int, err error) { answers[i] = failure(err) })
-	var wg sync.WaitGroup
-	room := make(chan struct{}, together)
-	for _, part := range parts {
-		room <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-room }()
-			mine := make([]Q, len(part.at))
-			for j, i := range part.at {
-				mine[j] = reqs[i]
-			}
-			got, err := many(part.place.home.(storeapi.Batcher), part.place, mine) //nolint:forcetypeassert,errcheck // New has looked
-			for j, i := range part.at {
-				switch {
-				case err != nil:
-					answers[i] = failure(failed(part.place.name, err))
-				case doubtful(part.place, got[j]):
-					answers[i] = one(reqs[i])
-				default:
-					answers[i] = got[j]
-				}
-			}
-		})
+	tasks := len(parts)
+	if len(alone) > 0 {
+		tasks++
 	}
-	wg.Go(func() { // one after the other, since a key may occur several times
-		for _, i := range alone {
-			answers[i] = one(reqs[i])
+	parallel.Each(tasks, together, func(n int) {
+		if n == len(parts) { // one after the other, since a key may occur several times
+			for _, i := range alone {
+				answers[i] = one(reqs[i])
+			}
+			return
+		}
+		part := parts[n]
+		mine := make([]Q, len(part.at))
+		for j, i := range part.at {
+			mine[j] = reqs[i]
+		}
+		got, err := many(part.place.home.(storeapi.Batcher), part.place, mine) //nolint:forcetypeassert,errcheck // New has looked
+		for j, i := range part.at {
+			switch {
+			case err != nil:
+				answers[i] = failure(failed(part.place.name, err))
+			case doubtful(part.place, got[j]):
+				answers[i] = one(reqs[i])
+			default:
+				answers[i] = got[j]
+			}
 		}
 	})
-	wg.Wait()
 	return answers, nil
 }
