@@ -31,13 +31,7 @@ type benchFlags struct {
 
 func benchCommand() *cobra.Command {
 	var f benchFlags
-	bench := &cobra.Command{Use: "bench", Short: "Measure a store"}
-	bench.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return &usageError{fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())}
-		}
-		return c.Help()
-	}
+	bench := &cobra.Command{Use: "bench", Short: "Measure a store", RunE: onlySubcommands}
 	store := &cobra.Command{
 		Use: "store", Args: cobra.NoArgs, Short: "Measure how many keys a second a store takes",
 		Long: "bench store begins and completes new keys for a while, and then asks for them again. An answer has 256 bytes. Its records are in a\n" +

@@ -33,15 +33,10 @@ func dlqCommand() *cobra.Command {
 	f := dlqFlags{broker: os.Getenv("RETRYSAFE_BROKER")}
 	dlq := &cobra.Command{
 		Use:   "dlq",
+		RunE:  onlySubcommands,
 		Short: "Look at dead messages, and put them back or discard them",
 		Long: "dlq works on the dead-letter queue of a consumer. An id may be a secret: a message is shown as a hash of 16 digits, keyed by\n" +
 			"RETRYSAFE_SECRET, which is also that of its record in \"retrysafe keys\". The broker's URL can stand in RETRYSAFE_BROKER.",
-	}
-	dlq.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return &usageError{fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())}
-		}
-		return c.Help()
 	}
 	flags := dlq.PersistentFlags()
 	flags.StringVar(&f.broker, "broker", f.broker, "the broker: amqp://HOST/VHOST, nats://HOST or redis://HOST")

@@ -30,13 +30,7 @@ type idsFlags struct {
 
 func idsCommand() *cobra.Command {
 	var f idsFlags
-	ids := &cobra.Command{Use: "ids", Short: "Give out ids over HTTP"}
-	ids.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return &usageError{fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())}
-		}
-		return c.Help()
-	}
+	ids := &cobra.Command{Use: "ids", Short: "Give out ids over HTTP", RunE: onlySubcommands}
 	serve := &cobra.Command{
 		Use: "serve", Args: cobra.NoArgs, Short: "Give out ids over HTTP, for programs in any language",
 		Long: "ids serve gives out ids over HTTP. Several servers may share one store: no id is given twice.\n\n" +

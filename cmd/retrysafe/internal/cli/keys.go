@@ -36,15 +36,10 @@ func keysCommand() *cobra.Command {
 	var f keysFlags
 	keys := &cobra.Command{
 		Use:   "keys",
+		RunE:  onlySubcommands,
 		Short: "Look at the records of a store, and settle what is in doubt",
 		Long: "keys shows what a store knows. A key may be a secret: it is shown as a hash, 16 digits keyed by RETRYSAFE_SECRET,\n" +
 			"which has to be the one of the gateway. show, release and resolve take that hash, or the whole text of a key.",
-	}
-	keys.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return &usageError{fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())}
-		}
-		return c.Help()
 	}
 	keys.PersistentFlags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store, or RETRYSAFE_STORE: sqlite:PATH, redis://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
 	keys.PersistentFlags().StringVar(&f.namespace, "namespace", "", "only this namespace")

@@ -61,6 +61,15 @@ func Main(args []string, out, errOut io.Writer) int {
 	return 1
 }
 
+// onlySubcommands is the RunE of a command that does nothing by itself: it prints its help, or
+// refuses a subcommand that it does not have.
+func onlySubcommands(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return &usageError{fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())}
+	}
+	return c.Help()
+}
+
 // usageError is an error in the command's arguments or flags.
 type usageError struct{ err error }
 
