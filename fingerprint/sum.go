@@ -153,6 +153,9 @@ func (w *writer) body(contentType string, body []byte) (kept bool, err error) {
 	}
 }
 
+// IsJSON reports whether a body of this media type, in lower case and without parameters, is JSON.
+func IsJSON(media string) bool { return kindOf(media) == kindJSON }
+
 func kindOf(media string) byte {
 	switch {
 	case media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json"):

@@ -18,23 +18,29 @@ import (
 // parameters: the boundary of a multipart body differs in each retry, so "--boundary" is read as
 // "--".
 func payloadSum(r *http.Request, body []byte) [sha256.Size]byte {
-	contentType := r.Header.Get("Content-Type")
-	media, _, _ := strings.Cut(contentType, ";")
-	media = strings.ToLower(strings.TrimSpace(media))
+	media := mediaType(r)
 	if strings.HasPrefix(media, "multipart/") {
-		if _, params, err := mime.ParseMediaType(contentType); err == nil && params["boundary"] != "" {
+		if _, params, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && params["boundary"] != "" {
 			body = bytes.ReplaceAll(body, []byte("--"+params["boundary"]), []byte("--"))
 		}
 	}
 	inner := sha256.Sum256(body)
 	var space [512]byte
-	b := append(space[:0], "rs1\n"...)
+	return sha256.Sum256(hex.AppendEncode(appendRequest(append(space[:0], "rs1\n"...), r, media), inner[:]))
+}
+
+// appendRequest appends all that counts besides the body, a line for each.
+func appendRequest(b []byte, r *http.Request, media string) []byte {
 	b = append(append(b, r.Method...), '\n')
 	b = append(append(b, sentPath(r)...), '\n')
 	b = append(append(b, r.URL.RawQuery...), '\n')
-	b = append(append(b, media...), '\n')
-	b = hex.AppendEncode(b, inner[:])
-	return sha256.Sum256(b)
+	return append(append(b, media...), '\n')
+}
+
+// mediaType returns the media type in lower case, without its parameters.
+func mediaType(r *http.Request) string {
+	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(media))
 }
 
 // sentPath returns the escaped path as the client sent it. Outer handlers may have changed the

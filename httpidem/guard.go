@@ -82,6 +82,9 @@ func (m *Middleware) describe(r *http.Request, who *asker, body []byte, x *claim
 	case strings.HasPrefix(who.id, madeMark):
 	case m.maker != nil: // Options.Rule also applies to a request that sends a key
 		m.maker.print(r, body, &x.call)
+	case m.meaning != nil:
+		x.print = m.meaning.sum(r, body)
+		x.call.Fingerprint, x.call.FingerprintRule = x.print[:], m.meaning.mark
 	default:
 		x.print = payloadSum(r, body)
 		x.call.Fingerprint = x.print[:]

@@ -51,13 +51,9 @@ func (o *Options) maker() (*maker, error) {
 		}
 		k.fields = append(k.fields, f)
 	}
-	rule := o.Rule
-	if rule.MaxBytes == 0 && o.MaxBody > 0 { // the middleware's limit decides
-		rule.MaxBytes = int(min(o.MaxBody+64<<10, 64<<20)) // query and body
-	}
 	slices.SortFunc(k.fields, func(a, b reqfield.Field) int { return strings.Compare(a.Name(), b.Name()) })
 	var err error
-	if k.rule, err = rule.Compile(); err != nil {
+	if k.rule, err = o.compiled(); err != nil {
 		return nil, err
 	}
 	k.mark = 1 + k.rule.ID()[0]%127
@@ -77,10 +73,16 @@ func (o *Options) validateMade(wrong func(format string, args ...any)) {
 		wrong("Fields is set, and Key is not Fields; set it, or leave Fields out")
 	case o.Key != Fields && o.AnyPayload:
 		wrong("AnyPayload is for the key Fields; set it, or leave AnyPayload out")
-	case !Made(o.Key) && (len(o.Rule.Only) > 0 || len(o.Rule.Ignore) > 0):
-		wrong("Rule is for the keys Params and Fields; set Key to one of them, or leave Rule out")
+	case Made(o.Key) && o.Fingerprint != 0:
+		wrong("Fingerprint is for keys that clients send, and Key derives them, by meaning already; leave Fingerprint out")
+	case o.Fingerprint > FingerprintJSON:
+		wrong("Fingerprint is %d; use FingerprintBytes or FingerprintJSON", o.Fingerprint)
+	case !Made(o.Key) && o.Fingerprint != FingerprintJSON && (len(o.Rule.Only) > 0 || len(o.Rule.Ignore) > 0 || o.Rule.NumbersAsWritten):
+		wrong("Rule is for the keys Params and Fields and for FingerprintJSON; set one of them, or leave Rule out")
 	}
-	if _, err := o.maker(); err != nil {
+	_, errMade := o.maker()
+	_, errMeaning := o.meaning()
+	if err := errors.Join(errMade, errMeaning); err != nil {
 		wrong("Rule: %w", err)
 	}
 	if o.FormKey && (Made(o.Key) || o.Key == Off) {

@@ -30,8 +30,9 @@ type Middleware struct {
 	policy  retrysafe.Policy
 	// bodyLimit is the largest answer body that is stored.
 	bodyLimit int64
-	maker     *maker // nil if clients send the keys
-	age       *ager  // nil without Options.Age
+	maker     *maker   // nil if clients send the keys
+	meaning   *meaning // nil if bodies are compared byte for byte
+	age       *ager    // nil without Options.Age
 }
 
 // New returns a middleware. It panics if [Options.Validate] returns an error.
@@ -55,6 +56,9 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 	m.o.fill()
 	var err error
 	if m.maker, err = m.o.maker(); err != nil {
+		panic(err)
+	}
+	if m.meaning, err = m.o.meaning(); err != nil {
 		panic(err)
 	}
 	m.bodyLimit = min(m.policy.MaxAnswer, 1<<20)

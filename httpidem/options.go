@@ -83,11 +83,17 @@ type Options struct {
 	// FormKey takes the key from the form field [TokenField] if no header has it. The middleware
 	// then reads forms whole, up to MaxBody.
 	FormKey bool
-	// Rule says which parts of query and body count under Params and Fields; the zero Rule counts
-	// all of them. Headers never count: if a header says what the request asks for, put it into
-	// Operation or Fields. Under Params the Rule also applies to requests that send a key. Leave
-	// out what differs between two tries of one request: see [fingerprint.Times]. Rule.Only is for
-	// Params.
+	// Fingerprint says when a request that sends a known key is a duplicate: FingerprintBytes
+	// (default), or FingerprintJSON for clients that write the JSON of each retry again. Under
+	// Params and Fields leave it out: what they make is compared by its meaning. A change of it, or
+	// of the Rule, does not refuse retries that are under way: fingerprints of two rules are not
+	// compared.
+	Fingerprint Fingerprint
+	// Rule says which parts of query and body count under Params and Fields, and which members of a
+	// JSON body under FingerprintJSON; the zero Rule counts all of them. Headers never count: if a
+	// header says what the request asks for, put it into Operation or Fields. Under Params the Rule
+	// also applies to requests that send a key. Leave out what differs between two tries of one
+	// request: see [fingerprint.Times]. Rule.Only is not for Fields.
 	Rule fingerprint.Rule
 	// Fields name what makes two requests the same under the key Fields; all of them are required.
 	// "poll" or "$.poll" is a member of a JSON body or a field of a form, "$.order.id" a member of

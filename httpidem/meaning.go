@@ -1,0 +1,73 @@
+package httpidem
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+
+	"github.com/retrysafe/retrysafe/fingerprint"
+)
+
+// Fingerprint says when a request that sends a known key is a duplicate, and when it is another
+// request: 422 payload-mismatch.
+type Fingerprint uint8
+
+// The values of Fingerprint. In both, method, path, query and media type have to be as sent.
+const (
+	// FingerprintBytes compares bodies byte for byte. It is the default.
+	FingerprintBytes Fingerprint = iota + 1
+	// FingerprintJSON compares JSON bodies by their meaning, as Options.Rule says: the order of
+	// members, white space and escapes do not count, 1.0 is 1, and null is not the same as an
+	// absent member. It is for clients that write the JSON of each retry again. Bodies of other
+	// media types are compared byte for byte, and so is JSON that can be read in more than one way,
+	// or not at all, and a compressed body.
+	FingerprintJSON
+)
+
+// meaning makes the fingerprints of FingerprintJSON.
+type meaning struct {
+	rule *fingerprint.Compiled
+	mark uint8 // keeps fingerprints of different rules from being compared
+}
+
+// meaning compiles the rule; it returns nil if bodies are compared byte for byte.
+func (o *Options) meaning() (*meaning, error) {
+	if o.Fingerprint != FingerprintJSON {
+		return nil, nil //nolint:nilnil // no rule is needed
+	}
+	rule, err := o.compiled()
+	if err != nil {
+		return nil, err
+	}
+	id := rule.ID()
+	id = sha256.Sum256(append([]byte("retrysafe json\n"), id[:]...))
+	return &meaning{rule: rule, mark: 1 + id[0]%127}, nil
+}
+
+// compiled returns the rule, with the middleware's limit for a body.
+func (o *Options) compiled() (*fingerprint.Compiled, error) {
+	rule := o.Rule
+	if rule.MaxBytes == 0 && o.MaxBody > 0 {
+		rule.MaxBytes = int(min(o.MaxBody+64<<10, 64<<20)) // query and body
+	}
+	return rule.Compile()
+}
+
+// sum is version 1 of the digest of a request whose JSON counts by its meaning. Its form is frozen:
+//
+//	SHA-256("rs2\n" method "\n" path "\n" query "\n" media type "\n" hex(fingerprint.Sum of the body))
+//
+// For everything else, JSON that the rule cannot parse included, it is that of payloadSum, so the
+// two are never equal.
+func (m *meaning) sum(r *http.Request, body []byte) [sha256.Size]byte {
+	media := mediaType(r)
+	if !fingerprint.IsJSON(media) {
+		return payloadSum(r, body)
+	}
+	inner, err := m.rule.Sum(media, "", body)
+	if err != nil {
+		return payloadSum(r, body)
+	}
+	var space [512]byte
+	return sha256.Sum256(hex.AppendEncode(appendRequest(append(space[:0], "rs2\n"...), r, media), inner))
+}
