@@ -8,8 +8,9 @@ import (
 	"github.com/retrysafe/retrysafe/gateway"
 )
 
-// Config is the configuration file. Every field except Upstream is optional. The tables of
-// docs/gateway.md are generated from the tags.
+// Config is the configuration file. Every option except upstream is optional. The tables of
+// docs/gateway.md are generated from the tags. A Config is not changed by its methods, which can be
+// called concurrently.
 type Config struct {
 	Listen        string      `yaml:"listen" default:"127.0.0.1:8080" doc:"address to listen on"`
 	Admin         string      `yaml:"admin" default:"none" doc:"address for operators: /healthz, /readyz, /metrics"`
@@ -66,21 +67,25 @@ type Tokens struct {
 	Outstanding count    `yaml:"outstanding" default:"1000" doc:"tokens of one tenant from one gateway that may be within their life, used or not"`
 }
 
-// DrainTime returns the value of drain. Zero means the default.
+// DrainTime returns the value of drain: the grace period for requests in flight at shutdown. Zero
+// means the default, which the caller computes from the options.
 func (c *Config) DrainTime() time.Duration { return c.Drain.d }
 
-// DrainDelay returns the value of drain_delay.
+// DrainDelay returns the value of drain_delay: how long new requests are accepted after /readyz
+// reports the shutdown. Zero means no delay.
 func (c *Config) DrainDelay() time.Duration { return c.Delay.d }
 
-// ServerLimits returns the server's part of limits.
+// ServerLimits returns the server's part of limits, for [gateway.NewServer]. Options that are not
+// set are zero, which means their defaults.
 func (c *Config) ServerLimits() gateway.Limits {
 	l := &c.Limits
 	return gateway.Limits{Header: l.Header.n, HeaderTime: l.HeaderTime.d, IdleTime: l.IdleTime.d, Connections: int(l.Conns.n), Streams: int(l.Streams.n), NoFront: c.Front.off}
 }
 
-// Certificate reads the certificate of tls. It returns nil if there is none.
+// Certificate reads the certificate of tls from its files, again at each call. It returns nil and
+// no error if there is none.
 func (c *Config) Certificate() (*tls.Certificate, error) { return c.TLS.certificate() }
 
-// ClientCAs reads the authorities for client certificates. It returns nil if clients need no
-// certificate.
+// ClientCAs reads the authorities for client certificates from their file, again at each call. It
+// returns nil and no error if clients need no certificate.
 func (c *Config) ClientCAs() (*x509.CertPool, error) { return c.TLS.clientCAs() }

@@ -15,7 +15,8 @@ import (
 )
 
 // Options returns the options of a gateway, and the policy of its engine. It reads the files that
-// the configuration names. An error names each invalid route and its line.
+// the configuration names, again at each call. Its error has an [*Error] for each mistake, with the
+// place of the option, and the route that it is in.
 func (c *Config) Options() (*gateway.Options, retrysafe.Policy, error) {
 	policy := c.Defaults.policy()
 	o := &gateway.Options{

@@ -23,9 +23,9 @@ var environment = []struct {
 	{"RETRYSAFE_STORE", func(c *Config, v string) { c.Store = v }},
 }
 
-// Parse parses a configuration file and applies the environment on top of it; getenv may be
-// nil for no environment. An error says what is wrong, at which line and column, and what would be
-// right. [Config.Options] checks what depends on several fields.
+// Parse parses the text of a configuration file and applies the environment on top of it; getenv
+// may be nil for no environment. Its errors are of the type [*Error]. [Config.Options] checks what
+// depends on several options.
 func Parse(file []byte, getenv func(string) string) (*Config, error) {
 	c := &Config{name: "configuration", source: file}
 	in := yaml.NewDecoder(bytes.NewReader(file), yaml.Strict())
@@ -49,7 +49,8 @@ func Parse(file []byte, getenv func(string) string) (*Config, error) {
 	return c, nil
 }
 
-// Load calls Parse with the file at path and the environment of this process.
+// Load reads and parses the file at path, and applies the environment of this process. A mistake in
+// the file is an [*Error] that names path; other errors are those of reading it.
 func Load(path string) (*Config, error) {
 	file, err := os.ReadFile(path) //nolint:gosec // the operator names the file
 	if err != nil {
