@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/gateway/config"
 	"github.com/retrysafe/retrysafe/httpidem"
@@ -87,6 +88,35 @@ routes:
 	assert.Equal(t, fmt.Sprintln(g(5).Key, g(5).FormKey, g(5).Age.Field, g(5).Age.Max, g(3).Age.Field, g(3).Age.Max), fmt.Sprintln(httpidem.Required, true, "header:X-Sent", "10s", "header:Date", "5m0s"), "forms and ages")
 	_, err = gateway.New(retrysafe.New(memstore.New(nil), &retrysafe.Options{Policy: retrysafe.Policy{Lease: 30 * time.Second, Retention: 24 * time.Hour}}), o)
 	assert.NoError(t, err, "a gateway of it")
+}
+
+// TestConfigOfFingerprints tests which requests with one key are repeats of each other.
+func TestConfigOfFingerprints(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse([]byte(`
+upstream: http://127.0.0.1:9000
+trusted: 127.0.0.1
+defaults: {fingerprint: json}
+routes:
+  - {match: "POST /orders"}
+  - {match: "POST /raw", fingerprint: bytes}
+  - {match: "POST /times", fingerprint: {ignore: [$.sentAt, nonce], numbers_as_written: true}}
+  - {match: "POST /parts", fingerprint: {fields: [$.order]}}
+  - {match: "POST /clicks", key: params}
+`), nil)
+	assert.NoError(t, err, "parse")
+	o, _, err := c.Options()
+	assert.NoError(t, err, "options")
+	for i, want := range []httpidem.Options{
+		{Fingerprint: httpidem.FingerprintJSON},
+		{Fingerprint: httpidem.FingerprintBytes},
+		{Fingerprint: httpidem.FingerprintJSON, Rule: fingerprint.Rule{Ignore: []string{"$.sentAt", "nonce"}, NumbersAsWritten: true}},
+		{Fingerprint: httpidem.FingerprintJSON, Rule: fingerprint.Rule{Only: []string{"$.order"}}},
+	} {
+		got := o.Routes[i].Guard
+		assert.Equal(t, fmt.Sprint(got.Fingerprint, got.Rule), fmt.Sprint(want.Fingerprint, want.Rule), "route %d", i)
+	}
+	assert.Equal(t, o.Routes[4].Guard.Fingerprint, httpidem.Fingerprint(0), "keys that are derived")
 }
 
 // TestConfigOfOperation tests the options of the server, and who may set which field.
@@ -203,6 +233,11 @@ func TestConfigErrors(t *testing.T) {
 		"defaults: {rate: {per_s: 5}}":                                                                         "count by address",
 		"routes: [{match: \"POST /a\", key: {fields: [a]}, operation: a}]":                                     "is another caller",
 		"defaults: {key: token}\nroutes: [{match: \"POST /a\", key: token, signature: {keys: /dev/null}}]":     "leave tenant and signature out",
+		"defaults: {fingerprint: xml}":                                                                         ":1:25: \"xml\" is unknown; write bytes, json, {fields:...} or {ignore:...}",
+		"defaults: {fingerprint: {}}":                                                                          "write which members",
+		"defaults: {fingerprint: {ignore: [$.]}}":                                                              "cannot be read",
+		"defaults: {fingerprint: {only: [a]}}":                                                                 `unknown field "only"`,
+		"routes: [{match: \"POST /a\", key: params, fingerprint: json}]":                                       "fingerprint is for keys that clients send",
 		"defaults: {rate: 5}":                                                                                  ":1:",
 		"defaults: {tenant: header:X-User}":                                                                    ":1:12: a tenant by a header (header:NAME) needs servers that may set it: give their addresses in trusted",
 		"trusted: [10.0.0.0/8, nowhere]":                                                                       `:1:10: "nowhere" is no address`,

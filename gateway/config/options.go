@@ -126,6 +126,7 @@ func (c *Config) guard(s *Settings) httpidem.Options {
 		After5xx: s.After5xx.v, Succeed: s.OnDuplicate.answer, KeepCookies: s.KeepCookies != nil && *s.KeepCookies,
 	}
 	s.Key.configure(&o)
+	s.Fingerprint.configure(&o)
 	switch name := s.Tenant.header; {
 	case s.Tenant.global:
 		o.Tenant = httpidem.Global // else the gateway's default, the credential

@@ -66,6 +66,7 @@ func Run(t *testing.T, open Open) {
 		{"H17", testOrder},
 		{"H18", testTenantLimits},
 		{"Tokens", testTokens},
+		{"Equality", testEquality},
 		{"Params", testParams},
 		{"Fields", testFields},
 		{"Age", testAge},

@@ -1,0 +1,52 @@
+package config
+
+import (
+	"reflect"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// equality says when a request with a known key is a duplicate.
+type equality struct {
+	v    httpidem.Fingerprint
+	rule *fingerprint.Rule // nil: all members count
+}
+
+// counted are the members of a JSON body that count, in the file.
+type counted struct {
+	Fields  []string `yaml:"fields"`
+	Ignore  []string `yaml:"ignore"`
+	Numbers bool     `yaml:"numbers_as_written"`
+}
+
+func (v *equality) UnmarshalYAML(n ast.Node) (err error) {
+	if _, ok := n.(*ast.MappingNode); !ok {
+		v.v, err = choose(n, "bytes json {fields:...} {ignore:...}", httpidem.FingerprintBytes, httpidem.FingerprintJSON, 0, 0)
+		return err
+	}
+	var c counted
+	if err := yaml.NodeToValue(n, &c, yaml.Strict()); err != nil {
+		return err
+	}
+	if reflect.ValueOf(c).IsZero() {
+		return wrong(n, "write which members of a JSON body count, {fields: [$.order]}, or do not, {ignore: [$.sentAt]}; without either json or bytes")
+	}
+	v.v, v.rule = httpidem.FingerprintJSON, &fingerprint.Rule{Only: c.Fields, Ignore: c.Ignore, NumbersAsWritten: c.Numbers}
+	_, err = v.rule.Compile()
+	if err != nil {
+		return wrong(n, "%v", err)
+	}
+	return nil
+}
+
+// configure sets the options of a guard for keys that clients send.
+func (v *equality) configure(o *httpidem.Options) {
+	o.Fingerprint = v.v
+	if v.rule != nil {
+		o.Rule = *v.rule
+	}
+}

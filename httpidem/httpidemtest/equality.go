@@ -1,0 +1,100 @@
+package httpidemtest
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// written returns a request with a key and a body of a media type.
+func written(key, media, body string) call { return keyed(key, body, "Content-Type", media) }
+
+// testEquality tests which requests with one key are duplicates under FingerprintJSON.
+func testEquality(t *testing.T, open Open) {
+	const order = `{"item":"tea","n":2,"note":null,"to":{"city":"Zürich","zip":"8001"},"sentAt":1}`
+	byMeaning := httpidem.Options{Fingerprint: httpidem.FingerprintJSON}
+	t.Run("the same meaning", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{Guard: byMeaning}, nil)
+		first := wd.do(written("k", jsonBody, order))
+		for _, again := range []string{
+			order,
+			`{"sentAt":1, "to":{"zip":"8001","city":"Z\u00fcrich"}, "note":null, "n":2.0, "item":"tea"}`,
+			"{\n  \"item\": \"t\\u0065a\",\n  \"n\": 2e0, \"note\": null, \"to\": {\"city\": \"Zürich\", \"zip\": \"8001\"}, \"sentAt\": 1\n}\n",
+		} {
+			wd.same(first, wd.do(written("k", jsonBody, again)))
+			wd.same(first, wd.do(written("k", "Application/JSON; charset=utf-8", again)))
+		}
+		wd.started(1, "for seven spellings")
+	})
+	t.Run("another meaning", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{Guard: byMeaning}, nil)
+		wd.do(written("k", jsonBody, order))
+		defer wd.started(1, "for one order and eleven others with its key")
+		for name, c := range map[string]call{
+			"a number":            written("k", jsonBody, `{"item":"tea","n":3,"note":null,"to":{"city":"Zürich","zip":"8001"},"sentAt":1}`),
+			"a text for a number": written("k", jsonBody, `{"item":"tea","n":"2","note":null,"to":{"city":"Zürich","zip":"8001"},"sentAt":1}`),
+			"absent for null":     written("k", jsonBody, `{"item":"tea","n":2,"to":{"city":"Zürich","zip":"8001"},"sentAt":1}`),
+			"a member more":       written("k", jsonBody, `{"item":"tea","n":2,"note":null,"to":{"city":"Zürich","zip":"8001"},"sentAt":1,"x":0}`),
+			"a member twice":      written("k", jsonBody, `{"item":"tea","n":2,"note":null,"to":{"city":"Zürich","zip":"8001"},"sentAt":1,"n":2}`),
+			"cut off":             written("k", jsonBody, order[:len(order)-1]),
+			"text after it":       written("k", jsonBody, order+"x"),
+			"empty":               written("k", jsonBody, ""),
+			"another media type":  written("k", "text/plain", order),
+			"another +json":       written("k", "application/vnd.order+json", order),
+			"a query":             {path: "/orders?n=2", body: order, header: withKey("k", "Content-Type", jsonBody)},
+		} {
+			r := wd.do(c)
+			if r.code() != "payload-mismatch" {
+				t.Errorf("%s: status %d, code %q, body %s", name, r.status, r.code(), r.body)
+			}
+			wd.problem(r, http.StatusUnprocessableEntity, "payload-mismatch", false)
+		}
+	})
+	t.Run("not JSON", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{Guard: byMeaning}, nil)
+		for i, media := range []string{"text/plain", formBody, jsonBody} {
+			key := string(rune('a' + i))
+			first := wd.do(written(key, media, "n=2&n=2"))
+			wd.same(first, wd.do(written(key, media, "n=2&n=2")))
+			wd.problem(wd.do(written(key, media, "n=2& n=2")), http.StatusUnprocessableEntity, "payload-mismatch", false)
+			wd.problem(wd.do(written(key, media, "n=%32&n=2")), http.StatusUnprocessableEntity, "payload-mismatch", false)
+		}
+		wd.started(3, "for three bodies that are compared byte for byte")
+	})
+	t.Run("ignored members", func(t *testing.T) {
+		t.Parallel()
+		guard := byMeaning
+		guard.Rule = fingerprint.Rule{Ignore: []string{"$.sentAt"}}
+		wd := newWorld(t, open, Setup{Guard: guard}, nil)
+		first := wd.do(written("k", jsonBody, `{"n":2,"sentAt":1}`))
+		wd.same(first, wd.do(written("k", jsonBody, `{"sentAt":99,"n":2}`)))
+		wd.same(first, wd.do(written("k", jsonBody, `{"n":2}`)))
+		wd.problem(wd.do(written("k", jsonBody, `{"n":3,"sentAt":1}`)), http.StatusUnprocessableEntity, "payload-mismatch", false)
+		wd.problem(wd.do(written("k", jsonBody, `{"n":2,"in":{"sentAt":1}}`)), http.StatusUnprocessableEntity, "payload-mismatch", false)
+		wd.started(1, "for what differs in an ignored member")
+	})
+	t.Run("counted members", func(t *testing.T) {
+		t.Parallel()
+		guard := byMeaning
+		guard.Rule = fingerprint.Rule{Only: []string{"$.order"}}
+		wd := newWorld(t, open, Setup{Guard: guard}, nil)
+		first := wd.do(written("k", jsonBody, `{"order":{"n":2},"try":1}`))
+		wd.same(first, wd.do(written("k", jsonBody, `{"try":2,"order":{"n":2}}`)))
+		wd.problem(wd.do(written("k", jsonBody, `{"order":{"n":3},"try":1}`)), http.StatusUnprocessableEntity, "payload-mismatch", false)
+		wd.problem(wd.do(written("k", jsonBody, `{"try":1}`)), http.StatusUnprocessableEntity, "payload-mismatch", false)
+		wd.started(1, "for what differs in other members")
+	})
+	t.Run("bytes", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{}, nil)
+		first := wd.do(written("k", jsonBody, `{"n":2}`))
+		wd.same(first, wd.do(written("k", jsonBody, `{"n":2}`)))
+		wd.problem(wd.do(written("k", jsonBody, `{"n": 2}`)), http.StatusUnprocessableEntity, "payload-mismatch", false)
+		wd.started(1, "by default bodies are compared byte for byte")
+	})
+}
