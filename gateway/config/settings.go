@@ -10,7 +10,7 @@ import (
 // Settings are what a route can set. It inherits a field that is left out.
 type Settings struct {
 	Key           keyMode         `yaml:"key" default:"optional" doc:"required, optional, token (one that POST /.retrysafe/tokens gave, in the header or in the form field idempotency_key), off; or made of the request: params, {params: …} or {fields: [poll], …}, see below"`
-	Fingerprint   equality        `yaml:"fingerprint" default:"bytes" doc:"when a request with a known key is a repeat of it: bytes, json (a JSON body by meaning: order of members, white space and 1.0 for 1 do not count), {fields: [$.order]} (only these members count) or {ignore: [$.sentAt]}; other bodies byte for byte"`
+	Fingerprint   equality        `yaml:"fingerprint" default:"bytes" doc:"when a request with a known key is a duplicate of the first: bytes, json (a JSON body by meaning: order of members, white space and 1.0 for 1 do not count), {fields: [$.order]} (only these members count) or {ignore: [$.sentAt]}; other bodies byte for byte"`
 	FormKey       *bool           `yaml:"form_key" default:"false" doc:"take the key from the field idempotency_key of a form where no header has it"`
 	MaxAge        Age             `yaml:"max_age" default:"none" doc:"refuse requests that were made too long ago by the time that they carry: {field: header:Date, max: 5m}"`
 	MinKey        count           `yaml:"min_key" default:"22" doc:"least length of keys of callers without a credential"`
