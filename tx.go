@@ -66,52 +66,78 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 		return res, false, err
 	}
 	defer func() { reserved.finish(false) }() // if fn panics
-	req := storeapi.TxRequest{Key: key, Owner: newOwner(), Fingerprint: o.fingerprint, Retention: o.policy.Retention, Wait: o.policy.Wait, Retries: o.retries}
-	req.Binding = c.binding(o.binding)
-
-	var value T
-	var workErr, encodeErr error
-	var kept Answer
-	rec, err := db.RunTx(ctx, req, func(ctx context.Context, tx Tx) (State, Answer, error) {
-		ran = true
-		value, workErr = fn(ctx, tx)
-		if workErr != nil && outcomeOf(workErr, &Policy{}) == Failed {
-			answer, err := failureOf(workErr).answer()
-			kept = limited(answer, o.policy.MaxAnswer)
-			return StateFailed, kept, err
-		}
-		if workErr != nil {
-			return 0, Answer{}, workErr
-		}
-		var answer Answer
-		answer, encodeErr = encode(c.codec, &value)
-		kept = limited(answer, o.policy.MaxAnswer)
-		return StateCompleted, kept, nil
-	})
+	req := storeapi.TxRequest{
+		Key: key, Owner: newOwner(), Fingerprint: o.fingerprint, Binding: c.binding(o.binding),
+		Retention: o.policy.Retention, Wait: o.policy.Wait, Retries: o.retries,
+	}
+	w := txWork[Tx, T]{fn: fn, codec: c.codec, most: o.policy.MaxAnswer}
+	rec, err := db.RunTx(ctx, req, w.run)
 	mine := err == nil && rec.Owner == req.Owner
 	reserved.finish(mine && rec.Attempt == 1 || errors.Is(err, ErrUnconfirmed))
 	if mine {
-		c.quotas.countAnswer(db, key.Namespace, o.payer(key), o.policy, &kept)
+		c.quotas.countAnswer(db, key.Namespace, o.payer(key), o.policy, &w.answer)
 	}
-	res.Attempt, res.Fence = rec.Attempt, rec.Fence
 	switch {
-	case ran && workErr != nil && (mine || err != nil && errors.Is(err, workErr)):
-		res.Stored = err == nil
-		if res.Stored {
-			return res, true, &settledError{err: failureOf(workErr)}
-		}
-		return res, true, &settledError{err: err, again: !errors.Is(err, ErrTxEnded)}
+	case w.failed(mine, err):
+		res.Attempt, res.Fence, res.Stored = rec.Attempt, rec.Fence, err == nil
+		return res, true, w.failure(err)
 	case err != nil:
+		res.Attempt, res.Fence = rec.Attempt, rec.Fence
 		err = txError(err)
-		return res, ran, c.wrap(key, rec.Attempt, err, txRetry(err))
+		return res, w.ran, c.wrap(key, rec.Attempt, err, txRetry(err))
 	case mine:
-		res.Value, res.Stored = value, true
-		return res, true, encodeErr
+		return Result[T]{Value: w.value, Attempt: rec.Attempt, Fence: rec.Fence, Stored: true}, true, w.encodeErr
 	case o.policy.Duplicate == Reject:
+		res.Attempt, res.Fence = rec.Attempt, rec.Fence
 		return res, false, c.rejected(&rec)
 	}
 	res, err = replay[T](c.runtime, &rec, o.policy.Duplicate)
 	return res, false, err
+}
+
+// txWork is the work of one call of DoTx, and its outcome. If the database runs it again, the
+// last run counts.
+type txWork[Tx, T any] struct {
+	fn    func(context.Context, Tx) (T, error)
+	codec Codec
+	most  int64 // bytes of an answer that are stored
+
+	ran       bool
+	value     T
+	err       error // of fn
+	encodeErr error
+	answer    Answer // as it is stored
+}
+
+func (w *txWork[Tx, T]) run(ctx context.Context, tx Tx) (State, Answer, error) {
+	w.ran = true
+	w.value, w.err = w.fn(ctx, tx)
+	switch {
+	case w.err == nil:
+		var answer Answer
+		answer, w.encodeErr = encode(w.codec, &w.value)
+		w.answer = limited(answer, w.most)
+		return StateCompleted, w.answer, nil
+	case outcomeOf(w.err, &Policy{}) == Failed:
+		answer, err := failureOf(w.err).answer()
+		w.answer = limited(answer, w.most)
+		return StateFailed, w.answer, err
+	}
+	return 0, Answer{}, w.err
+}
+
+// failed reports whether the caller gets the error of fn: its refusal was stored, or it has rolled
+// the transaction back.
+func (w *txWork[Tx, T]) failed(mine bool, err error) bool {
+	return w.ran && w.err != nil && (mine || err != nil && errors.Is(err, w.err))
+}
+
+// failure is the error of fn as callers get it; err is that of the database.
+func (w *txWork[Tx, T]) failure(err error) error {
+	if err == nil {
+		return &settledError{err: failureOf(w.err)}
+	}
+	return &settledError{err: err, again: !errors.Is(err, ErrTxEnded)}
 }
 
 var errIssuedTx = fmt.Errorf("a transaction does not ask whether its key was issued; redeem the key around DoTx: %w", errors.ErrUnsupported)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -30,7 +31,7 @@ func (arrays) surely(c *change) bool { return c.sawNone() }
 
 func (arrays) insertsFirst() bool { return true }
 
-func (a arrays) writeMany(ctx context.Context, w execer, made, changed []*change) error {
+func (a arrays) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*change) error {
 	if len(made) > 0 {
 		if err := a.insert(ctx, w, made); err != nil {
 			return err
@@ -52,7 +53,7 @@ func (a arrays) writeMany(ctx context.Context, w execer, made, changed []*change
 }
 
 // insert marks those changes to be made alone whose record was there.
-func (a arrays) insert(ctx context.Context, w execer, made []*change) error {
+func (a arrays) insert(ctx context.Context, w sqlkit.Execer, made []*change) error {
 	rows, err := w.QueryContext(ctx, a.db.queries.makeMany, arrayArgs(made)...)
 	if err != nil {
 		return err

@@ -3,17 +3,19 @@ package sqlstore
 import (
 	"context"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // backend is what differs between the kinds of database: how to access the tables, and what an
 // error means.
 type backend interface {
 	// read runs f, which changes nothing, without opening a transaction. It may run f again.
-	read(ctx context.Context, how span, f func(context.Context, execer) error) error
+	read(ctx context.Context, how span, f func(context.Context, sqlkit.Execer) error) error
 	// write runs f in a transaction, and commits it if f says so. It may run f again. Calls with
 	// the same id take turns. It does not commit after notAfter on the store's clock; zero: no
 	// limit.
-	write(ctx context.Context, id recordID, notAfter time.Time, f func(context.Context, execer) (commit bool, err error)) error
+	write(ctx context.Context, id recordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (commit bool, err error)) error
 	// together makes changes of different keys in one transaction. It leaves out changes whose
 	// caller has left, and those that it marks to be made alone. An error that is not a
 	// *commitError means that no change was made.
@@ -26,7 +28,7 @@ type backend interface {
 	keeps(ctx context.Context) error
 	// alone runs f, which creates the tables, while no other process does so, and checks for
 	// missing rights.
-	alone(ctx context.Context, w execer, f func() error) error
+	alone(ctx context.Context, w sqlkit.Execer, f func() error) error
 	// explain adds advice to a driver's error.
 	explain(step string, err error) error
 	// insertsFirst reports whether a statement that inserts many rows tells which were there.

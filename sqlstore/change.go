@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -70,7 +71,7 @@ func (c *change) settle(l loaded) {
 }
 
 // apply reads the record and the clock while this call is the writer, decides, and writes.
-func (c *change) apply(ctx context.Context, w execer) (commit bool, err error) {
+func (c *change) apply(ctx context.Context, w sqlkit.Execer) (commit bool, err error) {
 	wasThere := c.first || c.seen.row.State != 0
 	for {
 		l, err := c.db.loadToWrite(ctx, w, c.id, wasThere)

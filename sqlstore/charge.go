@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -49,7 +50,7 @@ func (s *Store) charge(ctx context.Context, req storeapi.ChargeRequest) (charged
 func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
 	of := []*charging{c}
 	write := false
-	err := s.backend.read(ctx, brief, func(ctx context.Context, db execer) error {
+	err := s.backend.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
 		u, err := s.loadUsage(ctx, db, s.db.queries.loadUsage, c.id)
 		_, write = decide(&u, of)
 		return err
@@ -57,14 +58,14 @@ func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
 	if err != nil || !write {
 		return err
 	}
-	return s.backend.write(ctx, c.id, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
+	return s.backend.write(ctx, c.id, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		return s.chargeTenant(ctx, w, of)
 	})
 }
 
 // chargeTenant makes the charges of one tenant. It may be called again for the same charges; the
 // last call counts.
-func (s *Store) chargeTenant(ctx context.Context, w execer, of []*charging) (wrote bool, err error) {
+func (s *Store) chargeTenant(ctx context.Context, w sqlkit.Execer, of []*charging) (wrote bool, err error) {
 	for len(of) > 0 {
 		u, err := s.loadUsage(ctx, w, s.db.queries.loadUsageToWrite, of[0].id)
 		if err != nil {
@@ -103,7 +104,7 @@ type usage struct {
 
 // loadUsage reads the counts, and checks in the same statement whether this build may use the
 // tables.
-func (s *Store) loadUsage(ctx context.Context, db execer, query string, id recordID) (u usage, err error) {
+func (s *Store) loadUsage(ctx context.Context, db sqlkit.Execer, query string, id recordID) (u usage, err error) {
 	var version int
 	var counts []byte
 	var now sql.NullInt64
@@ -121,7 +122,7 @@ func (s *Store) loadUsage(ctx context.Context, db execer, query string, id recor
 
 // putUsage replaces the loaded counts. It returns false if there was no row, and another call has
 // inserted one meanwhile.
-func (s *Store) putUsage(ctx context.Context, db execer, id recordID, req *storeapi.ChargeRequest, was *usage, u *protocol.Usage) (done bool, err error) {
+func (s *Store) putUsage(ctx context.Context, db sqlkit.Execer, id recordID, req *storeapi.ChargeRequest, was *usage, u *protocol.Usage) (done bool, err error) {
 	if u.Empty() {
 		_, err := db.ExecContext(ctx, s.db.queries.dropUsage, id[:])
 		return true, err
@@ -149,7 +150,7 @@ func (s *Store) sweepUsage(ctx context.Context) error {
 			return s.db.failed("look for expired counts", err)
 		}
 		var removed bool
-		err = s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
+		err = s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 			removed, err = s.removeUsage(ctx, w, now)
 			return true, err
 		})
@@ -160,7 +161,7 @@ func (s *Store) sweepUsage(ctx context.Context) error {
 }
 
 // removeUsage removes a batch of them.
-func (s *Store) removeUsage(ctx context.Context, w execer, now protocol.Micros) (removed bool, err error) {
+func (s *Store) removeUsage(ctx context.Context, w sqlkit.Execer, now protocol.Micros) (removed bool, err error) {
 	if s.db.queries.lockOldUsage == "" {
 		r, err := w.ExecContext(ctx, s.db.queries.removeUsage, now, sweepBatch)
 		if err != nil {
@@ -177,7 +178,7 @@ func (s *Store) removeUsage(ctx context.Context, w execer, now protocol.Micros) 
 }
 
 func (s *Store) expiredUsage(ctx context.Context) (some bool, now protocol.Micros, err error) {
-	err = s.backend.read(ctx, long, func(ctx context.Context, db execer) error {
+	err = s.backend.read(ctx, long, func(ctx context.Context, db sqlkit.Execer) error {
 		u, err := s.loadUsage(ctx, db, s.db.queries.loadUsage, recordID{}) // for the time
 		if err != nil {
 			return err

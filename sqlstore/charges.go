@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -134,7 +135,7 @@ func (s *Store) readCharges(_ recordID, batch []*charging) {
 		return
 	}
 	writes, failed := make([]bool, len(tenants)), make([]error, len(tenants))
-	err := s.backend.read(context.Background(), brief, func(ctx context.Context, db execer) error {
+	err := s.backend.read(context.Background(), brief, func(ctx context.Context, db sqlkit.Execer) error {
 		for i, of := range tenants {
 			u, err := s.loadUsage(ctx, db, s.db.queries.loadUsage, of[0].id)
 			var state stateError
@@ -169,7 +170,7 @@ func (s *Store) writeLine(c *charging) recordID {
 func (s *Store) writeCharges(line recordID, batch []*charging) {
 	for tenants := byTenant(batch); len(tenants) > 0; {
 		failed := -1
-		err := s.backend.write(context.Background(), line, time.Time{}, func(ctx context.Context, w execer) (commit bool, err error) {
+		err := s.backend.write(context.Background(), line, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (commit bool, err error) {
 			failed = -1
 			for i, of := range tenants {
 				tenants[i] = slices.DeleteFunc(of, func(c *charging) bool { return !c.begin() })

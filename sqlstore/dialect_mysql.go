@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/dberr"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // mysqlSchema creates version 1, with the default names. It is frozen: a change needs a new version
@@ -19,7 +20,7 @@ var mysqlSchema string
 // The server's clock in microseconds, whatever the time zone of the session.
 const (
 	// mysqlStart is the start of the statement: what is seen without a lock was true then or later.
-	mysqlStart = `TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))`
+	mysqlStart = sqlkit.MySQLStatementClock
 	// mysqlNow is the time at which a row is returned, after its lock was taken. It needs a session
 	// in UTC, since there is no UTC_SYSDATE.
 	mysqlNow = `TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', SYSDATE(6))`
@@ -36,29 +37,14 @@ func mysqlQueries(table string) queries {
 		values[i] = c + " = VALUES(" + c + ")"
 	}
 	insert := `INSERT INTO ` + t + ` (` + strings.Join(inserted, ", ") + `) VALUES (` + list(len(inserted)) + `) ON DUPLICATE KEY UPDATE `
-	insertUsage := `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?) ON DUPLICATE KEY UPDATE `
-	// An existing row stays unchanged, and the insert returns a last id. The count of rows depends
-	// on the driver's clientFoundRows, and INSERT IGNORE would truncate a key that is too long.
-	const keep = `id = IF(LAST_INSERT_ID(1), id, id)`
 	// A subquery does not lock the row with the tables' version. If that row were locked, all
 	// writers would wait for it.
-	one := func(table string) string {
-		// Without FORCE INDEX the server may scan a small table as a whole, and lock and wait for
-		// unrelated rows.
-		return ` FROM (SELECT 1 AS one) AS o LEFT JOIN ` + table + ` r FORCE INDEX (PRIMARY) ON r.id = ?`
-	}
-	locked := func(table string) string { return one(table) + ` FOR UPDATE` }
 	version, floor := `(SELECT version FROM `+meta+` WHERE id = 1)`, `(SELECT fence_floor FROM `+meta+` WHERE id = 1)`
-	// The session is the caller's: its time zone stays as it is.
-	inSession := `SELECT ` + version + `, ` + floor + `, ` + mysqlStart + `, ` + selected + `r.answer`
-	// Compare the name as the server stores it.
-	exists := `SELECT count(*) FROM information_schema.tables WHERE table_schema = DATABASE()
-		AND IF(@@lower_case_table_names = 0, CAST(table_name AS BINARY) = '` + table + `_meta', table_name = '` + table + `_meta')`
-	return queries{
+	q := queries{
 		newest: 1, resumes: true,
-		schema:  statements(strings.ReplaceAll(mysqlSchema, DefaultTable, table)),
+		schema:  sqlkit.Statements(mysqlSchema, DefaultTable, table),
 		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
-		exists:  exists,
+		exists:  sqlkit.TableExists(MySQL, table+"_meta"),
 		touch: []string{
 			`UPDATE ` + meta + ` SET version = version WHERE id = 1`,
 			`INSERT INTO ` + t + ` SELECT * FROM ` + t + ` WHERE id = ''`,
@@ -70,59 +56,90 @@ func mysqlQueries(table string) queries {
 		},
 		load: `SELECT ` + mysqlVersion + `, m.fence_floor, ` + mysqlStart + `, ` + selected + `r.answer
 			FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
-		loadToWrite: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, ` + selected + `r.answer` + locked(t),
+		loadToWrite: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, ` + selected + `r.answer` + mysqlLocked(t),
 		loadMany: `SELECT ` + mysqlVersion + `, m.fence_floor, ` + mysqlStart + `, r.id, ` + selected + `r.answer
 			FROM ` + meta + ` m LEFT JOIN ` + t + ` r FORCE INDEX (PRIMARY) ON r.id IN (?) WHERE m.id = 1`,
 		loadManyToWrite: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, r.id, ` + selected + `r.answer
 			FROM (SELECT 1 AS one) AS o LEFT JOIN ` + t + ` r FORCE INDEX (PRIMARY) ON r.id IN (?) FOR UPDATE SKIP LOCKED`,
-		loadToJoin:   inSession + locked(t),
-		loadUnlocked: inSession + one(t),
-		waitToJoin: func(wait time.Duration) string {
-			return fmt.Sprintf(`SET @retrysafe_row_wait = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = %d`, mysqlSeconds(wait))
-		},
-		waitAsBefore: mysqlJoined,
-		loadNow:      inSession + locked(t) + ` NOWAIT`,
-		makeToJoin:   strings.TrimSuffix(insert, ` ON DUPLICATE KEY UPDATE `),
-		duplicate:    func(err error) bool { return dberr.MySQLNumber(err) == numberDuplicate },
-		held:         func(err error) bool { n := dberr.MySQLNumber(err); return n == numberLockWait || n == numberNoWait },
-		// Through another index, above READ COMMITTED, it would also lock the gaps next to the row
-		// in that index.
-		finish:   finishing(t + ` FORCE INDEX (PRIMARY)`),
-		hold:     `SELECT 1 FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id = ? LOCK IN SHARE MODE`,
-		settle:   `SELECT 1 FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id = ? FOR UPDATE`,
-		confirm:  `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
 		putMany:  insert + strings.Join(values, ", "),
-		makeMany: insert + keep,
+		makeMany: insert + mysqlUnchanged,
 		put:      updating(t),
-		make:     insert + keep,
+		make:     insert + mysqlUnchanged,
 		made:     byLastID,
 		list:     `SELECT r.id, r.parts, ` + selected + `NULL FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
 		contains: `LOCATE(?, r.parts) > 0`,
 		hasIndex: `SELECT count(*) FROM information_schema.statistics WHERE table_schema = DATABASE() AND index_name = 'listing'
 			AND IF(@@lower_case_table_names = 0, CAST(table_name AS BINARY) = '` + table + `', table_name = '` + table + `')`,
 		indexKeys: `CREATE INDEX listing ON ` + t + ` (parts)`,
-		expired:   `SELECT id FROM ` + t + ` WHERE expires BETWEEN 1 AND ? ORDER BY expires LIMIT ?`,
-		// A row that another transaction has locked is being claimed again or removed there.
-		// Without FORCE INDEX the server may scan a small table as a whole, and wait for unrelated
-		// rows.
-		lockOld: func(n int) string {
-			return `SELECT id, fence FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id IN (` + list(n) + `) AND expires BETWEEN 1 AND ? ORDER BY id FOR UPDATE SKIP LOCKED`
-		},
-		dropOld: func(n int) string {
-			return `DELETE d FROM ` + t + ` AS d FORCE INDEX (PRIMARY) WHERE d.id IN (` + list(n) + `) AND d.expires BETWEEN 1 AND ?`
-		},
-		raise:            `UPDATE ` + meta + ` SET fence_floor = GREATEST(fence_floor, ?) WHERE id = 1`,
-		loadUsage:        `SELECT ` + mysqlVersion + `, ` + mysqlStart + `, l.counts FROM ` + meta + ` m LEFT JOIN ` + counts + ` l ON l.id = ? WHERE m.id = 1`,
-		loadUsageToWrite: `SELECT ` + version + `, ` + mysqlNow + `, r.counts` + locked(counts),
-		putUsage:         insertUsage + `expires = VALUES(expires), counts = VALUES(counts)`,
-		makeUsage:        insertUsage + keep,
-		dropUsage:        `DELETE FROM ` + counts + ` WHERE id = ?`,
-		expiredUsage:     `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1) AS found`,
-		lockOldUsage:     `SELECT id, 0 FROM ` + counts + ` WHERE expires <= ? ORDER BY expires LIMIT ? FOR UPDATE SKIP LOCKED`,
-		dropOldUsage: func(n int) string {
-			return `DELETE d FROM ` + counts + ` AS d FORCE INDEX (PRIMARY) WHERE d.id IN (` + list(n) + `)`
-		},
-		numbered: func(q string) string { return q },
+		numbered:  func(q string) string { return q },
+	}
+	// The session is the caller's: its time zone stays as it is.
+	q.mysqlJoin(t, `SELECT `+version+`, `+floor+`, `+mysqlStart+`, `+selected+`r.answer`, strings.TrimSuffix(insert, ` ON DUPLICATE KEY UPDATE `))
+	q.mysqlSweep(t, meta)
+	q.mysqlUsage(meta, counts, version)
+	return q
+}
+
+// mysqlUnchanged ends an insert: an existing row stays unchanged, and the statement returns a last
+// id. The count of rows depends on the driver's clientFoundRows, and INSERT IGNORE would truncate a
+// key that is too long.
+const mysqlUnchanged = `id = IF(LAST_INSERT_ID(1), id, id)`
+
+// mysqlOne is the row of an id, or none. Without FORCE INDEX the server may scan a small table as a
+// whole, and lock and wait for unrelated rows.
+func mysqlOne(table string) string {
+	return ` FROM (SELECT 1 AS one) AS o LEFT JOIN ` + table + ` r FORCE INDEX (PRIMARY) ON r.id = ?`
+}
+
+func mysqlLocked(table string) string { return mysqlOne(table) + ` FOR UPDATE` }
+
+// mysqlJoin sets the statements that claim a key in the transaction of a caller.
+func (q *queries) mysqlJoin(t, inSession, insert string) {
+	q.loadToJoin = inSession + mysqlLocked(t)
+	q.loadUnlocked = inSession + mysqlOne(t)
+	q.waitToJoin = func(wait time.Duration) string {
+		return fmt.Sprintf(`SET @retrysafe_row_wait = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = %d`, mysqlSeconds(wait))
+	}
+	q.waitAsBefore = mysqlJoined
+	q.loadNow = inSession + mysqlLocked(t) + ` NOWAIT`
+	q.makeToJoin = insert
+	q.duplicate = func(err error) bool { return dberr.MySQLNumber(err) == numberDuplicate }
+	q.held = func(err error) bool { n := dberr.MySQLNumber(err); return n == numberLockWait || n == numberNoWait }
+	// Through another index, above READ COMMITTED, it would also lock the gaps next to the row
+	// in that index.
+	q.finish = finishing(t + ` FORCE INDEX (PRIMARY)`)
+	q.hold = `SELECT 1 FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id = ? LOCK IN SHARE MODE`
+	q.settle = `SELECT 1 FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id = ? FOR UPDATE`
+	q.confirm = `UPDATE ` + t + ` SET updated = updated WHERE id = ?`
+}
+
+// mysqlSweep sets the statements that remove expired records.
+func (q *queries) mysqlSweep(t, meta string) {
+	q.expired = `SELECT id FROM ` + t + ` WHERE expires BETWEEN 1 AND ? ORDER BY expires LIMIT ?`
+	// A row that another transaction has locked is being claimed again or removed there.
+	// Without FORCE INDEX the server may scan a small table as a whole, and wait for unrelated
+	// rows.
+	q.lockOld = func(n int) string {
+		return `SELECT id, fence FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id IN (` + list(n) + `) AND expires BETWEEN 1 AND ? ORDER BY id FOR UPDATE SKIP LOCKED`
+	}
+	q.dropOld = func(n int) string {
+		return `DELETE d FROM ` + t + ` AS d FORCE INDEX (PRIMARY) WHERE d.id IN (` + list(n) + `) AND d.expires BETWEEN 1 AND ?`
+	}
+	q.raise = `UPDATE ` + meta + ` SET fence_floor = GREATEST(fence_floor, ?) WHERE id = 1`
+}
+
+// mysqlUsage sets the statements for the counts of tenants.
+func (q *queries) mysqlUsage(meta, counts, version string) {
+	insert := `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?) ON DUPLICATE KEY UPDATE `
+	q.loadUsage = `SELECT ` + mysqlVersion + `, ` + mysqlStart + `, l.counts FROM ` + meta + ` m LEFT JOIN ` + counts + ` l ON l.id = ? WHERE m.id = 1`
+	q.loadUsageToWrite = `SELECT ` + version + `, ` + mysqlNow + `, r.counts` + mysqlLocked(counts)
+	q.putUsage = insert + `expires = VALUES(expires), counts = VALUES(counts)`
+	q.makeUsage = insert + mysqlUnchanged
+	q.dropUsage = `DELETE FROM ` + counts + ` WHERE id = ?`
+	q.expiredUsage = `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1) AS found`
+	q.lockOldUsage = `SELECT id, 0 FROM ` + counts + ` WHERE expires <= ? ORDER BY expires LIMIT ? FOR UPDATE SKIP LOCKED`
+	q.dropOldUsage = func(n int) string {
+		return `DELETE d FROM ` + counts + ` AS d FORCE INDEX (PRIMARY) WHERE d.id IN (` + list(n) + `)`
 	}
 }
 

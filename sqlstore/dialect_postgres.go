@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/dberr"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // postgresSchema creates version 1, with the default names. It is frozen: a change needs a new
@@ -22,14 +23,14 @@ var postgresSchema string
 const (
 	// beforeReading is the start of the statement: what is seen without a lock was true then or
 	// later.
-	beforeReading = `(extract(epoch FROM statement_timestamp()) * 1000000)::bigint`
+	beforeReading = sqlkit.PostgresStatementClock
 	// afterLocking is the time at which a row is returned, after its lock was taken.
-	afterLocking = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+	afterLocking = sqlkit.PostgresClock
 )
 
 func postgresQueries(table string) queries {
 	const newest = 1
-	t, meta, counts := `"`+table+`"`, `"`+table+`_meta"`, `"`+table+`_limits"`
+	t, meta := `"`+table+`"`, `"`+table+`_meta"`
 	excluded := make([]string, len(stored))
 	for i, c := range stored {
 		excluded[i] = c + " = excluded." + c
@@ -42,19 +43,14 @@ func postgresQueries(table string) queries {
 	}
 	columns := strings.Join(inserted, ", ")
 	insertMany := `INSERT INTO ` + t + ` (` + columns + `) SELECT ` + columns + ` FROM unnest(` + arrayPlaces() + `) AS v (` + columns + `) ON CONFLICT (id) DO `
-	insertUsage := `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO `
-	// A row that is locked in a WITH is read first, as it is after the lock was taken; the outer
-	// SELECT is evaluated after that.
-	locked := func(table string) string { return `WITH r AS (SELECT * FROM ` + table + ` WHERE id = ? FOR UPDATE) ` }
 	q := queries{
-		newest:  newest,
-		schema:  statements(strings.ReplaceAll(postgresSchema, DefaultTable, table)),
-		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
-		// Not to_regclass: it may have cached, before the lock was taken, that there is no table.
-		exists:      `SELECT count(*) FROM pg_catalog.pg_class WHERE relname = '` + table + `_meta' AND pg_catalog.pg_table_is_visible(oid)`,
+		newest:      newest,
+		schema:      sqlkit.Statements(postgresSchema, DefaultTable, table),
+		version:     `SELECT version FROM ` + meta + ` WHERE id = 1`,
+		exists:      sqlkit.TableExists(PostgreSQL, table+"_meta"),
 		touch:       []string{`UPDATE ` + meta + ` SET version = version WHERE id = 1`},
 		load:        `SELECT m.version, m.fence_floor, ` + beforeReading + `, ` + selected + `r.answer FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
-		loadToWrite: locked(t) + `SELECT m.version, m.fence_floor, ` + afterLocking + `, ` + selected + `r.answer FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
+		loadToWrite: postgresLocked(t) + `SELECT m.version, m.fence_floor, ` + afterLocking + `, ` + selected + `r.answer FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
 		loadMany: many(`OFFSET 0`) + `SELECT m.version, m.fence_floor, ` + beforeReading + `, r.id, ` + selected + `r.answer
 			FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
 		loadManyToWrite: many(`FOR UPDATE SKIP LOCKED`) + `SELECT m.version, m.fence_floor, ` + afterLocking + `, r.id, ` + selected + `r.answer
@@ -71,42 +67,64 @@ func postgresQueries(table string) queries {
 			SELECT ?::bytea, ?::bytea, ?::bytea, ?::bytea, 2, greatest(m.fence_floor + 1, s.now), s.now + ?::bigint, 0, s.now
 			FROM ` + meta + ` m, s WHERE m.id = 1 AND m.version = ` + strconv.Itoa(newest) + ` ON CONFLICT (id) DO NOTHING RETURNING fence, updated)
 			SELECT made.fence, made.updated, set_config('lock_timeout', s.was, true) FROM s LEFT JOIN made ON true`,
-		claim: func(_ time.Time, wait time.Duration) any { return lockTimeout(wait) },
-		limit: `SELECT current_setting('lock_timeout'), set_config('lock_timeout', ?, true)`,
-		held:  func(err error) bool { return dberr.SQLState(err) == stateLockTimeout },
-		// No shared lock on the row: if many transactions share one, the server makes a new list of
-		// its holders for each one that joins.
-		hold:      `SELECT pg_advisory_xact_lock_shared(` + lockNumber + `) IS NULL`,
-		settle:    `SELECT pg_advisory_xact_lock(` + lockNumber + `) IS NULL`,
+		claim:     func(_ time.Time, wait time.Duration) any { return lockTimeout(wait) },
+		limit:     `SELECT current_setting('lock_timeout'), set_config('lock_timeout', ?, true)`,
+		held:      func(err error) bool { return dberr.SQLState(err) == stateLockTimeout },
 		confirm:   `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
 		tell:      `SELECT count(pg_notify(?, message)) FROM unnest(?::text[]) AS message`,
 		list:      `SELECT r.id, r.parts, ` + selected + `NULL::bytea FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
 		contains:  `position(?::bytea in r.parts) > 0`,
 		indexKeys: `CREATE INDEX IF NOT EXISTS "` + table + `_listing" ON ` + t + ` (parts)`,
-		expired:   `SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ?`,
-		// A row that another transaction has locked is being claimed again or removed there.
-		removeMany: `WITH old AS (SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ? FOR UPDATE SKIP LOCKED),
-			gone AS (DELETE FROM ` + t + ` d USING old WHERE d.id = old.id RETURNING d.fence) SELECT count(*), coalesce(max(fence), 0) FROM gone`,
-		floor:            `SELECT fence_floor FROM ` + meta + ` WHERE id = 1`,
-		raise:            `UPDATE ` + meta + ` SET fence_floor = greatest(fence_floor, ?) WHERE id = 1`,
-		loadUsage:        `SELECT m.version, ` + beforeReading + `, l.counts FROM ` + meta + ` m LEFT JOIN ` + counts + ` l ON l.id = ? WHERE m.id = 1`,
-		loadUsageToWrite: locked(counts) + `SELECT m.version, ` + afterLocking + `, r.counts FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
-		putUsage:         insertUsage + `UPDATE SET expires = excluded.expires, counts = excluded.counts`,
-		makeUsage:        insertUsage + `NOTHING`,
-		dropUsage:        `DELETE FROM ` + counts + ` WHERE id = ?`,
-		expiredUsage:     `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1) AS found`,
-		removeUsage: `WITH old AS (SELECT id FROM ` + counts + ` WHERE expires <= ? LIMIT ? FOR UPDATE SKIP LOCKED)
-			DELETE FROM ` + counts + ` d USING old WHERE d.id = old.id`,
-		numbered: numbered,
+		numbered:  sqlkit.Numbered,
 	}
-	q.loadToJoin, q.makeToJoin = numbered(q.loadToWrite), numbered(q.make)
+	q.postgresGate()
+	q.postgresSweep(t, meta)
+	q.postgresUsage(meta, `"`+table+`_limits"`)
+	q.loadToJoin, q.makeToJoin = sqlkit.Numbered(q.loadToWrite), sqlkit.Numbered(q.make)
 	for _, statement := range []*string{
 		&q.finish, &q.claimSQL, &q.tell, &q.confirm, &q.hold, &q.settle, &q.limit, &q.loadMany, &q.loadManyToWrite, &q.putMany, &q.makeMany, &q.load, &q.loadToWrite, &q.put, &q.make, &q.expired, &q.removeMany, &q.raise,
 		&q.loadUsage, &q.loadUsageToWrite, &q.putUsage, &q.makeUsage, &q.dropUsage, &q.expiredUsage, &q.removeUsage,
 	} {
-		*statement = numbered(*statement)
+		*statement = sqlkit.Numbered(*statement)
 	}
 	return q
+}
+
+// postgresLocked reads a row as it is after its lock was taken: a row that is locked in a WITH is
+// read first, and the outer SELECT is evaluated after that.
+func postgresLocked(table string) string {
+	return `WITH r AS (SELECT * FROM ` + table + ` WHERE id = ? FOR UPDATE) `
+}
+
+// postgresGate sets the statements for the lock of a gate.
+func (q *queries) postgresGate() {
+	// No shared lock on the row: if many transactions share one, the server makes a new list of
+	// its holders for each one that joins.
+	q.hold = `SELECT pg_advisory_xact_lock_shared(` + lockNumber + `) IS NULL`
+	q.settle = `SELECT pg_advisory_xact_lock(` + lockNumber + `) IS NULL`
+}
+
+// postgresSweep sets the statements that remove expired records.
+func (q *queries) postgresSweep(t, meta string) {
+	q.expired = `SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ?`
+	// A row that another transaction has locked is being claimed again or removed there.
+	q.removeMany = `WITH old AS (SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ? FOR UPDATE SKIP LOCKED),
+		gone AS (DELETE FROM ` + t + ` d USING old WHERE d.id = old.id RETURNING d.fence) SELECT count(*), coalesce(max(fence), 0) FROM gone`
+	q.floor = `SELECT fence_floor FROM ` + meta + ` WHERE id = 1`
+	q.raise = `UPDATE ` + meta + ` SET fence_floor = greatest(fence_floor, ?) WHERE id = 1`
+}
+
+// postgresUsage sets the statements for the counts of tenants.
+func (q *queries) postgresUsage(meta, counts string) {
+	insert := `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO `
+	q.loadUsage = `SELECT m.version, ` + beforeReading + `, l.counts FROM ` + meta + ` m LEFT JOIN ` + counts + ` l ON l.id = ? WHERE m.id = 1`
+	q.loadUsageToWrite = postgresLocked(counts) + `SELECT m.version, ` + afterLocking + `, r.counts FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`
+	q.putUsage = insert + `UPDATE SET expires = excluded.expires, counts = excluded.counts`
+	q.makeUsage = insert + `NOTHING`
+	q.dropUsage = `DELETE FROM ` + counts + ` WHERE id = ?`
+	q.expiredUsage = `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1) AS found`
+	q.removeUsage = `WITH old AS (SELECT id FROM ` + counts + ` WHERE expires <= ? LIMIT ? FOR UPDATE SKIP LOCKED)
+		DELETE FROM ` + counts + ` d USING old WHERE d.id = old.id`
 }
 
 // insertedTypes are the types of inserted.
@@ -120,20 +138,6 @@ func arrayPlaces() string {
 // lockTimeout returns a wait as the value of the setting, at least 1: zero would mean for ever.
 func lockTimeout(wait time.Duration) string {
 	return strconv.FormatInt(max(1, min(wait.Milliseconds(), math.MaxInt32)), 10)
-}
-
-// numbered replaces question marks by $1, $2 and so on. No statement has a question mark in a
-// literal.
-func numbered(query string) string {
-	parts := strings.Split(query, "?")
-	var b strings.Builder
-	for i, part := range parts {
-		if i > 0 {
-			b.WriteString("$" + strconv.Itoa(i))
-		}
-		b.WriteString(part)
-	}
-	return b.String()
 }
 
 // beginning opens a transaction that does not depend on the session's defaults. It also ends on the

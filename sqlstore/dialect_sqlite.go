@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/dberr"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // sqliteSchema creates version 1, with the default names. It is frozen: a change needs a new
@@ -18,9 +19,9 @@ func sqliteQueries(table string) queries {
 	t, meta, counts := `"`+table+`"`, `"`+table+`_meta"`, `"`+table+`_limits"`
 	q := queries{
 		newest: 1, contains: `instr(r.parts, ?) > 0`, made: byCount, numbered: func(q string) string { return q },
-		schema:  statements(strings.ReplaceAll(sqliteSchema, DefaultTable, table)),
+		schema:  sqlkit.Statements(sqliteSchema, DefaultTable, table),
 		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
-		exists:  `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '` + table + `_meta' COLLATE NOCASE`,
+		exists:  sqlkit.TableExists(SQLite, table+"_meta"),
 		touch:   []string{`UPDATE ` + meta + ` SET version = version WHERE id = 1`},
 		lock:    `UPDATE ` + meta + ` SET version = version WHERE id = 0`,
 		load: `SELECT m.version, m.fence_floor, NULL, ` + selected + `r.answer

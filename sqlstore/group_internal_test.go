@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // TestBatchLimits: a transaction has at most one change of a key, at most 128 changes and 4 MiB,
@@ -53,7 +54,7 @@ type failing struct {
 
 func (f *failing) see(context.Context, []*sight) error { return errors.New("a row of somebody else") }
 
-func (f *failing) read(context.Context, span, func(context.Context, execer) error) error {
+func (f *failing) read(context.Context, span, func(context.Context, sqlkit.Execer) error) error {
 	n := f.now.Add(1)
 	defer f.now.Add(-1)
 	if n > f.most.Load() {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // rowWait is the longest that grouped changes wait for a row: a row that is held longer would delay
@@ -18,7 +20,7 @@ func (s server) together(changes []*change) error {
 	call, cancel := context.WithTimeout(context.Background(), wait.limit+slack)
 	defer cancel()
 	for lost := 0; ; lost++ {
-		err := s.transaction(call, wait, earliest(changes), func(ctx context.Context, w execer) (bool, error) {
+		err := s.transaction(call, wait, earliest(changes), func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 			begun := begin(changes)
 			switch len(begun) {
 			case 0:
@@ -31,7 +33,7 @@ func (s server) together(changes []*change) error {
 			return changeAll(ctx, w, s.locking, begun)
 		})
 		var gone *lostError
-		if lost == lostConnections || isOwn(err) || !errors.As(err, &gone) || s.manner.fate(err) != onlyLost || !pause(wait) {
+		if lost == lostConnections || isOwn(err) || !errors.As(err, &gone) || s.manner.fate(err) != onlyLost || !sqlkit.Pause(wait) {
 			return err
 		}
 	}
@@ -39,7 +41,7 @@ func (s server) together(changes []*change) error {
 
 // see implements backend.
 func (s server) see(ctx context.Context, of []*sight) error {
-	return s.read(ctx, brief, func(ctx context.Context, db execer) (err error) {
+	return s.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) (err error) {
 		if k := of[0]; len(of) == 1 {
 			k.l, err = s.db.load(ctx, db, s.db.queries.load, k.id)
 			return err

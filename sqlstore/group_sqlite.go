@@ -7,6 +7,8 @@ import (
 	"math/bits"
 	"strings"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // together makes changes in one transaction. If other processes keep the file locked, making each
@@ -29,7 +31,7 @@ func (s sqlite) transaction(changes []*change) error {
 	ctx := context.Background() // once the lock is held, the rest is short
 	list := inList{s.db, 0}
 	for _, c := range changes {
-		if c.last == nil && !c.first && !c.sawNone() {
+		if c.looks(list) {
 			list.least++
 		}
 	}
@@ -116,7 +118,7 @@ func (inList) surely(*change) bool { return true }
 
 func (inList) insertsFirst() bool { return true }
 
-func (l inList) writeMany(ctx context.Context, w execer, made, changed []*change) error {
+func (l inList) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*change) error {
 	for _, c := range made {
 		r, err := w.ExecContext(ctx, l.db.queries.make, c.args()...)
 		if err != nil {
@@ -147,7 +149,7 @@ func (l inList) writeMany(ctx context.Context, w execer, made, changed []*change
 }
 
 // putSame overwrites a record if it is as this store has last written it.
-func (l inList) putSame(ctx context.Context, w execer, c *change) (same bool, err error) {
+func (l inList) putSame(ctx context.Context, w sqlkit.Execer, c *change) (same bool, err error) {
 	was := c.last
 	args := append(rowArgs(&c.next), c.id[:], was.Owner[:], int64(was.Fence), int64(was.State), was.LeaseEnd, was.Updated, appendData(nil, was)) //nolint:gosec // fences stay below 2^53
 	r, err := w.ExecContext(ctx, l.db.queries.putSame, args...)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -26,7 +27,7 @@ func (f *hanging) see(context.Context, []*sight) error {
 	}
 }
 
-func (f *hanging) read(context.Context, span, func(context.Context, execer) error) error {
+func (f *hanging) read(context.Context, span, func(context.Context, sqlkit.Execer) error) error {
 	select {
 	case <-f.healthy:
 		return nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -26,7 +27,7 @@ func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (page storea
 	if err != nil {
 		return page, err
 	}
-	err = s.backend.read(ctx, long, func(ctx context.Context, db execer) error {
+	err = s.backend.read(ctx, long, func(ctx context.Context, db sqlkit.Execer) error {
 		// load checks the version, as in any other call; there is no record with a zero id.
 		now, err := s.db.load(ctx, db, s.db.queries.load, recordID{})
 		if err != nil {
@@ -91,7 +92,7 @@ func prefixOf(req *storeapi.ListRequest) (prefix []byte) {
 }
 
 // page reads records until there is one more than fits, to know whether there is a next page.
-func (l *listing) page(ctx context.Context, db execer, now protocol.Micros) (page storeapi.Page, err error) {
+func (l *listing) page(ctx context.Context, db sqlkit.Execer, now protocol.Micros) (page storeapi.Page, err error) {
 	from, batch := l.begin, l.limit+1
 	for read := 0; ; {
 		query, args := l.query(now, from, batch)
@@ -116,7 +117,7 @@ func (l *listing) page(ctx context.Context, db execer, now protocol.Micros) (pag
 
 // read adds the records of one statement to the page. last is the place of the last record that was
 // looked at; full means that there is another one for the next page.
-func (l *listing) read(ctx context.Context, db execer, query string, args []any, now protocol.Micros, page *storeapi.Page) (n int, last []byte, full bool, err error) {
+func (l *listing) read(ctx context.Context, db sqlkit.Execer, query string, args []any, now protocol.Micros, page *storeapi.Page) (n int, last []byte, full bool, err error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return 0, nil, false, err

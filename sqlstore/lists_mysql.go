@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // lists reads and writes many rows of MySQL with one statement, which has a placeholder for each
@@ -26,7 +28,7 @@ func (lists) surely(c *change) bool { return c.sawNone() }
 // insertsFirst: the server does not tell which records were there.
 func (lists) insertsFirst() bool { return false }
 
-func (l lists) writeMany(ctx context.Context, w execer, made, changed []*change) error {
+func (l lists) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*change) error {
 	if len(made) > 0 {
 		query, args := l.insert(l.db.queries.makeMany, made)
 		r, err := w.ExecContext(ctx, query, args...)

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // load reads the record, and checks in the same statement whether this build may use the tables.
-func (d *database) load(ctx context.Context, db execer, query string, id recordID) (l loaded, err error) {
+func (d *database) load(ctx context.Context, db sqlkit.Execer, query string, id recordID) (l loaded, err error) {
 	return d.loadBy(func(dest ...any) error { return db.QueryRowContext(ctx, query, id[:]).Scan(dest...) })
 }
 
@@ -40,7 +41,7 @@ func (d *database) loadedFrom(floor int64, now sql.NullInt64, here protocol.Micr
 // loadToWrite reads and locks the record, on databases that lock records. If it is missing and may
 // have been there before, a sweep may have removed it while this call waited. The largest removed
 // fence may have been read before that removal, so it is read again.
-func (d *database) loadToWrite(ctx context.Context, w execer, id recordID, wasThere bool) (loaded, error) {
+func (d *database) loadToWrite(ctx context.Context, w sqlkit.Execer, id recordID, wasThere bool) (loaded, error) {
 	l, err := d.load(ctx, w, d.queries.loadToWrite, id)
 	if err == nil && l.row.State == 0 && wasThere {
 		return d.load(ctx, w, d.queries.loadToWrite, id)
@@ -119,7 +120,7 @@ func (d *database) time(told sql.NullInt64, here protocol.Micros) protocol.Micro
 
 // put replaces the loaded row of key. It returns false if there was no row, and another call has
 // inserted one meanwhile.
-func (d *database) put(ctx context.Context, db execer, key *storeapi.StoreKey, id recordID, was *loaded, row *protocol.Row) (done bool, err error) {
+func (d *database) put(ctx context.Context, db sqlkit.Execer, key *storeapi.StoreKey, id recordID, was *loaded, row *protocol.Row) (done bool, err error) {
 	if was.row.State != 0 {
 		// MySQL counts no row if nothing has changed
 		_, err := db.ExecContext(ctx, d.queries.put, append(rowArgs(row), id[:])...)

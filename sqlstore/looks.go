@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // looks reads the records of many callers on one connection: the lookups that arrive during a read
@@ -93,7 +95,7 @@ func (k *looks) run(batch []*sight) {
 
 // lookAlone is look for a single call.
 func lookAlone(ctx context.Context, d *database, b backend, id recordID) (l loaded, err error) {
-	err = b.read(ctx, brief, func(ctx context.Context, db execer) error {
+	err = b.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
 		l, err = d.load(ctx, db, d.queries.load, id)
 		return err
 	})

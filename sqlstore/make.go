@@ -68,7 +68,7 @@ func (s *Store) write(c *change, wait patience, l line) (protocol.Row, protocol.
 	if err != nil {
 		return protocol.Row{}, 0, s.db.failed("write", err)
 	}
-	if c.writes && s.db.queries.putSame != "" {
+	if c.writes && s.group != nil && s.db.queries.putSame != "" {
 		s.remembered.keep(c.id, &c.next)
 	}
 	s.checkClock(&c.l)

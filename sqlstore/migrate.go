@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -20,18 +21,18 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.backend.settings(ctx); err != nil {
 		return s.db.failed("migrate", err)
 	}
-	return s.db.failed("migrate", s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
+	return s.db.failed("migrate", s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		return true, s.backend.alone(ctx, w, func() error { return s.migrate(ctx, w) })
 	}))
 }
 
-func (s *Store) migrate(ctx context.Context, w execer) error {
+func (s *Store) migrate(ctx context.Context, w sqlkit.Execer) error {
 	var tables int
 	if err := w.QueryRowContext(ctx, s.db.queries.exists).Scan(&tables); err != nil {
 		return err
 	}
 	if tables == 0 {
-		if err := run(ctx, w, s.db.queries.schema); err != nil {
+		if err := sqlkit.Run(ctx, w, s.db.queries.schema); err != nil {
 			return err
 		}
 	}
@@ -42,7 +43,7 @@ func (s *Store) migrate(ctx context.Context, w execer) error {
 }
 
 // indexKeys creates the index of [Options].Listing if there is none.
-func (s *Store) indexKeys(ctx context.Context, w execer) error {
+func (s *Store) indexKeys(ctx context.Context, w sqlkit.Execer) error {
 	if !s.listing {
 		return nil
 	}
@@ -72,12 +73,12 @@ func SchemaSQL(d Dialect) string {
 
 // upToDate checks the version, and makes a write without effect, so that a read-only file fails
 // here and not at the first call.
-func (s *Store) upToDate(ctx context.Context, w execer) error {
+func (s *Store) upToDate(ctx context.Context, w sqlkit.Execer) error {
 	var version int
 	err := w.QueryRowContext(ctx, s.db.queries.version).Scan(&version)
 	switch {
 	case errors.Is(err, sql.ErrNoRows) && s.db.queries.resumes:
-		return run(ctx, w, s.db.queries.schema)
+		return sqlkit.Run(ctx, w, s.db.queries.schema)
 	case errors.Is(err, sql.ErrNoRows):
 		return s.db.notMigrated()
 	case err != nil:
@@ -86,7 +87,7 @@ func (s *Store) upToDate(ctx context.Context, w execer) error {
 	if _, err := s.db.load(ctx, w, s.db.queries.loadToWrite, recordID{}); err != nil {
 		return err
 	}
-	return run(ctx, w, s.db.queries.touch)
+	return sqlkit.Run(ctx, w, s.db.queries.touch)
 }
 
 var _ storeapi.Keeper = (*Store)(nil)

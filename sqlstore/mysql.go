@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/dberr"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -31,19 +32,19 @@ type mysqlManner struct {
 // reading runs f. If sessions have autocommit off, it turns autocommit on around f. Otherwise f
 // would open a transaction, read from its snapshot from then on, and lock what it reads at levels
 // that do so.
-func (m mysqlManner) reading(ctx context.Context, conn *sql.Conn, f func(context.Context, execer) error) error {
+func (m mysqlManner) reading(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error {
 	if !m.transact.Load() {
 		if err := f(ctx, conn); !errors.Is(err, errTransacts) {
 			return err
 		}
 		m.transact.Store(true)
 	}
-	err := run(ctx, conn, []string{mysqlRollback, `SET @retrysafe_autocommit = @@autocommit, autocommit = 1`})
+	err := sqlkit.Run(ctx, conn, []string{mysqlRollback, `SET @retrysafe_autocommit = @@autocommit, autocommit = 1`})
 	if err == nil {
 		err = f(ctx, conn)
 	}
 	if _, failed := conn.ExecContext(ctx, `SET autocommit = @retrysafe_autocommit`); failed != nil {
-		discard(conn)
+		sqlkit.Discard(conn)
 		err = errors.Join(err, failed)
 	}
 	return err
@@ -57,7 +58,7 @@ func (mysqlManner) begin(call context.Context, conn *sql.Conn, wait patience) er
 	_, err := conn.ExecContext(call, mysqlIsolation)
 	if dberr.MySQLNumber(err) == numberInTransaction {
 		// from a previous user of the connection, who did not end it
-		err = run(call, conn, []string{mysqlRollback, mysqlIsolation})
+		err = sqlkit.Run(call, conn, []string{mysqlRollback, mysqlIsolation})
 	}
 	return err
 }
@@ -75,7 +76,7 @@ func (mysqlManner) commit(call context.Context, conn *sql.Conn, notAfter time.Ti
 
 // rollback rolls back first: turning autocommit on commits.
 func (mysqlManner) rollback(call context.Context, conn *sql.Conn) error {
-	return run(call, conn, []string{mysqlRollback, "SET " + mysqlPutBack})
+	return sqlkit.Run(call, conn, []string{mysqlRollback, "SET " + mysqlPutBack})
 }
 
 func (mysqlManner) fate(err error) fate {

@@ -7,10 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
-	"strings"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
@@ -78,21 +77,14 @@ func (o *Options) check(db *sql.DB, d Dialect) error {
 	case o.LockWait < 0:
 		return fmt.Errorf("sqlstore: LockWait is %v; leave it zero for 5s, or set a limit of your own", o.LockWait)
 	}
-	return checkTable(cmp.Or(o.Table, DefaultTable))
-}
-
-var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,39}$`)
-
-// checkTable accepts names that need no quoting and leave room for suffixes.
-func checkTable(name string) error {
-	if !tableName.MatchString(name) {
-		return fmt.Errorf("sqlstore: table name %q: use letters, digits and underscores, at most 40, and no digit first", name)
-	}
-	if strings.HasPrefix(strings.ToLower(name), "sqlite_") {
-		return fmt.Errorf("sqlstore: table name %q: names that begin with sqlite_ are SQLite's own", name)
+	if err := sqlkit.CheckTable(cmp.Or(o.Table, DefaultTable), mostTable); err != nil {
+		return fmt.Errorf("sqlstore: %w", err)
 	}
 	return nil
 }
+
+// mostTable is the most bytes of a table's name. It leaves room for suffixes.
+const mostTable = 40
 
 // The dialects.
 const (

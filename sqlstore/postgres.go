@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/dberr"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -23,7 +24,7 @@ func newPostgres(db *database) postgres {
 // postgresManner has the statements for PostgreSQL. No setting outlives a transaction.
 type postgresManner struct{ table string }
 
-func (postgresManner) reading(ctx context.Context, conn *sql.Conn, f func(context.Context, execer) error) error {
+func (postgresManner) reading(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error {
 	return f(ctx, conn)
 }
 

@@ -140,14 +140,3 @@ func updating(table string) string {
 
 // list returns n placeholders.
 func list(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
-
-// statements splits a script, since some drivers take only one statement at a time.
-func statements(script string) []string {
-	var all []string
-	for part := range strings.SplitSeq(script, ";\n") {
-		if part = strings.TrimSpace(part); part != "" {
-			all = append(all, part)
-		}
-	}
-	return all
-}

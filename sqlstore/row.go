@@ -9,13 +9,6 @@ import (
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// execer is a connection or a transaction.
-type execer interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
 // loaded is the input of a decision.
 type loaded struct {
 	row   protocol.Row

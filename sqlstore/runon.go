@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
@@ -106,7 +107,7 @@ func (c *serverClaim) run(ctx context.Context) (rec storeapi.Record, err error) 
 		case c.claim.worked:
 			again++
 			c.claim.worked = worked
-			if !pause(ctx) {
+			if !sqlkit.Pause(ctx) {
 				return rec, err
 			}
 			continue
@@ -115,7 +116,7 @@ func (c *serverClaim) run(ctx context.Context) (rec storeapi.Record, err error) 
 		case fate == onlyLost:
 			lost++
 		}
-		if !pause(wait) {
+		if !sqlkit.Pause(wait) {
 			return rec, err
 		}
 	}
@@ -275,13 +276,13 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 				if ok && known.Owner != c.claim.r.Owner {
 					return false, nil
 				}
-				if ok && pause(ctx) {
+				if ok && sqlkit.Pause(ctx) {
 					continue // another call holds the key only to read it
 				}
 				return false, storeapi.ErrInProgress
 			}
 		}
-		if lost == lostConnections || c.fateOf(err) != onlyLost || !pause(ctx) {
+		if lost == lostConnections || c.fateOf(err) != onlyLost || !sqlkit.Pause(ctx) {
 			return false, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
@@ -285,7 +286,7 @@ func (c *claim) settle(ctx context.Context, tx *writeTx, rec storeapi.Record, fa
 	now := c.store.db.clock().UnixMicro()
 	wait, cancel := c.store.db.patience(whole, time.Time{})
 	defer cancel()
-	err := c.store.db.writeInTurn(wait, func(ctx context.Context, w execer) (bool, error) {
+	err := c.store.db.writeInTurn(wait, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
 		l, err = c.store.db.load(ctx, w, c.store.db.queries.loadToWrite, c.id)
 		return false, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/dberr"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
@@ -73,7 +74,7 @@ func (s *Store) openMySQL(ctx context.Context, wait time.Duration) (*mysqlTx, er
 		t.tx, err = conn.BeginTx(ctx, o)
 		if dberr.MySQLNumber(err) == numberInTransaction {
 			// from a previous user of the connection, who did not end it
-			if err = run(ctx, conn, []string{mysqlRollback}); err == nil {
+			if err = sqlkit.Run(ctx, conn, []string{mysqlRollback}); err == nil {
 				t.tx, err = conn.BeginTx(ctx, o)
 			}
 		}
@@ -115,8 +116,8 @@ func (t *mysqlTx) leave(ctx context.Context, open bool) {
 	if open {
 		last = []string{mysqlRollback, mysqlLeft}
 	}
-	if err := run(ctx, t.conn, last); err != nil && !errors.Is(err, sql.ErrConnDone) {
-		discard(t.conn)
+	if err := sqlkit.Run(ctx, t.conn, last); err != nil && !errors.Is(err, sql.ErrConnDone) {
+		sqlkit.Discard(t.conn)
 		return
 	}
 	_ = t.conn.Close()

@@ -3,11 +3,11 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -25,7 +25,7 @@ type server struct {
 // manner is what differs between the kinds of server.
 type manner interface {
 	// reading runs f, which changes nothing, outside of any transaction.
-	reading(ctx context.Context, conn *sql.Conn, f func(context.Context, execer) error) error
+	reading(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error
 	// begin opens a transaction that does not depend on the session's defaults, and that also ends
 	// on the server if its client never comes back.
 	begin(call context.Context, conn *sql.Conn, wait patience) error
@@ -65,7 +65,7 @@ const (
 )
 
 // read runs f on a connection of the pool.
-func (s server) read(ctx context.Context, _ span, f func(context.Context, execer) error) error {
+func (s server) read(ctx context.Context, _ span, f func(context.Context, sqlkit.Execer) error) error {
 	wait, cancel := s.db.patience(ctx, time.Time{})
 	defer cancel()
 	call, cancel := context.WithTimeout(ctx, wait.limit+slack)
@@ -76,7 +76,7 @@ func (s server) read(ctx context.Context, _ span, f func(context.Context, execer
 			return err
 		}
 		if err = s.manner.reading(call, conn, f); err != nil && conn.PingContext(call) != nil {
-			discard(conn)
+			sqlkit.Discard(conn)
 			return &lostError{err}
 		}
 		_ = conn.Close()
@@ -86,7 +86,7 @@ func (s server) read(ctx context.Context, _ span, f func(context.Context, execer
 
 // write first waits for this process's other writers of the same key, without holding a connection:
 // calls for other keys may need it.
-func (s server) write(ctx context.Context, id recordID, notAfter time.Time, f func(context.Context, execer) (bool, error)) error {
+func (s server) write(ctx context.Context, id recordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
 	wait, cancel := s.db.patience(ctx, notAfter)
 	defer cancel()
 	give, err := s.turns.take(wait, id)
@@ -100,7 +100,7 @@ func (s server) write(ctx context.Context, id recordID, notAfter time.Time, f fu
 }
 
 // transaction runs f in one transaction on its own connection.
-func (s server) transaction(call context.Context, wait patience, notAfter time.Time, f func(context.Context, execer) (bool, error)) error {
+func (s server) transaction(call context.Context, wait patience, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
 	conn, err := s.connection(wait)
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (s server) transaction(call context.Context, wait patience, notAfter time.T
 		}
 	}
 	if s.manner.rollback(call, conn) != nil {
-		discard(conn) // the server rolls back when it notices that the client is gone
+		sqlkit.Discard(conn) // the server rolls back when it notices that the client is gone
 		if err == nil {
 			return nil // there was nothing to commit
 		}
@@ -148,12 +148,6 @@ func (s server) connection(wait patience) (*sql.Conn, error) {
 	return nil, &lostError{fmt.Errorf("no connection to the database: %w", err)}
 }
 
-// discard closes a connection for good.
-func discard(conn *sql.Conn) {
-	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-	_ = conn.Close()
-}
-
 // again runs f again if it certainly had no effect and may succeed the next time: another
 // transaction was in the way, or the connection was dead.
 func (s server) again(wait patience, f func() error) error {
@@ -169,7 +163,7 @@ func (s server) again(wait patience, f func() error) error {
 		default:
 			return err
 		}
-		if !pause(wait) {
+		if !sqlkit.Pause(wait) {
 			return err
 		}
 	}

@@ -6,8 +6,9 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // session is a pooled connection for one call. SQLite's own busy handler is off: it sleeps without
@@ -60,22 +61,9 @@ type patience struct {
 func retry(wait patience, f func() error) error {
 	for {
 		err := f()
-		if err == nil || !sqliteBusy(err) || !pause(wait) {
+		if err == nil || !sqliteBusy(err) || !sqlkit.Pause(wait) {
 			return err
 		}
-	}
-}
-
-// pause waits a moment to let others go first; it returns false when ctx ends. The jitter keeps
-// processes from polling in step.
-func pause(ctx context.Context) bool {
-	t := time.NewTimer(time.Millisecond + rand.N(9*time.Millisecond))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
 	}
 }
 

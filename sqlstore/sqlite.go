@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/dberr"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // sqlite is the backend for a SQLite file, which has one writer at a time.
 type sqlite struct{ db *database }
 
 // read runs f on a connection. A brief read is not interrupted.
-func (s sqlite) read(ctx context.Context, how span, f func(context.Context, execer) error) error {
+func (s sqlite) read(ctx context.Context, how span, f func(context.Context, sqlkit.Execer) error) error {
 	wait, cancel := s.db.patience(ctx, time.Time{})
 	defer cancel()
 	inner := ctx
@@ -31,12 +32,12 @@ func (s sqlite) read(ctx context.Context, how span, f func(context.Context, exec
 }
 
 // write lets one call write at a time, whatever its key.
-func (s sqlite) write(ctx context.Context, _ recordID, notAfter time.Time, f func(context.Context, execer) (bool, error)) error {
+func (s sqlite) write(ctx context.Context, _ recordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
 	return s.db.write(ctx, notAfter, f)
 }
 
 // alone holds for any writing transaction.
-func (s sqlite) alone(_ context.Context, _ execer, f func() error) error { return f() }
+func (s sqlite) alone(_ context.Context, _ sqlkit.Execer, f func() error) error { return f() }
 
 func (s sqlite) skew() string {
 	return "this machine's clock: the clock was set back, or machines share the file, which SQLite does not allow over a network"

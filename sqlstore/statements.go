@@ -93,12 +93,3 @@ type pooled struct{ statement *sql.Stmt }
 func (p pooled) QueryContext(ctx context.Context, _ string, args ...any) (*sql.Rows, error) {
 	return p.statement.QueryContext(ctx, args...)
 }
-
-func run(ctx context.Context, w execer, statements []string) error {
-	for _, statement := range statements {
-		if _, err := w.ExecContext(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
-}

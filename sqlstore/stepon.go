@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
@@ -43,7 +44,7 @@ func (s *serverStep) run(ctx context.Context) error {
 		return err
 	}
 	tx, err := s.begin(ctx)
-	for lost := 0; err != nil && lost < lostConnections && s.fateOf(err) == onlyLost && pause(ctx); lost++ {
+	for lost := 0; err != nil && lost < lostConnections && s.fateOf(err) == onlyLost && sqlkit.Pause(ctx); lost++ {
 		tx, err = s.begin(ctx) // the pool's connections may be dead
 	}
 	if err != nil {
@@ -127,7 +128,7 @@ func (s *serverStep) keep(ctx context.Context, tx dbtx.Tx, progress *storeapi.An
 // transaction.
 func (s *serverStep) committed(ctx context.Context, progress *storeapi.Answer, failed error) error {
 	var l loaded
-	err := s.store.backend.write(context.WithoutCancel(ctx), s.id, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
+	err := s.store.backend.write(context.WithoutCancel(ctx), s.id, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
 		if l, err = s.store.db.load(ctx, w, s.store.db.queries.loadToWrite, s.id); err != nil {
 			return false, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
@@ -95,19 +96,19 @@ func (s *stepTx) run(ctx context.Context) error {
 // call runs work once, within a savepoint. A missing savepoint afterwards means that work has ended
 // the transaction itself.
 func (s *stepTx) call(ctx context.Context, tx *writeTx) (progress storeapi.Answer, err error) {
-	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+savepoint); err != nil {
+	if _, err := tx.ExecContext(ctx, beginWork); err != nil {
 		return progress, unavailable(s.store.db.failed("begin a step", err))
 	}
 	inside, end := marked(ctx, s.store.db.pool)
 	defer end()
 	progress, err = s.work(inside, tx.Tx)
 	if err != nil {
-		if _, gone := tx.ExecContext(ctx, "RELEASE "+savepoint); gone != nil && ctx.Err() == nil && endedByWork(gone) {
+		if _, gone := tx.ExecContext(ctx, endWork); gone != nil && ctx.Err() == nil && endedByWork(gone) {
 			return progress, &endedError{cause: err}
 		}
 		return progress, err
 	}
-	if _, err := tx.ExecContext(ctx, "RELEASE "+savepoint); err != nil {
+	if _, err := tx.ExecContext(ctx, endWork); err != nil {
 		return progress, s.broken(ctx, err)
 	}
 	return progress, nil
@@ -135,7 +136,7 @@ func (s *stepTx) settle(ctx context.Context, tx *writeTx, progress *storeapi.Ans
 	wait, cancel := s.store.db.patience(context.WithoutCancel(ctx), time.Time{})
 	defer cancel()
 	var l loaded
-	err := s.store.db.writeInTurn(wait, func(ctx context.Context, w execer) (bool, error) {
+	err := s.store.db.writeInTurn(wait, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
 		l, err = s.store.db.load(ctx, w, s.store.db.queries.loadToWrite, s.id)
 		return false, err

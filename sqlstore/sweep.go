@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // sweepBatch is how many records one transaction removes; others can write in between.
@@ -44,7 +45,7 @@ func (s *Store) sweepRecords(ctx context.Context, limit int) (removed int, err e
 // expired returns the keys of at most n expired records, the oldest first, and the time of that
 // read.
 func (s *Store) expired(ctx context.Context, n int) (ids [][]byte, now protocol.Micros, err error) {
-	err = s.backend.read(ctx, long, func(ctx context.Context, db execer) error {
+	err = s.backend.read(ctx, long, func(ctx context.Context, db sqlkit.Execer) error {
 		ids = nil
 		l, err := s.db.load(ctx, db, s.db.queries.load, recordID{}) // for the version and the time
 		if err != nil {
@@ -76,7 +77,7 @@ func (s *Store) remove(ctx context.Context, ids [][]byte, now protocol.Micros) (
 		return 0, nil
 	}
 	n := 0
-	err = s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
+	err = s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		n = 0
 		floor := int64(0)
 		one := ids // those that are removed one at a time
@@ -119,7 +120,7 @@ func (s *Store) remove(ctx context.Context, ids [][]byte, now protocol.Micros) (
 
 // removeLocked locks the records that are still expired and that no other transaction has locked,
 // and removes them.
-func (s *Store) removeLocked(ctx context.Context, w execer, ids [][]byte, now protocol.Micros) (n int, floor int64, err error) {
+func (s *Store) removeLocked(ctx context.Context, w sqlkit.Execer, ids [][]byte, now protocol.Micros) (n int, floor int64, err error) {
 	args := make([]any, 0, len(ids)+1)
 	for _, id := range ids {
 		args = append(args, id)
@@ -133,7 +134,7 @@ func (s *Store) removeLocked(ctx context.Context, w execer, ids [][]byte, now pr
 }
 
 // lockedRows returns the keys of the rows that a statement has locked, and their largest fence.
-func lockedRows(ctx context.Context, w execer, query string, args ...any) (ids []any, floor int64, err error) {
+func lockedRows(ctx context.Context, w sqlkit.Execer, query string, args ...any) (ids []any, floor int64, err error) {
 	rows, err := w.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, 0, err

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // many reads and writes many rows at once on one kind of database.
@@ -16,7 +18,7 @@ type many interface {
 	// writeMany inserts the rows of made, whose records were absent, and overwrites the rows of
 	// changed. If insertsFirst, it marks changes of made to be made alone whose record was there.
 	// It also marks those of changed that have a last record, if the record has changed since.
-	writeMany(ctx context.Context, w execer, made, changed []*change) error
+	writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*change) error
 	// insertsFirst reports whether a change whose earlier look has found no record, or whose key is
 	// probably new, needs no look: writeMany can tell which records were there.
 	insertsFirst() bool
@@ -26,13 +28,13 @@ type many interface {
 }
 
 // changeAll decides on the changes and writes them.
-func changeAll(ctx context.Context, w execer, m many, changes []*change) (commit bool, err error) {
+func changeAll(ctx context.Context, w sqlkit.Execer, m many, changes []*change) (commit bool, err error) {
 	// In the same order everywhere, so that two transactions that lock the same rows do not
 	// deadlock.
 	slices.SortFunc(changes, func(a, b *change) int { return strings.Compare(string(a.id[:]), string(b.id[:])) })
 	ids := make([]recordID, 0, len(changes))
 	for _, c := range changes {
-		if c.last == nil && !c.first && (!m.insertsFirst() || !c.sawNone()) {
+		if c.looks(m) {
 			ids = append(ids, c.id)
 		}
 	}
@@ -49,11 +51,9 @@ func changeAll(ctx context.Context, w execer, m many, changes []*change) (commit
 		switch {
 		case c.last != nil:
 			l = loaded{row: *c.last, floor: absent.floor, now: absent.now}
-		case c.first:
-			l = absent
 		case !there:
 			l = absent
-			if c.alone = !m.surely(c); c.alone {
+			if c.alone = c.looks(m) && !m.surely(c); c.alone {
 				continue
 			}
 		}
@@ -84,6 +84,12 @@ func (c *change) met() {
 	}
 }
 
+// looks reports whether the record of a change has to be read before it is decided: nothing is
+// known of it, or the write would not tell that there is one.
+func (c *change) looks(m many) bool {
+	return c.last == nil && !c.first && (!m.insertsFirst() || !c.sawNone())
+}
+
 // sawNone reports whether an earlier look has found no record.
 func (c *change) sawNone() bool { return c.looked && c.seen.row.State == 0 }
 
@@ -91,7 +97,7 @@ func (c *change) sawNone() bool { return c.looked && c.seen.row.State == 0 }
 func begin(changes []*change) []*change {
 	all := make([]*change, 0, len(changes))
 	for _, c := range changes {
-		if c.alone = false; c.begin() {
+		if c.alone, c.err = false, nil; c.begin() {
 			all = append(all, c)
 		}
 	}

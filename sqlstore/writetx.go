@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // writeTx is a transaction of database/sql that has the file's write lock.
@@ -120,7 +122,7 @@ func (d *database) begin(ctx context.Context) (*writeTx, error) {
 // lockFile takes the file's write lock with a statement that changes nothing. A transaction of
 // database/sql begins without the lock. If it read first and another process wrote in between, it
 // could not get the lock any more.
-func (d *database) lockFile(ctx context.Context, tx execer) error {
+func (d *database) lockFile(ctx context.Context, tx sqlkit.Execer) error {
 	_, err := tx.ExecContext(ctx, d.queries.lock)
 	return err
 }
@@ -148,7 +150,7 @@ func (d *database) beginWith(ctx context.Context, first func(*sql.Tx) error) (*w
 
 // writesAhead reports whether the journal is a WAL. It asks once, and again after a COMMIT has
 // failed: the mode of a file in use hardly ever changes.
-func (d *database) writesAhead(ctx context.Context, tx execer) (bool, error) {
+func (d *database) writesAhead(ctx context.Context, tx sqlkit.Execer) (bool, error) {
 	if mode := d.journal.Load(); mode != nil {
 		return *mode == "wal", nil
 	}
@@ -163,7 +165,7 @@ func (d *database) writesAhead(ctx context.Context, tx execer) (bool, error) {
 // write runs f in a transaction that has the file's write lock from its beginning, and commits if f
 // says so. The context of f does not end: once the lock is held, the rest is short and must not be
 // interrupted.
-func (d *database) write(ctx context.Context, notAfter time.Time, f func(context.Context, execer) (commit bool, err error)) error {
+func (d *database) write(ctx context.Context, notAfter time.Time, f func(context.Context, sqlkit.Execer) (commit bool, err error)) error {
 	wait, cancel := d.patience(ctx, notAfter)
 	defer cancel()
 	unlock, err := d.turn(wait)
@@ -175,7 +177,7 @@ func (d *database) write(ctx context.Context, notAfter time.Time, f func(context
 }
 
 // writeInTurn is write for a caller that has the turn.
-func (d *database) writeInTurn(wait patience, f func(context.Context, execer) (commit bool, err error)) error {
+func (d *database) writeInTurn(wait patience, f func(context.Context, sqlkit.Execer) (commit bool, err error)) error {
 	w, err := d.session(wait)
 	if err != nil {
 		return wait.over(err)

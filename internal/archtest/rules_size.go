@@ -66,18 +66,7 @@ func medianIsShort(t *Tree) []Violation {
 	return nil
 }
 
-// longFunctions are those that are still longer than the limit.
-var longFunctions = map[string]bool{
-	"tx.go doTx":                                   true,
-	"sqlstore/dialect_mysql.go mysqlQueries":       true,
-	"sqlstore/dialect_postgres.go postgresQueries": true,
-}
-
-func functionsAreShort(t *Tree) []Violation { return long(t, longFunctions) }
-
-// long is the rule on functions of product code, with a list of exceptions. An exception that is no
-// longer needed breaks it too.
-func long(t *Tree, allowed map[string]bool) []Violation {
+func functionsAreShort(t *Tree) []Violation {
 	var found []Violation
 	for _, f := range t.GoFiles() {
 		if f.Test() || suite(f.Dir()) || ast.IsGenerated(f.AST) {
@@ -89,12 +78,8 @@ func long(t *Tree, allowed map[string]bool) []Violation {
 				continue
 			}
 			n := f.Fset.Position(fn.Body.Rbrace).Line - f.Fset.Position(fn.Body.Lbrace).Line - 1
-			name := f.Path + " " + fn.Name.Name
-			switch {
-			case n > maxFunction && !allowed[name]:
+			if n > maxFunction {
 				found = append(found, f.At(fn, fmt.Sprintf("%s has %d lines, the limit is %d; split it so that each part has a name", fn.Name.Name, n, maxFunction)))
-			case n <= maxFunction && allowed[name]:
-				found = append(found, f.At(fn, fn.Name.Name+" is short; take it out of longFunctions"))
 			}
 		}
 	}
