@@ -1,6 +1,6 @@
 # Every target works from a fresh clone with Go and make; `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run test race mutants stress rolling fresh lint fuzz bench bench-gateway soak tidy release-rehearsal
+.PHONY: help run test race mutants stress rolling fresh lint fuzz bench bench-all bench-gateway soak tidy release-rehearsal
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ fuzz: ## search with every fuzz target (half an hour)
 
 bench: ## run the benchmarks
 	cd bench && go test -run '^$$' -bench . -benchmem ./...
+
+bench-all: ## run every comparison of docs/benchmarks.md and write its tables (half an hour)
+	cd bench && go run ./benchall -write
 
 bench-gateway: ## compare the gateway on Redis with nginx, Lua and Redis
 	cd bench && go run ./gatewaybench

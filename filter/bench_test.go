@@ -7,6 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/bits-and-blooms/bloom/v3"
 
 	"github.com/retrysafe/retrysafe/filter"
 )
@@ -71,6 +74,17 @@ func BenchmarkBloom(b *testing.B) {
 			})
 		}
 	}
+	b.Run("MaybeSeenBatch/new/1", func(b *testing.B) {
+		f, r := full(), rand.New(rand.NewPCG(9, 9))
+		batch, ids := make([][16]byte, 256), make([][]byte, 256)
+		b.ResetTimer()
+		for range b.N/len(ids) + 1 {
+			for i := range ids {
+				ids[i] = put(&batch[i], manyIDs+r.Uint64()>>16)
+			}
+			f.MaybeSeenBatch(ids)
+		}
+	})
 	// Last, since it adds what it asks for.
 	b.Run("Add/seen/1", func(b *testing.B) {
 		f, r, buf := full(), rand.New(rand.NewPCG(7, 7)), new([16]byte)
@@ -135,3 +149,45 @@ func BenchmarkHyperLogLogCurve(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkBloomRival queries a filter of a known library, under a lock, with as many ids and the
+// same share of false positives as BenchmarkBloom, and ours in turn.
+func BenchmarkBloomRival(b *testing.B) {
+	rival, mu := rivalBloom(), new(sync.Mutex)
+	ways := map[string]func(id []byte) bool{
+		"ours": full().MaybeSeen,
+		"rival": func(id []byte) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return rival.Test(id)
+		},
+	}
+	for _, goroutines := range []int{1, 8} {
+		b.Run(fmt.Sprint(goroutines), func(b *testing.B) {
+			b.ReportMetric(0, "ns/op")
+			for name, maybe := range ways {
+				begun := time.Now()
+				var all sync.WaitGroup
+				for g := range goroutines {
+					all.Go(func() {
+						var buf [16]byte
+						r := rand.New(rand.NewPCG(uint64(g), 1))
+						for range b.N / goroutines {
+							maybe(put(&buf, manyIDs+r.Uint64()>>16))
+						}
+					})
+				}
+				all.Wait()
+				b.ReportMetric(float64(time.Since(begun).Nanoseconds())/float64(b.N), name+"-ns")
+			}
+		})
+	}
+}
+
+var rivalBloom = sync.OnceValue(func() *bloom.BloomFilter {
+	f, buf := bloom.NewWithEstimates(manyIDs, 0.01), new([16]byte)
+	for i := range uint64(manyIDs) {
+		f.Add(put(buf, i))
+	}
+	return f
+})

@@ -77,7 +77,7 @@ func (w *world) start(addr, program string, args ...string) (*server, error) {
 		return nil, fmt.Errorf("%w; apt-get install -y redis-server nginx libnginx-mod-http-lua lua-nginx-redis", err)
 	}
 	s := &server{exec.Command(path, args...)} //nolint:noctx // close ends it
-	s.cmd.Env = append(os.Environ(), "GOMAXPROCS="+w.workers)
+	s.cmd.Env = append(os.Environ(), "GOMAXPROCS="+w.workers, "RETRYSAFE_SECRET=a secret of the benchmark")
 	log, err := os.Create(filepath.Join(w.dir, filepath.Base(program)+strconv.Itoa(len(w.all))+".log"))
 	if err != nil {
 		return nil, err

@@ -1,0 +1,54 @@
+package main
+
+// gatewayRows are the rows of the comparison with nginx: of each load, with two workers of nginx
+// and two processors of the gateway, and with one of each.
+func gatewayRows() (rows []row) {
+	for _, w := range []struct{ prefix, text string }{{"two/", "two workers"}, {"one/", "one worker"}} {
+		for _, l := range []struct {
+			load, text string
+			rate, cpu  goal
+		}{
+			{"new keys", "new keys", goal{least: 1.25}, goal{most: 0.75}},
+			{"repeats, cold", "repeats, each once", goal{}, goal{most: 0.7}},
+			{"repeats, 100 hot keys", "repeats of 100 keys", goal{least: 2}, goal{most: 0.5}},
+		} {
+			figure := func(side, unit string) string { return w.prefix + l.load + "/" + side + " " + unit }
+			add := func(text, unit, shown string, g goal) {
+				rows = append(rows, row{text: w.text + ", " + l.text + ": " + text, ours: figure("retrysafe", unit), rival: figure("nginx", unit), unit: shown, goal: g})
+			}
+			add("requests", "requests/s", "/s", l.rate)
+			add("processor time of the gateway", "gateway-µs", "µs", l.cpu)
+			if l.load != "repeats, 100 hot keys" { // those are answered from copies
+				add("processor time of Redis", "redis-µs", "µs", goal{})
+			}
+		}
+	}
+	return rows
+}
+
+func callerRows() (rows []row) {
+	for _, db := range []struct{ bench, text string }{{"SQLite", "SQLite"}, {"Postgres", "PostgreSQL"}, {"MySQL", "MariaDB"}} {
+		for _, call := range []struct{ bench, text string }{{"acquire+complete", "acquire and complete (two commits)"}, {"replay", "replay"}, {"extend", "extend"}} {
+			rows = append(rows, row{text: db.text + ", " + call.text, ours: db.bench + "/" + call.bench + " ns/op", unit: "µs", scale: 0.001})
+		}
+	}
+	return rows
+}
+
+func guardRows() (rows []row) {
+	for _, g := range []struct{ bench, text string }{
+		{"Version", "`Version.Update`, two columns and a key"},
+		{"Unique.Insert", "`Unique.Insert`, three columns and a key"},
+		{"Unique.Try", "`Unique.Try` with its savepoint"},
+		{"PrimaryKey", "`PrimaryKey.Insert`"},
+		{"Machine.Move", "`Machine.Move`, one column beside the state"},
+		{"Machine.MoveBy", "`Machine.MoveBy`"},
+		{"Condition", "`Condition.Subtract`"},
+		{"RowLock", "`RowLock.Lock`, two columns, both looks"},
+		{"Fence", "`Fence.Check`"},
+		{"Upsert", "`Upsert.Put`"},
+	} {
+		rows = append(rows, row{text: g.text, ours: "Guards/" + g.bench + " ns/op", unit: "µs", scale: 0.001})
+	}
+	return rows
+}

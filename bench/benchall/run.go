@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+func run(ctx context.Context, j *job, only string, write bool) error {
+	picked, err := pick(comparisons, only)
+	if err != nil {
+		return err
+	}
+	page := filepath.Join(j.root, "docs", "benchmarks.md")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	for i, c := range picked {
+		fmt.Fprintf(j.log, "%d of %d: %s, after %v\n", i+1, len(picked), c.name, time.Since(begun).Round(time.Second))
+		got, err := j.measure(ctx, c)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		table, err := c.table(got)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		table += "\n" + j.note(c)
+		fmt.Printf("%s\n\n%s\n", c.name, table)
+		if !write {
+			continue
+		}
+		// after each comparison, so that an interrupted run keeps what it has
+		if text, err = replace(text, c.name, table); err != nil {
+			return fmt.Errorf("%s: %w", page, err)
+		}
+		if err := os.WriteFile(page, text, 0o644); err != nil { //nolint:gosec // a page that all may read
+			return err
+		}
+	}
+	return nil
+}
+
+// pick returns the comparisons with these names, or all.
+func pick(all []comparison, names string) (picked []comparison, err error) {
+	if names == "" {
+		return all, nil
+	}
+	for name := range strings.SplitSeq(names, ",") {
+		found := false
+		for _, c := range all {
+			if c.name == name {
+				picked, found = append(picked, c), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("there is no comparison %q; -only takes %s", name, strings.Join(namesOf(all), ", "))
+		}
+	}
+	return picked, nil
+}
+
+func namesOf(all []comparison) (names []string) {
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// note says where and how a table was measured.
+func (j *job) note(c comparison) string {
+	rounds := max(j.roundsOf(c), c.inner)
+	return fmt.Sprintf("*%d cores, %s, %s, %s; median of %d (least–most); `go run ./benchall -only %s` in `bench`.*",
+		runtime.NumCPU(), runtime.GOOS+"/"+runtime.GOARCH, runtime.Version(), time.Now().UTC().Format(time.DateOnly), rounds, c.name)
+}
