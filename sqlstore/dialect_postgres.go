@@ -55,12 +55,13 @@ func postgresQueries(table string) queries {
 			FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
 		loadManyToWrite: many(`FOR UPDATE SKIP LOCKED`) + `SELECT m.version, m.fence_floor, ` + afterLocking + `, r.id, ` + selected + `r.answer
 			FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
-		putMany:  insertMany + `UPDATE SET ` + strings.Join(excluded, ", "),
-		makeMany: insertMany + `NOTHING RETURNING id`,
-		finish:   finishing(t),
-		put:      updating(t),
-		make:     `INSERT INTO ` + t + ` (` + columns + `) VALUES (` + list(len(inserted)) + `) ON CONFLICT (id) DO NOTHING`,
-		made:     byCount,
+		putMany:   insertMany + `UPDATE SET ` + strings.Join(excluded, ", "),
+		makeMany:  insertMany + `NOTHING RETURNING id`,
+		finish:    finishing(t),
+		finishOne: `WITH done AS (` + finishing(t) + ` RETURNING 1) SELECT 1 / count(*) FROM done`,
+		put:       updating(t),
+		make:      `INSERT INTO ` + t + ` (` + columns + `) VALUES (` + list(len(inserted)) + `) ON CONFLICT (id) DO NOTHING`,
+		made:      byCount,
 		// The wait is limited for this one statement only: the outer SELECT is evaluated last.
 		claimSQL: `WITH s AS MATERIALIZED (SELECT current_setting('lock_timeout') AS was, set_config('lock_timeout', ?, true) AS held, ` + afterLocking + ` AS now),
 			made AS (INSERT INTO ` + t + ` (id, parts, owner, data, state, fence, lease_end, expires, updated)
@@ -82,7 +83,7 @@ func postgresQueries(table string) queries {
 	q.postgresUsage(meta, `"`+table+`_limits"`)
 	q.loadToJoin, q.makeToJoin = sqlkit.Numbered(q.loadToWrite), sqlkit.Numbered(q.make)
 	for _, statement := range []*string{
-		&q.finish, &q.claimSQL, &q.tell, &q.confirm, &q.hold, &q.settle, &q.limit, &q.loadMany, &q.loadManyToWrite, &q.putMany, &q.makeMany, &q.load, &q.loadToWrite, &q.put, &q.make, &q.expired, &q.removeMany, &q.raise,
+		&q.finish, &q.finishOne, &q.claimSQL, &q.tell, &q.confirm, &q.hold, &q.settle, &q.limit, &q.loadMany, &q.loadManyToWrite, &q.putMany, &q.makeMany, &q.load, &q.loadToWrite, &q.put, &q.make, &q.expired, &q.removeMany, &q.raise,
 		&q.loadUsage, &q.loadUsageToWrite, &q.putUsage, &q.makeUsage, &q.dropUsage, &q.expiredUsage, &q.removeUsage,
 	} {
 		*statement = sqlkit.Numbered(*statement)

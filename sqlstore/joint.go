@@ -231,15 +231,9 @@ func (c *claim) answerIn(l loaded) (rec storeapi.Record, ok bool) {
 
 // complete writes the answer into the record, if the record still belongs to this attempt.
 func (j *joint) complete(ctx context.Context, state storeapi.State, answer storeapi.Answer) (storeapi.Record, error) {
-	now := j.now + time.Since(j.at).Microseconds()
-	if j.claim.store.db.dialect == SQLite {
-		now = j.claim.store.db.clock().UnixMicro()
-	}
-	row, _, err := protocol.Complete(j.row, now, &storeapi.CompleteRequest{
-		Key: j.claim.r.Key, Owner: j.row.Owner, Fence: j.row.Fence, State: state, Answer: answer, Retention: j.claim.r.Retention,
-	})
+	row, done, err := j.completed(state, answer)
 	if err != nil {
-		return j.record(), err
+		return done, err
 	}
 	n, err := j.tx.Exec(ctx, j.claim.store.db.queries.finish, finishArgs(j.claim.id, &row)...)
 	if err != nil {
@@ -248,8 +242,24 @@ func (j *joint) complete(ctx context.Context, state storeapi.State, answer store
 	if n != 1 {
 		return j.record(), j.claim.touched(n)
 	}
-	row.Fingerprint, row.Binding = bytes.Clone(row.Fingerprint), bytes.Clone(row.Binding)
-	return row.Record(j.claim.r.Key, now), nil
+	return done, nil
+}
+
+// completed returns the row with the answer, and the record that callers get once it is stored.
+func (j *joint) completed(state storeapi.State, answer storeapi.Answer) (protocol.Row, storeapi.Record, error) {
+	now := j.now + time.Since(j.at).Microseconds()
+	if j.claim.store.db.dialect == SQLite {
+		now = j.claim.store.db.clock().UnixMicro()
+	}
+	row, _, err := protocol.Complete(j.row, now, &storeapi.CompleteRequest{
+		Key: j.claim.r.Key, Owner: j.row.Owner, Fence: j.row.Fence, State: state, Answer: answer, Retention: j.claim.r.Retention,
+	})
+	if err != nil {
+		return row, j.record(), err
+	}
+	done := row.Record(j.claim.r.Key, now)
+	done.Fingerprint, done.Binding = bytes.Clone(row.Fingerprint), bytes.Clone(row.Binding)
+	return row, done, nil
 }
 
 // touched returns the error for a record that does not belong to this attempt any more.

@@ -48,6 +48,9 @@ type queries struct {
 	putSame string
 	// finish: the columns of finished, then id, owner and fence of the attempt.
 	finish string
+	// finishOne is finish as a statement that fails, by a division by zero, if there is no such
+	// row. Empty: the database has none.
+	finishOne string
 	// claimSQL inserts a record in progress if there is none, and returns its fence and its
 	// creation time (NULL, or no row: there was one). claim returns its first argument; nil: a
 	// claim takes more than one statement. MySQL.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 	"github.com/retrysafe/retrysafe/storeapi"
@@ -18,6 +19,14 @@ type Transaction interface {
 	dbtx.Tx
 	Commit(ctx context.Context) error
 	Rollback(ctx context.Context) error
+}
+
+// LastStatement is implemented by a [Transaction] that can send its last statement and COMMIT in
+// one message. It is optional, and saves a round trip.
+type LastStatement interface {
+	// ExecCommit runs a statement and commits. If the statement fails, nothing is committed. After
+	// another error, what was committed is unknown, as after an error of Commit.
+	ExecCommit(ctx context.Context, query string, args ...any) error
 }
 
 // RunOn is RunTx for adapters of other drivers. begin opens a transaction at READ COMMITTED on the
@@ -174,7 +183,7 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec storeapi.
 			return c.once(ctx, &refusal{answer})
 		}
 	}
-	done, err := j.complete(ctx, state, answer)
+	commit, done, err := c.commit(ctx, j, state, answer)
 	if err != nil {
 		return rec, err
 	}
@@ -182,11 +191,32 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec storeapi.
 		return rec, err
 	}
 	open = false
-	if err := tx.Commit(ctx); err != nil {
-		_ = rollback(ctx, tx) // returns the connection to the pool
-		return c.settle(ctx, rec, done, err)
+	if err := commit(ctx); err != nil {
+		return c.uncommitted(ctx, tx, rec, done, err)
 	}
 	return done, nil
+}
+
+// uncommitted is the answer after a COMMIT that failed.
+func (c *serverClaim) uncommitted(ctx context.Context, tx Transaction, rec, done storeapi.Record, failed error) (storeapi.Record, error) {
+	_ = rollback(ctx, tx) // returns the connection to the pool
+	if dberr.SQLState(failed) == stateDivision {
+		return rec, c.claim.touched(0) // see finishOne
+	}
+	return c.settle(ctx, rec, done, failed)
+}
+
+// commit completes the record and returns a function that commits, and the record as it then is. If
+// the transaction can, that function completes the record too.
+func (c *serverClaim) commit(ctx context.Context, j *joint, state storeapi.State, answer storeapi.Answer) (commit func(context.Context) error, done storeapi.Record, err error) {
+	tx := j.tx.(Transaction) //nolint:errcheck,forcetypeassert // RunOn has begun it
+	last, can := tx.(LastStatement)
+	if query := c.claim.store.db.queries.finishOne; can && query != "" && c.claim.r.Gate == nil {
+		row, done, err := j.completed(state, answer)
+		return func(ctx context.Context) error { return last.ExecCommit(ctx, query, finishArgs(c.claim.id, &row)...) }, done, err
+	}
+	done, err = j.complete(ctx, state, answer)
+	return tx.Commit, done, err
 }
 
 // held returns the answer if another caller has the key.

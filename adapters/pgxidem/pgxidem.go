@@ -112,5 +112,22 @@ type transaction struct {
 	tx pgx.Tx
 }
 
-func (t *transaction) Commit(ctx context.Context) error   { return closed(t.tx.Commit(ctx)) }
+func (t *transaction) Commit(ctx context.Context) error { return closed(t.tx.Commit(ctx)) }
+
+// ExecCommit implements [sqlstore.LastStatement].
+func (t *transaction) ExecCommit(ctx context.Context, query string, args ...any) error {
+	b := new(pgx.Batch)
+	b.Queue(query, args...)
+	b.Queue("commit")
+	if err := t.tx.SendBatch(ctx, b).Close(); err != nil {
+		return closed(err)
+	}
+	// The server has ended the transaction, and pgx does not know it. Commit with a context that
+	// has ended sends nothing, and returns the connection to its pool.
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	_ = t.tx.Commit(over)
+	return nil
+}
+
 func (t *transaction) Rollback(ctx context.Context) error { return closed(t.tx.Rollback(ctx)) }

@@ -36,7 +36,7 @@ type sqlServer struct {
 	stall func() (resume func())
 
 	port string
-	read func(r io.Reader, first bool) (raw []byte, statement string, err error)
+	read func(r io.Reader, s *servers.Session) (raw []byte, statement string, err error)
 	// early are beginnings of statements of a transaction before its commit, the first one first.
 	early   []string
 	commits string

@@ -3,6 +3,7 @@ package tx_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -83,6 +84,19 @@ func TestPgxTx(t *testing.T) {
 	})
 	assert.True(t, err != nil, "a work that keeps a failed statement to itself")
 	s.WantNothing(t, "sue", "a failed statement")
+
+	_, err = s.order(t.Context(), "liz", s.db, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "DELETE FROM retrysafe_records")
+		return err
+	})
+	assert.Contains(t, fmt.Sprint(err), "the work has removed or changed the record", "a work that removes its record")
+	assert.Equal(t, s.Orders(t, "liz"), 0, "orders of a work that removes its record")
+	var kept pgx.Tx
+	_, err = s.order(t.Context(), "joe", s.db, func(_ context.Context, tx pgx.Tx) error { kept = tx; return nil })
+	assert.NoError(t, err, "a work that keeps its transaction")
+	_, err = kept.Exec(t.Context(), "DELETE FROM orders")
+	assert.ErrorIs(t, err, pgx.ErrTxClosed, "a statement after the end of the transaction")
+	assert.Equal(t, s.pool.Stat().AcquiredConns(), int32(0), "connections that are not back in the pool")
 
 	tx, err := s.pool.Begin(t.Context())
 	assert.NoError(t, err, "begin")

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"bytes"
 	"encoding/binary"
 	"io"
 	"net"
@@ -24,9 +25,15 @@ type SQLProxy struct {
 	held chan struct{} // closed when delayed messages may go on
 }
 
-// readMessage reads one message of a client, and returns its statement if it is sent as text. The
-// first message of a connection has none.
-type readMessage func(r io.Reader, first bool) (raw []byte, statement string, err error)
+// readMessage reads one message of a client, and returns the statement that it runs, if it is
+// known. The first message of a connection has none.
+type readMessage func(r io.Reader, s *Session) (raw []byte, statement string, err error)
+
+// Session is what a proxy knows of one connection.
+type Session struct {
+	begun    bool              // the first message was read
+	prepared map[string]string // statements by their names
+}
 
 // StartSQLProxy starts a proxy in front of the server on a port.
 func StartSQLProxy(t *testing.T, port string, read readMessage) *SQLProxy {
@@ -91,11 +98,13 @@ func (p *SQLProxy) serve(client, server net.Conn) {
 			}
 		}
 	}()
-	for first := true; ; first = false {
-		message, statement, err := p.read(client, first)
+	session := &Session{prepared: map[string]string{}}
+	for {
+		message, statement, err := p.read(client, session)
 		if err != nil {
 			break
 		}
+		session.begun = true
 		what, held := p.ask(statement)
 		switch what {
 		case LoseRequest:
@@ -119,11 +128,11 @@ func (p *SQLProxy) serve(client, server net.Conn) {
 	<-through
 }
 
-// PostgresMessage reads a message of PostgreSQL. The first one has no type; a simple query contains
-// the statement.
-func PostgresMessage(r io.Reader, first bool) (raw []byte, statement string, err error) {
+// PostgresMessage reads a message of PostgreSQL. The first one has no type. A simple query contains
+// the statement; a Bind names one that was prepared before.
+func PostgresMessage(r io.Reader, s *Session) (raw []byte, statement string, err error) {
 	head := 5
-	if first {
+	if !s.begun {
 		head = 4
 	}
 	raw = make([]byte, head, 512)
@@ -134,14 +143,22 @@ func PostgresMessage(r io.Reader, first bool) (raw []byte, statement string, err
 	if _, err := io.ReadFull(r, body); err != nil {
 		return nil, "", err
 	}
-	if !first && raw[0] == 'Q' {
-		statement = string(body)
+	if s.begun {
+		switch raw[0] {
+		case 'Q':
+			statement = string(body)
+		case 'P': // name, statement
+			parts := bytes.SplitN(body, []byte{0}, 3)
+			s.prepared[string(parts[0])] = string(parts[1]) + "\x00"
+		case 'B': // portal, name
+			statement = s.prepared[string(bytes.SplitN(body, []byte{0}, 3)[1])]
+		}
 	}
 	return append(raw, body...), statement, nil
 }
 
 // MySQLMessage reads a message of MySQL: three bytes of length, a number, and the command.
-func MySQLMessage(r io.Reader, first bool) (raw []byte, statement string, err error) {
+func MySQLMessage(r io.Reader, s *Session) (raw []byte, statement string, err error) {
 	raw = make([]byte, 4, 512)
 	if _, err := io.ReadFull(r, raw); err != nil {
 		return nil, "", err
@@ -151,7 +168,7 @@ func MySQLMessage(r io.Reader, first bool) (raw []byte, statement string, err er
 		return nil, "", err
 	}
 	const query, prepare = 3, 22
-	if !first && len(body) > 0 && (body[0] == query || body[0] == prepare) {
+	if s.begun && len(body) > 0 && (body[0] == query || body[0] == prepare) {
 		statement = string(body[1:])
 	}
 	return append(raw, body...), statement, nil
