@@ -34,7 +34,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (b *Bloom) header() header {
 	return header{
 		Parts: uint32(b.shape.parts), K: uint32(b.shape.k), Windows: uint32(b.o.Windows), //nolint:gosec // all are small
-		Blocks: uint64(b.shape.blocks), Window: int64(b.o.Window),
+		Blocks: uint64(b.shape.blocks), Window: int64(b.o.Window), //nolint:gosec // positive
 	}
 }
 

@@ -42,7 +42,7 @@ func (j *job) measure(ctx context.Context, c comparison) (samples, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
 	built := make([]string, len(c.programs))
 	for i, p := range c.programs {
 		built[i] = filepath.Join(dir, fmt.Sprint("program", i))
@@ -112,7 +112,7 @@ func (j *job) once(ctx context.Context, p *program, built string, got samples) e
 func (j *job) output(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, mostTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // the programs of this repository
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = filepath.Join(j.root, dir)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs

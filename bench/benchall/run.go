@@ -40,7 +40,7 @@ func run(ctx context.Context, j *job, only string, write bool) error {
 		if text, err = replace(text, c.name, table); err != nil {
 			return fmt.Errorf("%s: %w", page, err)
 		}
-		if err := os.WriteFile(page, text, 0o644); err != nil { //nolint:gosec // a page that all may read
+		if err := os.WriteFile(page, text, 0o644); err != nil {
 			return err
 		}
 	}
