@@ -53,6 +53,10 @@ func (c *Client) together(ctx context.Context, call redisclient.Call) redisclien
 	}
 }
 
+// unending is a context that never ends. rueidis sends a command of a context that could end from
+// a goroutine of the connection, which other commands can join.
+var unending, _ = context.WithCancel(context.Background()) //nolint:govet // never cancelled
+
 // send sends the waiting calls. No caller's context ends the calls of others. If a connection does
 // not answer, the client closes it.
 func (c *Client) send() {
@@ -68,9 +72,9 @@ func (c *Client) send() {
 	c.next.mu.Unlock()
 	cmds := make(rueidis.Commands, len(calls))
 	for i, w := range calls {
-		cmds[i] = c.build(w.call, false)
+		cmds[i] = c.piped(c.build(w.call, false))
 	}
-	for i, r := range c.r.DoMulti(context.Background(), cmds...) {
+	for i, r := range c.r.DoMulti(unending, cmds...) {
 		calls[i].got <- reply(r)
 	}
 	clear(calls)

@@ -24,9 +24,12 @@ func Open(a *redisclient.Address) (*Client, error) { return open(a, true) }
 func OpenNaive(a *redisclient.Address) (*Client, error) { return open(a, false) }
 
 func open(a *redisclient.Address, together bool) (*Client, error) {
+	gather := together && a.Mode != redisclient.Cluster
 	o := rueidis.ClientOption{
 		InitAddress: a.Hosts, Username: a.Username, Password: a.Password, SelectDB: a.DB,
-		DisableRetry: true, DisableCache: true, AlwaysPipelining: together, DisableAutoPipelining: !together,
+		DisableRetry: true, DisableCache: true,
+		// With a lane, each command says whether others may share its connection (piped).
+		AlwaysPipelining: together, DisableAutoPipelining: !together || gather, DialCtxFn: dial,
 		// With one connection, each write has more calls in it, and so has each read of the server.
 		PipelineMultiplex: -1,
 		ConnWriteTimeout:  5 * time.Second, Dialer: net.Dialer{Timeout: 5 * time.Second, KeepAlive: time.Second},
@@ -50,7 +53,7 @@ func open(a *redisclient.Address, together bool) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis: cannot connect to %v: %w", a.Hosts, convert(err))
 	}
-	return &Client{r: r, opened: &o, gather: together && a.Mode != redisclient.Cluster}, nil
+	return &Client{r: r, opened: &o, gather: gather}, nil
 }
 
 // At implements [redisclient.Dialer] for a client that [Open] has made. For any other client it
@@ -60,6 +63,7 @@ func (c *Client) At(ctx context.Context, addr string, f func(func(context.Contex
 		return errors.ErrUnsupported
 	}
 	o := *c.opened
+	o.DisableAutoPipelining = false
 	o.InitAddress, o.ForceSingleClient, o.Sentinel, o.ShuffleInit = []string{addr}, true, rueidis.SentinelOption{}, false
 	if end, ok := ctx.Deadline(); ok {
 		left := max(time.Until(end), time.Millisecond)
@@ -76,4 +80,7 @@ func (c *Client) At(ctx context.Context, addr string, f func(func(context.Contex
 }
 
 // Close closes all connections.
-func (c *Client) Close() { c.r.Close() }
+func (c *Client) Close() {
+	c.r.Close()
+	c.lane.close()
+}

@@ -18,6 +18,7 @@ type Client struct {
 	r      rueidis.Client
 	opened *rueidis.ClientOption // set by Open; else nil
 	gather bool                  // one server: concurrent calls are sent in one write
+	lane   lane
 	next   crowd
 	subs   subscribers
 }
@@ -37,16 +38,24 @@ func New(r rueidis.Client) *Client { return &Client{r: r} }
 
 // Eval implements [redisclient.Client].
 func (c *Client) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
-	var r redisclient.Reply
-	if c.gather && !call.Alone {
-		r = c.together(ctx, call)
-	} else {
-		r = reply(c.r.Do(ctx, c.build(call, false)))
-	}
+	r := c.eval(ctx, call)
 	if r.UnknownScript() {
-		r = reply(c.r.Do(ctx, c.build(call, true)))
+		r = reply(c.r.Do(ctx, c.piped(c.build(call, true))))
 	}
 	return r
+}
+
+func (c *Client) eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
+	if !c.gather || call.Alone {
+		return reply(c.r.Do(ctx, c.piped(c.build(call, false))))
+	}
+	defer c.lane.inFlight.Add(-1)
+	if c.lane.inFlight.Add(1) == 1 {
+		if r, ok := c.alone(ctx, call); ok {
+			return r
+		}
+	}
+	return c.together(ctx, call)
 }
 
 // EvalMany implements [redisclient.Pipeliner].
@@ -55,7 +64,7 @@ func (c *Client) EvalMany(ctx context.Context, calls []redisclient.Call) []redis
 	redisclient.SendMany(len(calls), func(whole bool, places []int) (unknown []int) {
 		cmds := make(rueidis.Commands, len(places))
 		for i, at := range places {
-			cmds[i] = c.build(calls[at], whole)
+			cmds[i] = c.piped(c.build(calls[at], whole))
 		}
 		for i, r := range c.r.DoMulti(ctx, cmds...) {
 			at := places[i]
@@ -94,7 +103,7 @@ func (c *Client) EvalWait(ctx context.Context, call redisclient.Call, replicas i
 func (c *Client) EachPrimary(ctx context.Context, f func(context.Context, func(context.Context, ...string) redisclient.Reply) error) error {
 	for _, node := range c.r.Nodes() {
 		do := func(ctx context.Context, cmd ...string) redisclient.Reply {
-			return reply(node.Do(ctx, node.B().Arbitrary(cmd...).Build()))
+			return reply(node.Do(ctx, c.piped(node.B().Arbitrary(cmd...).Build())))
 		}
 		role := do(ctx, "ROLE")
 		if role.Err != nil {
@@ -122,6 +131,15 @@ func (c *Client) build(call redisclient.Call, whole bool) rueidis.Completed {
 		return cmd.Args(call.Keys...).Args(call.Args...).Build()
 	}
 	return cmd.Keys(call.Keys...).Args(call.Args...).Build()
+}
+
+// piped sends a command on the connection that all share. Without it, a client that has a lane
+// would use the lane's.
+func (c *Client) piped(cmd rueidis.Completed) rueidis.Completed {
+	if c.gather {
+		return cmd.ToPipe()
+	}
+	return cmd
 }
 
 func reply(r rueidis.RedisResult) redisclient.Reply {
