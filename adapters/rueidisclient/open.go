@@ -24,8 +24,22 @@ func Open(a *redisclient.Address) (*Client, error) { return open(a, true) }
 func OpenNaive(a *redisclient.Address) (*Client, error) { return open(a, false) }
 
 func open(a *redisclient.Address, together bool) (*Client, error) {
-	gather := together && a.Mode != redisclient.Cluster
-	o := rueidis.ClientOption{
+	o, gather, err := options(a, together)
+	if err != nil {
+		return nil, err
+	}
+	r, err := rueidis.NewClient(o)
+	if err != nil {
+		return nil, fmt.Errorf("redis: cannot connect to %v: %w", a.Hosts, convert(err))
+	}
+	return &Client{r: r, opened: &o, gather: gather}, nil
+}
+
+// options are those to connect with. gather reports whether the client has one server, so that it
+// sends calls together itself.
+func options(a *redisclient.Address, together bool) (o rueidis.ClientOption, gather bool, err error) {
+	gather = together && a.Mode != redisclient.Cluster
+	o = rueidis.ClientOption{
 		InitAddress: a.Hosts, Username: a.Username, Password: a.Password, SelectDB: a.DB,
 		DisableRetry: true, DisableCache: true,
 		// With a lane, each command says whether others may share its connection (piped).
@@ -47,13 +61,9 @@ func open(a *redisclient.Address, together bool) (*Client, error) {
 	case redisclient.Cluster:
 		o.ShuffleInit = true
 	default:
-		return nil, errors.New("rueidisclient: the address has no mode; redisclient.ParseURL reads one")
+		return o, gather, errors.New("rueidisclient: the address has no mode; redisclient.ParseURL reads one")
 	}
-	r, err := rueidis.NewClient(o)
-	if err != nil {
-		return nil, fmt.Errorf("redis: cannot connect to %v: %w", a.Hosts, convert(err))
-	}
-	return &Client{r: r, opened: &o, gather: gather}, nil
+	return o, gather, nil
 }
 
 // At implements [redisclient.Dialer] for a client that [Open] has made. For any other client it

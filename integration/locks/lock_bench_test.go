@@ -14,6 +14,7 @@ import (
 	"github.com/go-redsync/redsync/v4"
 	redsyncpool "github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
 
 	"github.com/retrysafe/retrysafe/adapters/goredisclient"
 	"github.com/retrysafe/retrysafe/integration/internal/servers"
@@ -22,6 +23,36 @@ import (
 	"github.com/retrysafe/retrysafe/lock/redislock"
 	"github.com/retrysafe/retrysafe/redisclient"
 )
+
+// The least that a lock and its release cost: two scripts, as bsm/redislock has them.
+var (
+	bareLock   = redisclient.NewScript("bare lock", "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end return 0")
+	bareUnlock = redisclient.NewScript("bare unlock", "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0")
+)
+
+// bareScripts runs the two scripts through rueidis alone, for one caller.
+func bareScripts(b *testing.B, addr string) func(ctx context.Context, name string) error {
+	b.Helper()
+	raw, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
+	assert.NoError(b, err, "rueidis")
+	b.Cleanup(raw.Close)
+	for _, script := range []*redisclient.Script{bareLock, bareUnlock} {
+		assert.NoError(b, raw.Do(b.Context(), raw.B().ScriptLoad().Script(script.Source).Build()).Error(), "SCRIPT LOAD")
+	}
+	return func(ctx context.Context, name string) error {
+		for {
+			had, err := raw.Do(ctx, raw.B().Evalsha().Sha1(bareLock.SHA1).Numkeys(1).Key(name).Arg("owner of 16 bytes", "30000").Build()).AsInt64()
+			if err != nil {
+				return err
+			}
+			if had == 1 {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		return raw.Do(ctx, raw.B().Evalsha().Sha1(bareUnlock.SHA1).Numkeys(1).Key(name).Arg("owner of 16 bytes").Build()).Error()
+	}
+}
 
 // lockWays acquire a lock, wait for it if necessary, and release it. Ours send heartbeats and have
 // a fence and a context; the rivals have none of these.
@@ -49,6 +80,7 @@ func lockWays(b *testing.B) map[string]func(ctx context.Context, name string) er
 	return map[string]func(context.Context, string) error{
 		"ours rueidis":  ours(servers.RueidisTo(b, server.Addr)),
 		"ours go-redis": ours(goredis),
+		"bare scripts":  bareScripts(b, server.Addr),
 		"bsm/redislock": func(ctx context.Context, name string) error {
 			held, err := other.Obtain(ctx, name, 30*time.Second, &rival.Options{RetryStrategy: rival.LinearBackoff(time.Millisecond)})
 			if err != nil {

@@ -93,7 +93,7 @@ func newBackend(c redisclient.Client, o *Options) (*Backend, error) {
 		b.o.Prefix = "rs:lock:"
 	}
 	if _, tagged := hashTag(b.o.Prefix); strings.Contains(b.o.Prefix, "{") && !tagged {
-		return nil, fmt.Errorf("redislock: Prefix is %q, with a brace and no hash tag; leave the brace out, or write {shop}:", b.o.Prefix)
+		return nil, fmt.Errorf("redislock: Prefix is %q, with a brace and no hash tag; write a tag such as {shop}, or leave the brace out", b.o.Prefix)
 	}
 	if b.o.ReplicaTime == 0 {
 		b.o.ReplicaTime = time.Second
