@@ -63,12 +63,11 @@ func postgresQueries(table string) queries {
 		make:      `INSERT INTO ` + t + ` (` + columns + `) VALUES (` + list(len(inserted)) + `) ON CONFLICT (id) DO NOTHING`,
 		made:      byCount,
 		// The wait is limited for this one statement only: the outer SELECT is evaluated last.
-		claimSQL: `WITH s AS MATERIALIZED (SELECT current_setting('lock_timeout') AS was, set_config('lock_timeout', ?, true) AS held, ` + afterLocking + ` AS now),
+		claimWithin: `WITH s AS MATERIALIZED (SELECT current_setting('lock_timeout') AS was, set_config('lock_timeout', ?, true) AS held, ` + afterLocking + ` AS now),
 			made AS (INSERT INTO ` + t + ` (id, parts, owner, data, state, fence, lease_end, expires, updated)
 			SELECT ?::bytea, ?::bytea, ?::bytea, ?::bytea, 2, greatest(m.fence_floor + 1, s.now), s.now + ?::bigint, 0, s.now
 			FROM ` + meta + ` m, s WHERE m.id = 1 AND m.version = ` + strconv.Itoa(newest) + ` ON CONFLICT (id) DO NOTHING RETURNING fence, updated)
 			SELECT made.fence, made.updated, set_config('lock_timeout', s.was, true) FROM s LEFT JOIN made ON true`,
-		claim:     func(_ time.Time, wait time.Duration) any { return lockTimeout(wait) },
 		limit:     `SELECT current_setting('lock_timeout'), set_config('lock_timeout', ?, true)`,
 		held:      func(err error) bool { return dberr.SQLState(err) == stateLockTimeout },
 		confirm:   `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
@@ -83,7 +82,7 @@ func postgresQueries(table string) queries {
 	q.postgresUsage(meta, `"`+table+`_limits"`)
 	q.loadToJoin, q.makeToJoin = sqlkit.Numbered(q.loadToWrite), sqlkit.Numbered(q.make)
 	for _, statement := range []*string{
-		&q.finish, &q.finishOne, &q.claimSQL, &q.tell, &q.confirm, &q.hold, &q.settle, &q.limit, &q.loadMany, &q.loadManyToWrite, &q.putMany, &q.makeMany, &q.load, &q.loadToWrite, &q.put, &q.make, &q.expired, &q.removeMany, &q.raise,
+		&q.finish, &q.finishOne, &q.claimWithin, &q.tell, &q.confirm, &q.hold, &q.settle, &q.limit, &q.loadMany, &q.loadManyToWrite, &q.putMany, &q.makeMany, &q.load, &q.loadToWrite, &q.put, &q.make, &q.expired, &q.removeMany, &q.raise,
 		&q.loadUsage, &q.loadUsageToWrite, &q.putUsage, &q.makeUsage, &q.dropUsage, &q.expiredUsage, &q.removeUsage,
 	} {
 		*statement = sqlkit.Numbered(*statement)

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	_ "embed" // the schema
 	"strings"
-	"time"
 
 	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
@@ -34,10 +33,9 @@ func sqliteQueries(table string) queries {
 		finish:  finishing(t),
 		// The first statement writes, so that it gets the file's lock: SQLite may refuse the lock
 		// to a transaction that has read before.
-		claimSQL: `INSERT INTO ` + t + ` (id, parts, owner, data, state, fence, lease_end, expires, updated)
-			SELECT ?2, ?3, ?4, ?5, 2, max(m.fence_floor + 1, ?1), ?1 + ?6, 0, ?1
-			FROM ` + meta + ` m WHERE m.id = 1 AND m.version = 1 ON CONFLICT (id) DO NOTHING RETURNING fence, updated, 0`,
-		claim:     func(now time.Time, _ time.Duration) any { return now.UnixMicro() },
+		claimAt: `INSERT INTO ` + t + ` (id, parts, owner, data, state, fence, lease_end, expires, updated)
+			SELECT ?2, ?3, ?4, ?5, 2, ?1, ?1 + ?6, 0, ?1 FROM ` + meta + ` m
+			WHERE m.id = 1 AND m.version = 1 AND m.fence_floor < ?1 AND NOT EXISTS (` + otherFiles + `) ON CONFLICT (id) DO NOTHING`,
 		held:      func(err error) bool { return sqliteBusy(err) && dberr.SQLiteCode(err) != codeBusySnapshot },
 		list:      `SELECT r.id, r.parts, ` + selected + `NULL FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
 		indexKeys: `CREATE INDEX IF NOT EXISTS "` + table + `_listing" ON ` + t + ` (parts)`,

@@ -83,13 +83,6 @@ func (t joined[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func(c
 		if rec, won, err = j.take(ctx); !won {
 			return err
 		}
-		if s.db.dialect == SQLite {
-			// Only after the claim: SQLite may refuse the lock to a transaction that has read
-			// before.
-			if err := oneFile(func(dest ...any) error { return t.same.QueryRow(ctx, otherFiles, nil, dest...) }); err != nil {
-				return err
-			}
-		}
 		var state storeapi.State
 		inside, end := marked(ctx, s.db.pool)
 		defer end()

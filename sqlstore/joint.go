@@ -45,14 +45,16 @@ func (j *joint) take(ctx context.Context) (rec storeapi.Record, won bool, err er
 func (j *joint) claimKey(ctx context.Context) (rec storeapi.Record, won bool, err error) {
 	j.at = time.Now()
 	switch {
-	case j.claim.store.db.queries.claim != nil:
-		won, err = j.insert(ctx)
+	case j.claim.store.db.queries.claimWithin != "":
+		won, err = j.insertWithin(ctx)
+	case j.claim.store.db.queries.claimAt != "":
+		won, err = j.insertAt(ctx)
 	case j.joins:
 		won, err = j.makeFirst(ctx)
 	default:
 		won, err = j.lookAndMake(ctx)
 	}
-	if err == nil && !won && j.claim.store.db.queries.claim != nil {
+	if err == nil && !won && j.claim.store.db.queries.claimsFirst() {
 		// A finished key is answered without a lock, so that its duplicates do not wait for each
 		// other.
 		var l loaded
@@ -76,6 +78,9 @@ func (j *joint) claimKey(ctx context.Context) (rec storeapi.Record, won bool, er
 
 // takeOver claims a key that has a record: released, expired, or only issued.
 func (j *joint) takeOver(ctx context.Context) (rec storeapi.Record, won bool, err error) {
+	if err := j.oneFile(ctx); err != nil {
+		return rec, false, err
+	}
 	back, err := j.limitWait(ctx)
 	if err != nil {
 		return rec, false, err
@@ -117,29 +122,60 @@ func (j *joint) limitWait(ctx context.Context) (back func(context.Context) error
 	}, err
 }
 
-// insert claims a key without a record with one statement.
-func (j *joint) insert(ctx context.Context) (won bool, err error) {
-	j.row = protocol.Row{
-		State: storeapi.StateInProgress, OnDoubt: storeapi.Refuse, Attempt: 1, Owner: j.claim.r.Owner,
-		Fingerprint: j.claim.r.Fingerprint, Binding: j.claim.r.Binding, Retention: protocol.Span(j.claim.r.Retention),
+// oneFile refuses a SQLite connection with attached files. It comes after a statement that writes:
+// SQLite may refuse the lock to a transaction that has read before.
+func (j *joint) oneFile(ctx context.Context) error {
+	if j.claim.store.db.dialect != SQLite {
+		return nil
 	}
-	var fence sql.NullInt64
-	var updated sql.NullInt64
+	return oneFile(func(dest ...any) error { return j.tx.QueryRow(ctx, countOtherFiles, nil, dest...) })
+}
+
+// insertWithin claims a key without a record with one statement, on the server's clock.
+func (j *joint) insertWithin(ctx context.Context) (won bool, err error) {
+	j.row = j.begun()
+	var fence, updated sql.NullInt64
 	var ignored any
-	err = j.tx.QueryRow(ctx, j.claim.store.db.queries.claimSQL, append([]any{j.claim.store.db.queries.claim(j.claim.store.db.clock(), j.claim.r.Wait)}, j.claimArgs()...), &fence, &updated, &ignored)
+	args := append([]any{lockTimeout(j.claim.r.Wait)}, j.claimArgs()...)
+	err = j.tx.QueryRow(ctx, j.claim.store.db.queries.claimWithin, args, &fence, &updated, &ignored)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !fence.Valid {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	j.now = updated.Int64
-	j.row.Fence = storeapi.Fence(fence.Int64) //nolint:gosec // fences stay below 2^53
-	j.row.Created, j.row.Updated, j.row.LeaseEnd = j.now, j.now, j.now+protocol.Span(strayLease)
+	j.createdAt(updated.Int64, storeapi.Fence(fence.Int64)) //nolint:gosec // fences stay below 2^53
 	return true, nil
 }
 
-// claimArgs returns the arguments of claimSQL after the first.
+// insertAt claims a key without a record with one statement, on this machine's clock. The
+// connection has no attached file then.
+func (j *joint) insertAt(ctx context.Context) (won bool, err error) {
+	j.row = j.begun()
+	now := j.claim.store.db.clock().UnixMicro()
+	n, err := j.tx.Exec(ctx, j.claim.store.db.queries.claimAt, append([]any{now}, j.claimArgs()...)...)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	j.createdAt(now, storeapi.Fence(now)) //nolint:gosec // a fence, which is never negative
+	return true, nil
+}
+
+// begun returns the record of a first attempt, without fence and times.
+func (j *joint) begun() protocol.Row {
+	return protocol.Row{
+		State: storeapi.StateInProgress, OnDoubt: storeapi.Refuse, Attempt: 1, Owner: j.claim.r.Owner,
+		Fingerprint: j.claim.r.Fingerprint, Binding: j.claim.r.Binding, Retention: protocol.Span(j.claim.r.Retention),
+	}
+}
+
+// createdAt sets what the statement of a claim has decided.
+func (j *joint) createdAt(now protocol.Micros, fence storeapi.Fence) {
+	j.now, j.row.Fence = now, fence
+	j.row.Created, j.row.Updated, j.row.LeaseEnd = now, now, now+protocol.Span(strayLease)
+}
+
+// claimArgs returns the arguments of claimWithin and claimAt after the first.
 func (j *joint) claimArgs() []any {
 	return []any{j.claim.id[:], partsOf(&j.claim.r.Key), j.claim.r.Owner[:], appendData(nil, &j.row), protocol.Span(strayLease)}
 }

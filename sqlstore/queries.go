@@ -51,11 +51,14 @@ type queries struct {
 	// finishOne is finish as a statement that fails, by a division by zero, if there is no such
 	// row. Empty: the database has none.
 	finishOne string
-	// claimSQL inserts a record in progress if there is none, and returns its fence and its
-	// creation time (NULL, or no row: there was one). claim returns its first argument; nil: a
-	// claim takes more than one statement. MySQL.
-	claimSQL string
-	claim    func(now time.Time, wait time.Duration) any
+	// claimWithin inserts a record in progress if there is none, and waits for locks as long as its
+	// first argument says: the lock timeout, then those of claimArgs. It returns the fence and the
+	// creation time (NULL: there was one). PostgreSQL.
+	claimWithin string
+	// claimAt inserts a record in progress whose fence and creation time are its first argument:
+	// the time, then those of claimArgs. It inserts nothing if there is one, if a removed record
+	// had a larger fence, or if the connection has another file attached. SQLite.
+	claimAt string
 	// limit: how long the transaction waits for locks from now on. It returns a row with the
 	// previous limit and one more column. PostgreSQL.
 	limit string
@@ -143,3 +146,6 @@ func updating(table string) string {
 
 // list returns n placeholders.
 func list(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
+
+// claimsFirst reports whether one statement claims a key without a record, before it is looked at.
+func (q *queries) claimsFirst() bool { return q.claimWithin != "" || q.claimAt != "" }

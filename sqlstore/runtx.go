@@ -143,7 +143,7 @@ func (c *claim) await(ctx context.Context, other <-chan struct{}, limit <-chan t
 func (c *claim) run(ctx context.Context) (rec storeapi.Record, err error) {
 	q := &c.store.db.queries
 	// Before a connection is held: preparing takes one.
-	statements, err := c.store.db.statements.get(ctx, c.store.db, q.claimSQL, q.load, q.put, q.make, q.finish, otherFiles, beginWork, endWork)
+	statements, err := c.store.db.statements.get(ctx, c.store.db, q.claimAt, q.load, q.put, q.make, q.finish, beginWork, endWork)
 	if err != nil {
 		return rec, unavailable(c.store.db.failed("begin the transaction", err))
 	}
@@ -168,11 +168,7 @@ func (c *claim) run(ctx context.Context) (rec storeapi.Record, err error) {
 	if !won {
 		return rec, answer
 	}
-	known := prepared{tx.Tx, statements}
-	if err := oneFile(known.QueryRowContext(ctx, otherFiles).Scan); err != nil {
-		return rec, unavailable(c.store.db.failed("begin the transaction", err))
-	}
-	state, result, err := c.callWork(ctx, known)
+	state, result, err := c.callWork(ctx, prepared{tx.Tx, statements})
 	if err != nil {
 		return rec, err
 	}

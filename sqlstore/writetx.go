@@ -37,11 +37,15 @@ func (w *writeTx) open(ctx context.Context, first func(*sql.Tx) error) error {
 const errAttached = stateError("sqlstore: the connection has another file attached, and a commit is atomic for each file by itself; detach it, or use " +
 	"a *sql.DB of its own for what needs it")
 
-// otherFiles counts the attached files of a connection.
-const otherFiles = "SELECT count(*) FROM pragma_database_list WHERE name NOT IN ('main', 'temp')"
+// otherFiles returns a row for each attached file of a connection, and countOtherFiles their
+// number.
+const (
+	otherFiles      = "SELECT 1 FROM pragma_database_list WHERE name NOT IN ('main', 'temp')"
+	countOtherFiles = "SELECT count(*) FROM (" + otherFiles + ")"
+)
 
 // oneFile refuses a connection with attached files: the record could commit without the effect, or
-// the effect without the record. read reads the row of otherFiles.
+// the effect without the record. read reads the row of countOtherFiles.
 func oneFile(read func(dest ...any) error) error {
 	var others int
 	err := read(&others)
@@ -112,7 +116,7 @@ func (d *database) begin(ctx context.Context) (*writeTx, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := oneFile(tx.QueryRowContext(ctx, otherFiles).Scan); err != nil {
+	if err := oneFile(tx.QueryRowContext(ctx, countOtherFiles).Scan); err != nil {
 		tx.end()
 		return nil, err
 	}

@@ -129,8 +129,29 @@ func TestSQLiteTxAttachedFile(t *testing.T) {
 	_, err := s.Order(t.Context(), "ada")
 	assert.Contains(t, fmt.Sprint(err), "another file attached", "DoTx beside an attached file")
 	s.WantNothing(t, "ada", "the refusal")
+	_, ran, err := s.Join(t, "ada", nil)
+	assert.Contains(t, fmt.Sprint(err), "another file attached", "a joined DoTx beside an attached file")
+	assert.Equal(t, ran, false, "a joined DoTx beside an attached file has called the work")
+	s.WantNothing(t, "ada", "the refusal of a joined DoTx")
 	sqltest.Exec(t, s.DB, "DETACH archive")
 	s.WantOnce(t, "ada", "the file was detached")
+}
+
+// TestSQLiteTxFenceAboveRemoved: the fence of a new record is larger than that of any removed one,
+// even if the clock was set back.
+func TestSQLiteTxFenceAboveRemoved(t *testing.T) {
+	t.Parallel()
+	s := shops.NewFile(t)
+	future := time.Now().Add(time.Hour).UnixMicro()
+	sqltest.Exec(t, s.DB, fmt.Sprint("UPDATE retrysafe_records_meta SET fence_floor = ", future))
+	for _, customer := range []string{"ada", "bob"} {
+		res, err := s.Order(t.Context(), customer)
+		assert.NoError(t, err, "DoTx with a clock that was set back")
+		assert.Equal(t, int64(res.Fence), future+1, "the fence of %s", customer) //nolint:gosec // it is small
+	}
+	_, ran, err := s.Join(t, "eve", nil)
+	assert.NoError(t, err, "a joined DoTx with a clock that was set back")
+	assert.Equal(t, ran, true, "the work of the joined DoTx has run")
 }
 
 // TestSQLiteTxMeetsCommittedRecords: a record that another layer has committed is answered as
