@@ -108,13 +108,12 @@ func (c *core) win(ctx context.Context, key storeapi.StoreKey, o *callOptions, r
 	req := c.request(key, o)
 	var limit waitLimit
 	for {
-		got, sent, err := c.acquireAnew(ctx, &req, reserved)
+		status, sent, err := c.acquireAnew(ctx, &req, rec, reserved)
 		reserved = nil // finished, or passed on to reclaim
 		if err != nil {
 			return nil, c.wrap(key, 0, err, time.Second)
 		}
-		*rec = got.Record
-		switch got.Status {
+		switch status {
 		case storeapi.Won:
 			a, err := c.start(ctx, rec, sent, o)
 			if a != nil && o.issuedTooLate(rec) {
@@ -126,15 +125,8 @@ func (c *core) win(ctx context.Context, key storeapi.StoreKey, o *callOptions, r
 		case storeapi.Finished:
 			return nil, nil
 		case storeapi.StatusInProgress:
-			ended, err := c.waiting.wait(ctx, rec, o.policy, &limit)
-			switch {
-			case err != nil:
+			if finished, err := c.await(ctx, rec, o.policy, &limit); finished || err != nil {
 				return nil, err
-			case ended.State.Finished():
-				*rec = ended
-				return nil, nil
-			case c.life.isClosing():
-				return nil, c.wrap(key, 0, ErrClosed, time.Second)
 			}
 			// The attempt is in doubt, or another one has taken over. Acquire decides again: of all
 			// callers that ask, at most one acquires the key.
@@ -147,43 +139,59 @@ func (c *core) win(ctx context.Context, key storeapi.StoreKey, o *callOptions, r
 				return v.attempt, err
 			}
 		default:
-			return nil, c.wrap(key, rec.Attempt, got.Err(), 0)
+			return nil, c.wrap(key, rec.Attempt, status.Err(), 0)
 		}
 	}
+}
+
+// await waits for the attempt of rec, if the policy says so. It reports whether that attempt has
+// finished, and sets *rec to its record then.
+func (c *core) await(ctx context.Context, rec *Record, p *Policy, limit *waitLimit) (finished bool, err error) {
+	ended, err := c.waiting.wait(ctx, rec, p, limit)
+	switch {
+	case err != nil:
+		return false, err
+	case ended.State.Finished():
+		*rec = ended
+		return true, nil
+	case c.life.isClosing():
+		return false, c.wrap(rec.Key, 0, ErrClosed, time.Second)
+	}
+	return false, nil
 }
 
 // acquireAnew is acquire with a new owner, since what is left of an earlier round is given back by
 // its owner. If the store gives the claim back by itself, another owner tries again, at most a few
 // times.
-func (c *core) acquireAnew(ctx context.Context, req *storeapi.AcquireRequest, reserved *reservation) (got storeapi.Acquired, sent time.Time, err error) {
+func (c *core) acquireAnew(ctx context.Context, req *storeapi.AcquireRequest, found *Record, reserved *reservation) (status storeapi.Status, sent time.Time, err error) {
 	for try := range acquireTries {
 		if try > 0 && !pause(ctx, time.Duration(try*try)*50*time.Millisecond) {
 			break
 		}
 		req.Owner = newOwner()
-		got, sent, err = c.acquire(ctx, req, nil, reserved)
-		if err != nil || !gaveBack(&got, req.Owner) {
-			return got, sent, err
+		status, sent, err = c.acquire(ctx, req, nil, found, reserved)
+		if err != nil || !gaveBack(status, found, req.Owner) {
+			return status, sent, err
 		}
 		reserved = nil // finished, or passed on to reclaim
 	}
-	return storeapi.Acquired{}, sent, ErrUnavailable
+	return 0, sent, ErrUnavailable
 }
 
 // gaveBack reports whether the store has given back an unanswered claim of owner by itself, as
 // package shardstore does. Nothing has run under it.
-func gaveBack(a *storeapi.Acquired, owner storeapi.Owner) bool {
-	return a.Status == storeapi.OwnerSpent || a.Status == storeapi.StatusInDoubt && a.Record.Owner == owner
+func gaveBack(status storeapi.Status, found *Record, owner storeapi.Owner) bool {
+	return status == storeapi.OwnerSpent || status == storeapi.StatusInDoubt && found.Owner == owner
 }
 
 // acquire calls Acquire until the store answers, at most a few times. All tries have the same
 // owner, so a lost reply does no harm. An error means that the caller must not run the work. If a
 // claim may have been made nevertheless, it is given back in the background. seen is the record
-// that IfFence names, if it does.
+// that IfFence names, if it does. Without an error *found is set to the record of the answer.
 //
 // A store that fails slowly is asked only twice: the first try may have used a dead connection, and
 // after the second the caller has waited long enough.
-func (c *core) acquire(ctx context.Context, req *storeapi.AcquireRequest, seen *Record, reserved *reservation) (got storeapi.Acquired, sent time.Time, err error) {
+func (c *core) acquire(ctx context.Context, req *storeapi.AcquireRequest, seen, found *Record, reserved *reservation) (status storeapi.Status, sent time.Time, err error) {
 	var unanswered time.Time // the latest NotAfter of a try without an answer
 	begun := time.Now()
 	for try := range acquireTries {
@@ -203,24 +211,22 @@ func (c *core) acquire(ctx context.Context, req *storeapi.AcquireRequest, seen *
 		}
 		sent = time.Now()
 		req.NotAfter = c.notAfter(ctx, sent)
-		done := c.trace.store(ctx, "acquire")
-		got, err = c.store.Acquire(ctx, *req)
-		done(err)
+		status, err = c.ask(ctx, req, found)
 		if err == nil {
-			c.clock.learn(got.Record.Now, sent)
-			if fresh := began(&got.Record, req.Owner); fresh || unanswered.IsZero() {
+			c.clock.learn(found.Now, sent)
+			if fresh := began(found, req.Owner); fresh || unanswered.IsZero() {
 				reserved.finish(fresh)
 			}
 			if !unanswered.IsZero() {
 				// An earlier try may still be in flight, and may acquire the key when it is free
 				// again.
 				var ours Fence
-				if got.Status == storeapi.Won {
-					ours = got.Record.Fence
+				if status == storeapi.Won {
+					ours = found.Fence
 				}
 				c.giveBack.reclaim(req, seen, unanswered, ours, reserved)
 			}
-			return got, sent, nil
+			return status, sent, nil
 		}
 		if errors.Is(err, ErrTooLate) {
 			c.clock.known.Store(false)
@@ -238,5 +244,16 @@ func (c *core) acquire(ctx context.Context, req *storeapi.AcquireRequest, seen *
 	} else {
 		c.giveBack.reclaim(req, seen, unanswered, 0, reserved)
 	}
-	return storeapi.Acquired{}, sent, unavailable(err)
+	return 0, sent, unavailable(err)
+}
+
+// ask calls the store once. Without an error it sets *found.
+func (c *core) ask(ctx context.Context, req *storeapi.AcquireRequest, found *Record) (storeapi.Status, error) {
+	done := c.trace.store(ctx, "acquire")
+	got, err := c.store.Acquire(ctx, *req)
+	done(err)
+	if err == nil {
+		*found = got.Record
+	}
+	return got.Status, err
 }

@@ -117,15 +117,16 @@ func tooEarly(rec *Record, p *Policy) time.Duration {
 // neither an attempt nor an error, the record has changed since.
 func (c *core) takeOver(ctx context.Context, rec *Record, o *callOptions, asks bool) (*Attempt, error) {
 	req := storeapi.AcquireRequest{Key: rec.Key, Owner: newOwner(), Lease: o.policy.Lease, OnDoubt: rec.OnDoubt, IfFence: rec.Fence, Asks: asks}
-	got, sent, err := c.acquire(ctx, &req, rec, nil)
+	var found Record
+	status, sent, err := c.acquire(ctx, &req, rec, &found, nil)
 	switch {
 	case err != nil:
 		return nil, c.wrap(rec.Key, rec.Attempt, err, time.Second)
-	case got.Status != storeapi.Won:
+	case status != storeapi.Won:
 		return nil, nil //nolint:nilnil // as documented
 	}
 	before := asReleased(&req, rec)
-	*rec = got.Record
+	*rec = found
 	a := newAttempt(ctx, c, rec, sent, o)
 	a.retention = 0 // the record's retention stays
 	if !c.beat.add(a) {

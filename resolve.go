@@ -70,19 +70,20 @@ func (e *Engine) claimToResolve(ctx context.Context, rec *Record, r Resolution) 
 		Key: rec.Key, Owner: newOwner(), Lease: policy.Lease,
 		OnDoubt: rec.OnDoubt, IfFence: r.Fence, Force: r.Force, Asks: true,
 	}
-	got, sent, err := c.acquire(ctx, &req, rec, nil)
+	var found Record
+	status, sent, err := c.acquire(ctx, &req, rec, &found, nil)
 	if err != nil {
 		// The claim may have been applied: then the record has another fence, and goes back to
 		// being in doubt.
 		return nil, c.wrap(rec.Key, 0, fmt.Errorf("%w: look the record up again before you resolve it: %w", ErrUnconfirmed, err), 0)
 	}
-	if got.Status == storeapi.Finished {
-		return nil, c.wrap(rec.Key, got.Record.Attempt, ErrDuplicate, 0)
+	if status == storeapi.Finished {
+		return nil, c.wrap(rec.Key, found.Attempt, ErrDuplicate, 0)
 	}
-	if got.Status != storeapi.Won {
-		return nil, c.wrap(rec.Key, got.Record.Attempt, got.Err(), 0)
+	if status != storeapi.Won {
+		return nil, c.wrap(rec.Key, found.Attempt, status.Err(), 0)
 	}
-	a := newAttempt(ctx, c, &got.Record, sent, &o)
+	a := newAttempt(ctx, c, &found, sent, &o)
 	a.noSteps = true
 	if !c.beat.add(a) {
 		c.life.stay()

@@ -107,7 +107,6 @@ type message struct {
 	status        int
 	names, values []string
 	body          []byte
-	space         [16]string // backing array of names
 }
 
 var errMessage = errors.New("the stored answer is damaged")
@@ -129,8 +128,9 @@ func (m *message) parse(b []byte) error {
 	if err != nil || status < 200 || status > 999 {
 		return errMessage
 	}
-	m.status, m.names = status, m.space[:0]
-	m.values = make([]string, 0, strings.Count(rest, "\n")+1) // one more for Content-Length
+	n := strings.Count(rest, "\n")
+	both := make([]string, 2*n+1) // one more for Content-Length
+	m.status, m.values, m.names = status, both[:0:n+1], both[n+1:n+1]
 	for rest != "" {
 		line, rest, ok = cutLine(rest)
 		colon := strings.IndexByte(line, ':')

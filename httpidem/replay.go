@@ -52,13 +52,13 @@ func (m *Middleware) replayMessage(w http.ResponseWriter, r *http.Request, rec *
 		return
 	}
 	h := w.Header()
-	for _, name := range []string{"Date", "Content-Type"} {
+	h[headerReplayed] = yes
+	msg.header(h)
+	for _, name := range [...]string{"Date", "Content-Type"} {
 		if _, set := h[name]; !set {
 			h[name] = nil // net/http adds its own only if there is no entry
 		}
 	}
-	h[headerReplayed] = yes
-	msg.header(h)
 	write(w, msg.status, msg.body)
 }
 

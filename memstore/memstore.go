@@ -60,29 +60,37 @@ var errForgets = errors.New("memstore: what is kept is gone with the process, an
 func (s *Store) Keeps(context.Context) error { return errForgets }
 
 // Acquire implements [storeapi.Store].
-func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
+func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (got storeapi.Acquired, err error) {
 	if err := check(ctx, req.Key); err != nil {
-		return storeapi.Acquired{}, err
+		return got, err
 	}
 	req.Copy = protocol.OwnCopy(req.Copy)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, row := s.at(req.Key)
-	next, status, write, err := protocol.Acquire(*row, now, s.floor, &req)
-	if err != nil {
-		return storeapi.Acquired{}, err
+	if got.Status, err = protocol.Decide(row, now, &req); err != nil {
+		return got, err
 	}
-	if write {
-		next.Fingerprint, next.Binding = bytes.Clone(next.Fingerprint), bytes.Clone(next.Binding)
-		s.put(req.Key, row, next)
+	if got.Status == storeapi.Won {
+		row = s.win(row, now, &req)
 	}
-	if bytes.Equal(next.Fingerprint, req.Fingerprint) {
-		// The caller has just passed this fingerprint, so it needs no copy.
-		rec := next.Record(req.Key, now)
-		rec.Fingerprint, rec.Binding, rec.Answer.Body = req.Fingerprint, bytes.Clone(rec.Binding), bytes.Clone(rec.Answer.Body)
-		return storeapi.Acquired{Status: status, Record: rec}, nil
+	rec := &got.Record
+	rec.Key, rec.Now = req.Key, protocol.Time(now)
+	row.Fill(rec, now)
+	if bytes.Equal(rec.Fingerprint, req.Fingerprint) {
+		rec.Fingerprint = req.Fingerprint // the caller has just passed it, so it needs no copy
+	} else {
+		rec.Fingerprint = bytes.Clone(rec.Fingerprint)
 	}
-	return storeapi.Acquired{Status: status, Record: export(&next, req.Key, now)}, nil
+	rec.Binding, rec.Answer.Body = bytes.Clone(rec.Binding), bytes.Clone(rec.Answer.Body)
+	return got, nil
+}
+
+// win grants req, and returns the row of its key as it is then.
+func (s *Store) win(row *protocol.Row, now protocol.Micros, req *storeapi.AcquireRequest) *protocol.Row {
+	next, _, _, _ := protocol.Acquire(*row, now, s.floor, req) //nolint:dogsled // Decide said Won, so it has to be written
+	next.Fingerprint, next.Binding = bytes.Clone(next.Fingerprint), bytes.Clone(next.Binding)
+	return s.put(req.Key, row, next)
 }
 
 // Extend implements [storeapi.Store].
@@ -191,12 +199,14 @@ func (s *Store) at(key storeapi.StoreKey) (protocol.Micros, *protocol.Row) {
 	return now, &absent
 }
 
-func (s *Store) put(key storeapi.StoreKey, row *protocol.Row, next protocol.Row) {
+// put stores next in the place of row, and returns that place.
+func (s *Store) put(key storeapi.StoreKey, row *protocol.Row, next protocol.Row) *protocol.Row {
 	if row == &absent {
 		row = new(protocol.Row)
 		s.rows[key] = row
 	}
 	*row = next
+	return row
 }
 
 // export returns a record with copies of what a caller could change.

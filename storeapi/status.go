@@ -34,9 +34,12 @@ type Acquired struct {
 	Record Record
 }
 
+// Err is that of the status.
+func (a *Acquired) Err() error { return a.Status.Err() }
+
 // Err returns the error that a caller gets for the status: nil for Won and Finished.
-func (a *Acquired) Err() error {
-	switch a.Status {
+func (s Status) Err() error {
+	switch s {
 	case Won, Finished:
 		return nil
 	case StatusInProgress:

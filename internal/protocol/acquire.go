@@ -10,12 +10,9 @@ import (
 // largest fence that the store has ever removed. It returns the next row, and whether that must be
 // written.
 func Acquire(cur Row, now Micros, floor storeapi.Fence, req *storeapi.AcquireRequest) (next Row, status storeapi.Status, write bool, err error) {
-	if limit := req.Limit(); !limit.IsZero() && now > limit.UnixMicro() {
-		return cur, 0, false, storeapi.ErrTooLate
-	}
-	status = decide(&cur, now, req)
+	status, err = Decide(&cur, now, req)
 	if status != storeapi.Won {
-		return cur, status, false, nil
+		return cur, status, false, err
 	}
 	if cur.State == storeapi.StateInProgress && cur.Owner == req.Owner && !cur.Absent(now) {
 		cur.renew(now, Span(req.Lease))
@@ -26,6 +23,15 @@ func Acquire(cur Row, now Micros, floor storeapi.Fence, req *storeapi.AcquireReq
 		return cur, status, true, nil
 	}
 	return win(&cur, now, floor, req), status, true, nil
+}
+
+// Decide is Acquire for a caller that needs the next row only if the answer is Won. A replay copies
+// no row then.
+func Decide(cur *Row, now Micros, req *storeapi.AcquireRequest) (storeapi.Status, error) {
+	if limit := req.Limit(); !limit.IsZero() && now > limit.UnixMicro() {
+		return 0, storeapi.ErrTooLate
+	}
+	return decide(cur, now, req), nil
 }
 
 // Finished returns the answer to req if the record is finished, which needs no write; zero

@@ -73,21 +73,27 @@ func (r *Row) holds(owner storeapi.Owner, fence storeapi.Fence) bool {
 
 // Record returns the row as callers see it. For an absent row it has only the key and Now.
 func (r *Row) Record(key storeapi.StoreKey, now Micros) storeapi.Record {
+	rec := storeapi.Record{Key: key, Now: Time(now)}
+	r.Fill(&rec, now)
+	return rec
+}
+
+// Fill sets all fields of a zero record besides Key and Now.
+func (r *Row) Fill(rec *storeapi.Record, now Micros) {
 	if r.Absent(now) {
-		return storeapi.Record{Key: key, Now: Time(now)}
+		return
 	}
-	rec := storeapi.Record{
-		Key: key, State: r.State, Attempt: r.Attempt, Fence: r.Fence, Owner: r.Owner, OnDoubt: r.OnDoubt,
-		Asks: r.Asks, Earlier: r.Earlier, EarlierCut: r.EarlierCut,
-		Fingerprint: r.Fingerprint, Binding: r.Binding, Issued: r.Issued, Now: Time(now),
-		Created: Time(r.Created), Updated: Time(r.Updated), Answer: r.Answer, Cause: r.Cause, LastError: r.LastError,
-	}
+	rec.State, rec.OnDoubt, rec.Issued = r.State, r.OnDoubt, r.Issued
+	rec.Attempt, rec.Fence, rec.Owner = r.Attempt, r.Fence, r.Owner
+	rec.Asks, rec.Earlier, rec.EarlierCut = r.Asks, r.Earlier, r.EarlierCut
+	rec.Fingerprint, rec.Binding = r.Fingerprint, r.Binding
+	rec.Created, rec.Updated = Time(r.Created), Time(r.Updated)
+	rec.Answer, rec.Cause, rec.LastError = r.Answer, r.Cause, r.LastError
 	if r.State == storeapi.StateInProgress {
 		rec.LeaseLeft = max(0, time.Duration(r.LeaseEnd-now)*time.Microsecond)
 	} else if r.Expires != 0 {
 		rec.Expires = Time(r.Expires)
 	}
-	return rec
 }
 
 // Time converts m to a time, in UTC.
