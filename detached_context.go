@@ -47,6 +47,11 @@ func (c *lateContext) Done() <-chan struct{} {
 	return c.done
 }
 
+// AfterFunc is what [context.AfterFunc] uses instead of a goroutine that waits for Done.
+func (c *lateContext) AfterFunc(f func()) (stop func() bool) {
+	return time.AfterFunc(time.Until(c.deadline), f).Stop
+}
+
 // stop frees the timer after the call.
 func (c *lateContext) stop() {
 	c.mu.Lock()

@@ -32,3 +32,26 @@ func TestLateContextAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestLateContextAfterFunc: what waits for the context by [context.AfterFunc] or as its child ends
+// with it.
+func TestLateContextAfterFunc(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c lateContext
+		c.begin(t.Context(), time.Now().Add(time.Second))
+		defer c.stop()
+		ran := make(chan struct{})
+		stop := context.AfterFunc(&c, func() { close(ran) })
+		child, cancel := context.WithCancel(&c)
+		defer cancel()
+		never := context.AfterFunc(&c, func() { t.Error("it was stopped") })
+		assert.True(t, never(), "stopping before the deadline")
+		began := time.Now()
+		<-ran
+		<-child.Done()
+		assert.Equal(t, time.Since(began), time.Second, "time until the end")
+		assert.ErrorIs(t, child.Err(), context.DeadlineExceeded, "error of the child")
+		assert.True(t, !stop(), "stopping after the deadline")
+	})
+}
