@@ -17,7 +17,7 @@ type database struct {
 	table   string
 	queries queries
 	// statements are prepared ones. SQLite.
-	statements statementCache
+	statements *statementCache
 	clock      func() time.Time
 	lockWait   time.Duration
 	logger     *slog.Logger
@@ -36,6 +36,7 @@ func newDatabase(pool *sql.DB, d Dialect, o *Options) *database {
 	db := &database{
 		pool: pool, calls: cmp.Or(o.Calls, pool), dialect: d, table: cmp.Or(o.Table, DefaultTable), clock: o.Clock,
 		lockWait: cmp.Or(o.LockWait, 5*time.Second), logger: cmp.Or(o.Logger, slog.Default()), waits: serverWaits, writer: make(chan struct{}, 1),
+		statements: newStatementCache(),
 	}
 	switch d {
 	case SQLite:

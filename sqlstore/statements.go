@@ -12,11 +12,15 @@ import (
 type statementCache struct {
 	mu  sync.RWMutex
 	all map[string]*sql.Stmt
-	one sync.Mutex // held while preparing
+	one chan struct{} // has room for the one call that prepares; the others queue here
+}
+
+func newStatementCache() *statementCache {
+	return &statementCache{all: make(map[string]*sql.Stmt), one: make(chan struct{}, 1)}
 }
 
 // get prepares the missing statements. It takes a connection for a moment, so a caller that holds
-// one might wait for ever.
+// one might wait for ever. It waits for that, and for other calls that prepare, within ctx.
 func (c *statementCache) get(ctx context.Context, d *database, queries ...string) (map[string]*sql.Stmt, error) {
 	got := make(map[string]*sql.Stmt, len(queries))
 	if c.known(got, queries) {
@@ -24,8 +28,12 @@ func (c *statementCache) get(ctx context.Context, d *database, queries ...string
 	}
 	wait, cancel := d.patience(ctx, time.Time{})
 	defer cancel()
-	c.one.Lock()
-	defer c.one.Unlock()
+	select {
+	case c.one <- struct{}{}:
+		defer func() { <-c.one }()
+	case <-wait.Done():
+		return nil, wait.over(wait.Err())
+	}
 	c.known(got, queries)
 	for _, query := range queries {
 		if got[query] != nil {
@@ -36,9 +44,6 @@ func (c *statementCache) get(ctx context.Context, d *database, queries ...string
 			return nil, wait.over(err)
 		}
 		c.mu.Lock()
-		if c.all == nil {
-			c.all = make(map[string]*sql.Stmt)
-		}
 		c.all[query], got[query] = statement, statement
 		c.mu.Unlock()
 	}

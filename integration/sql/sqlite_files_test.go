@@ -17,6 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/shops"
 	"github.com/retrysafe/retrysafe/integration/internal/sqltest"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
+	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
 	"github.com/retrysafe/retrysafe/storeapi"
@@ -205,6 +206,32 @@ func TestSQLiteBusyTimeoutOfTheCaller(t *testing.T) {
 	var timeout int
 	assert.NoError(t, db.QueryRowContext(t.Context(), "PRAGMA busy_timeout").Scan(&timeout), "busy_timeout")
 	assert.Equal(t, timeout, 3600000, "busy_timeout of the caller's connection")
+}
+
+// TestSQLitePoolInUse: a call that waits for the only connection holds up no other call beyond that
+// call's own context, also if it is the first one and has to prepare statements.
+func TestSQLitePoolInUse(t *testing.T) {
+	t.Parallel()
+	db := sqltest.Open(t, "sqlite", sqltest.SQLiteDSN(sqltest.NewFile(t)))
+	db.SetMaxOpenConns(1)
+	s := teststores.SQLite(t, db, &sqlstore.Options{LockWait: waits.Long})
+	conn, err := db.Conn(t.Context())
+	assert.NoError(t, err, "the only connection")
+	run := func(ctx context.Context, id string) <-chan error {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := s.RunTx(ctx, teststores.TxRequest(id), teststores.NoEffect)
+			ended <- err
+		}()
+		return ended
+	}
+	patient := run(t.Context(), "patient")
+	waits.Eventually(t, "a call waits for the connection", func() bool { return db.Stats().WaitCount > 0 })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	assert.ErrorIs(t, waits.Soon(t, run(ctx, "hasty"), "the end of a call"), context.DeadlineExceeded, "a call with a short context")
+	assert.NoError(t, conn.Close(), "give the connection back")
+	assert.NoError(t, waits.Soon(t, patient, "the end of the first call"), "the call that waited")
 }
 
 // TestSQLiteOtherDSNs: the caller's settings that change how transactions begin, or how text is
