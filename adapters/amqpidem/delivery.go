@@ -2,7 +2,6 @@ package amqpidem
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -23,6 +22,7 @@ type delivery struct {
 
 func newDelivery(s *Source, l *link, raw *amqp.Delivery) *delivery {
 	d := &delivery{source: s, link: l, raw: raw, message: read(raw, s.s.queue)}
+	l.acks.arrived(raw.DeliveryTag)
 	d.state = mqidem.NewSettlement(s.s.giveBack(), d.giveBack)
 	return d
 }
@@ -67,8 +67,8 @@ func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
 // settle writes the copy, if there is one, and acks.
 func (d *delivery) settle(ctx context.Context, write func(context.Context) error) error {
 	return d.state.Settle(ctx, mqidem.SettleSteps{Check: d.sure, Write: write, Answer: func(context.Context) error {
-		if err := d.link.within(writeTime, func() error { return d.link.ch.Ack(d.raw.DeliveryTag, false) }); err != nil {
-			return fmt.Errorf("amqpidem: the ack was not sent: %w: %w", mqidem.ErrStale, err)
+		if err := d.link.acks.ack(d.raw.DeliveryTag); err != nil {
+			return err
 		}
 		d.link.out.Add(-1)
 		return nil
@@ -90,5 +90,5 @@ func (d *delivery) giveBack() {
 		return
 	}
 	d.link.out.Add(-1)
-	_ = d.link.within(writeTime, func() error { return d.link.ch.Nack(d.raw.DeliveryTag, false, true) })
+	d.link.acks.requeue(d.raw.DeliveryTag)
 }

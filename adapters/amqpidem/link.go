@@ -2,6 +2,7 @@ package amqpidem
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync/atomic"
 	"time"
@@ -12,10 +13,11 @@ import (
 // link is one connection to the broker with one channel. It is used until it breaks, and does not
 // reconnect: a delivery is settled on its own link or not at all.
 type link struct {
-	raw  net.Conn
+	raw  *gatherConn
 	conn *amqp.Connection
 	ch   *amqp.Channel
-	out  atomic.Int64  // deliveries that a consumer holds
+	out  atomic.Int64 // deliveries that a consumer holds
+	acks *acks
 	gone chan struct{} // closed when the channel or the connection has ended
 	why  atomic.Pointer[amqp.Error]
 }
@@ -47,6 +49,7 @@ func (d *dialer) dial(ctx context.Context) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTime)
 	defer cancel()
 	l := &link{gone: make(chan struct{})}
+	l.acks = newAcks(l)
 	var stop func() bool
 	config := amqp.Config{
 		Locale: "en_US", Properties: amqp.NewConnectionProperties(),
@@ -55,9 +58,9 @@ func (d *dialer) dial(ctx context.Context) (*link, error) {
 			if err != nil {
 				return nil, err
 			}
-			l.raw = raw
+			l.raw = &gatherConn{Conn: raw}
 			stop = context.AfterFunc(ctx, func() { _ = raw.Close() })
-			return raw, nil
+			return l.raw, nil
 		},
 	}
 	config.Properties.SetClientConnectionName(d.Name)
@@ -115,6 +118,13 @@ func (l *link) within(d time.Duration, do func() error) error {
 	late := time.AfterFunc(d, l.sever)
 	defer late.Stop()
 	return do()
+}
+
+// together makes one write of what do writes.
+func (l *link) together(do func() error) error {
+	l.raw.gather()
+	err := do()
+	return errors.Join(err, l.raw.flush())
 }
 
 // close ends the connection with a handshake, so that the broker reads the acks before it. It waits
