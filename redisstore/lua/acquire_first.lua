@@ -10,6 +10,12 @@ if not ARGV[3] then
       redis.call('SET', KEYS[1], struct.pack('>c8I8c16I8I8I8I8', new, now, owner, now + lease, 0, now, now) .. ARGV[2])
       return struct.pack('>BI8I8', 99, now, 0) -- the caller has the rest
     end
+    local retention = struct.unpack('>I8', ARGV[2], 9)
+    if lease + retention < 7000000000000000 then -- under Reexecute it expires
+      local expires = now + lease + retention
+      redis.call('SET', KEYS[1], struct.pack('>c8I8c16I8I8I8I8', new, now, owner, now + lease, expires, now, now) .. ARGV[2], 'PXAT', math.ceil(expires / 1000))
+      return struct.pack('>BI8I8', 99, now, expires)
+    end
   else -- a repeat of finished work, with the same payload and credential
     local state, expires = string.byte(raw, 2), struct.unpack('>I8', raw, 41)
     if (state == 3 or state == 4) and string.byte(raw, 1) == 1 and (expires == 0 or now < expires) then

@@ -2,8 +2,8 @@
 -- retention counts), retention8; codec to digest; body.
 local mark, flags, done, how, span = struct.unpack('>c24BBBI8', ARGV[1])
 if raw and #raw > 83 and how < 8 then
-  local version, state, was, attempt, who, never, created, notafter, n = struct.unpack('>BBBxc4c24xxxxxxxxc8c8xxxxxxxxc8xxxxxxxxB', raw)
-  if who == mark and state == 2 and version == 1 and never == '\0\0\0\0\0\0\0\0' and span < 7000000000000000 then
+  local version, state, was, attempt, who, till, created, notafter, n = struct.unpack('>BBBxc4c24xxxxxxxxI8c8xxxxxxxxc8xxxxxxxxB', raw)
+  if who == mark and state == 2 and version == 1 and (till == 0 or now < till) and span < 7000000000000000 then
     local at = 82 + n
     at = at + 1 + string.byte(raw, at)
     local cause, high, low, worked = string.byte(raw, at, at + 3)

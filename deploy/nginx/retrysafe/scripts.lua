@@ -104,7 +104,7 @@ end
 ]==]
 return {
   acquire = {
-    sha1 = "182a99d8bdb4be82daa61f93c011ad3aeb6bc465",
+    sha1 = "5d643397d607ae06b087211efee6d37c61114ffc",
     source = "#!lua\n" .. head .. [==[
 -- KEYS: record. ARGV: what a new record begins with (8 bytes), owner, lease8; what stands behind its times (not-after8, retention8,
 -- fingerprint, binding, and no cause, error, earlier attempts or answer); and only where something is unusual: a byte of flags (1 force, 2 must be issued,
@@ -117,6 +117,12 @@ if not ARGV[3] then
     if string.byte(new, 3) % 2 == 0 then -- under Refuse nothing but a person removes it while it runs
       redis.call('SET', KEYS[1], struct.pack('>c8I8c16I8I8I8I8', new, now, owner, now + lease, 0, now, now) .. ARGV[2])
       return struct.pack('>BI8I8', 99, now, 0) -- the caller has the rest
+    end
+    local retention = struct.unpack('>I8', ARGV[2], 9)
+    if lease + retention < 7000000000000000 then -- under Reexecute it expires
+      local expires = now + lease + retention
+      redis.call('SET', KEYS[1], struct.pack('>c8I8c16I8I8I8I8', new, now, owner, now + lease, expires, now, now) .. ARGV[2], 'PXAT', math.ceil(expires / 1000))
+      return struct.pack('>BI8I8', 99, now, expires)
     end
   else -- a repeat of finished work, with the same payload and credential
     local state, expires = string.byte(raw, 2), struct.unpack('>I8', raw, 41)
@@ -237,14 +243,14 @@ return say(WON, put(pack(r, answer), r.expires))
 ]==],
   },
   complete = {
-    sha1 = "4ba20c185cb6634648ba370fbc681334d912f863",
+    sha1 = "42869cc891b6fdc550c8ae4dbf6451bb60cc365e",
     source = "#!lua flags=allow-oom\n" .. head .. [==[
 -- KEYS: record. ARGV: fence8, owner, flags of the answer, state, how (1 light form, 2 publish, 4 replicas have to confirm, 8 the record's
 -- retention counts), retention8; codec to digest; body.
 local mark, flags, done, how, span = struct.unpack('>c24BBBI8', ARGV[1])
 if raw and #raw > 83 and how < 8 then
-  local version, state, was, attempt, who, never, created, notafter, n = struct.unpack('>BBBxc4c24xxxxxxxxc8c8xxxxxxxxc8xxxxxxxxB', raw)
-  if who == mark and state == 2 and version == 1 and never == '\0\0\0\0\0\0\0\0' and span < 7000000000000000 then
+  local version, state, was, attempt, who, till, created, notafter, n = struct.unpack('>BBBxc4c24xxxxxxxxI8c8xxxxxxxxc8xxxxxxxxB', raw)
+  if who == mark and state == 2 and version == 1 and (till == 0 or now < till) and span < 7000000000000000 then
     local at = 82 + n
     at = at + 1 + string.byte(raw, at)
     local cause, high, low, worked = string.byte(raw, at, at + 3)
