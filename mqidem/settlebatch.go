@@ -16,11 +16,27 @@ func (c *consumer) handleBatch(ds []*inFlight, h BatchHandler) {
 	}
 }
 
-// settleAll settles many messages, up to 16 concurrently, and waits until those that it could not
-// settle may be handled again. It returns those.
+// settleAll settles many messages, and waits until those that it could not settle may be handled
+// again. It returns those. All acks are made concurrently, so that a source can send them together;
+// the others, of which a source may have to write copies, up to 16 at a time.
 func (c *consumer) settleAll(ds []*inFlight, ps []disposition) (rest []*inFlight) {
 	waits, held := make([]time.Duration, len(ds)), make([]bool, len(ds))
-	parallel.Each(len(ds), 16, func(i int) { waits[i], held[i] = c.settle(ds[i], ps[i]) })
+	var acks, others []int
+	for i, p := range ps {
+		if p.action == ack {
+			acks = append(acks, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	settle := func(places []int, atOnce int) {
+		parallel.Each(len(places), atOnce, func(n int) {
+			i := places[n]
+			waits[i], held[i] = c.settle(ds[i], ps[i])
+		})
+	}
+	settle(acks, len(acks))
+	settle(others, 16)
 	var wait time.Duration
 	for i, d := range ds {
 		if held[i] {
