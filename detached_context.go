@@ -47,7 +47,8 @@ func (c *lateContext) Done() <-chan struct{} {
 	return c.done
 }
 
-// AfterFunc is what [context.AfterFunc] uses instead of a goroutine that waits for Done.
+// AfterFunc calls f after the deadline, unless stop is called before. [context.AfterFunc] uses it;
+// without it, that would start a goroutine for each call.
 func (c *lateContext) AfterFunc(f func()) (stop func() bool) {
 	return time.AfterFunc(time.Until(c.deadline), f).Stop
 }

@@ -46,9 +46,7 @@ func (c *Client) alone(ctx context.Context, call redisclient.Call) (redisclient.
 	if !ok {
 		return redisclient.Reply{}, false
 	}
-	if ctx.Done() != nil {
-		defer context.AfterFunc(ctx, func() { l.end(number) })()
-	}
+	defer afterFunc(ctx, func() { l.end(number) })()
 	r := reply(c.r.Do(context.WithValue(ctx, laneKey{}, l), c.build(call, false)))
 	cut, unsent := l.finish()
 	switch {
@@ -61,6 +59,15 @@ func (c *Client) alone(ctx context.Context, call redisclient.Call) (redisclient.
 		r.Err = rueidis.ErrClosing
 	}
 	return r, true
+}
+
+// afterFunc is [context.AfterFunc], without the channel that it asks a context of another package
+// for.
+func afterFunc(ctx context.Context, f func()) (stop func() bool) {
+	if own, ok := ctx.(interface{ AfterFunc(func()) func() bool }); ok {
+		return own.AfterFunc(f)
+	}
+	return context.AfterFunc(ctx, f)
 }
 
 // begin starts a call unless the one before it is long ago.

@@ -27,9 +27,9 @@ var (
 	bareAnswer = redisclient.NewScript("bare answer", "#!lua\nlocal t = redis.call('TIME') local v = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], string.sub(v, 1, 90) .. ARGV[1], 'PX', 86400000) return v")
 )
 
-// BenchmarkRedisDo compares Do for new keys, 64 at once, with two bare scripts of about the same
-// arguments and answers, in turn: through rueidis alone ("ratio" is calls a second relative to
-// that), and through the store's client ("ratio_same_client").
+// BenchmarkRedisDo compares Do for new keys, by one caller and by 64, with two bare scripts of about
+// the same arguments and answers, in turn: through rueidis alone ("ratio" is calls a second
+// relative to that), and through the store's client ("ratio_same_client").
 func BenchmarkRedisDo(b *testing.B) {
 	const rounds = 5
 	server := servers.StartRedis(b)
@@ -50,7 +50,7 @@ func BenchmarkRedisDo(b *testing.B) {
 		}
 		return client.Eval(ctx, redisclient.Call{Script: bareAnswer, Keys: keys, Args: []string{long + short}}).Err
 	}
-	raw, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr}, DisableCache: true, AlwaysPipelining: true})
+	raw, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr}, DisableCache: true})
 	assert.NoError(b, err, "rueidis")
 	b.Cleanup(raw.Close)
 	alone := func(ctx context.Context) error {
@@ -60,31 +60,39 @@ func BenchmarkRedisDo(b *testing.B) {
 		}
 		return raw.Do(ctx, raw.B().Evalsha().Sha1(bareAnswer.SHA1).Numkeys(1).Key(key).Arg(long+short).Build()).Error()
 	}
-	run := func(f func(context.Context) error) float64 {
-		begun := time.Now()
-		var all sync.WaitGroup
-		for range 64 {
-			all.Go(func() {
-				for range max(1, b.N/64) {
-					if err := f(b.Context()); err != nil {
-						b.Error(err)
-						return
-					}
+	for _, callers := range []int{1, 64} {
+		b.Run(fmt.Sprint("callers ", callers), func(b *testing.B) {
+			each := max(1, b.N/callers)
+			var ratios, same, rates []float64
+			for range rounds {
+				client, anchor, ours := callsPerSecond(b, callers, each, bare), callsPerSecond(b, callers, each, alone), callsPerSecond(b, callers, each, do)
+				ratios, same, rates = append(ratios, ours/anchor), append(same, ours/client), append(rates, ours)
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(median(rates), "calls/s")
+			b.ReportMetric(median(ratios), "ratio")
+			b.ReportMetric(median(same), "ratio_same_client")
+		})
+	}
+}
+
+// callsPerSecond makes each calls by each of the callers at once.
+func callsPerSecond(b *testing.B, callers, each int, f func(context.Context) error) float64 {
+	b.Helper()
+	begun := time.Now()
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for range each {
+				if err := f(b.Context()); err != nil {
+					b.Error(err)
+					return
 				}
-			})
-		}
-		all.Wait()
-		return float64(max(1, b.N/64)*64) / time.Since(begun).Seconds()
+			}
+		})
 	}
-	var ratios, same, rates []float64
-	for range rounds {
-		client, anchor, ours := run(bare), run(alone), run(do)
-		ratios, same, rates = append(ratios, ours/anchor), append(same, ours/client), append(rates, ours)
-	}
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(median(rates), "calls/s")
-	b.ReportMetric(median(ratios), "ratio")
-	b.ReportMetric(median(same), "ratio_same_client")
+	all.Wait()
+	return float64(each*callers) / time.Since(begun).Seconds()
 }
 
 // TestRedisReplayAllocations: a replay over the network, including all allocations of the Redis
