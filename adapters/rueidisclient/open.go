@@ -15,8 +15,8 @@ import (
 
 // Open connects to the servers of an address, with the settings that a store needs: the client
 // itself never sends a command again, a call ends with its context even if the server hangs, and a
-// connection that does not answer for 5 s is closed. Close the client when it is not needed any
-// more.
+// connection that does not answer for 5 s is closed. Without a cluster, a call that no other is in
+// flight with has a second connection. Close the client when it is not needed any more.
 func Open(a *redisclient.Address) (*Client, error) { return open(a, true) }
 
 // OpenNaive is like Open without pipelining: each call uses its own connection. It is for measuring
