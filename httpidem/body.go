@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// buffer is memory that is reused for later requests. No code may keep its bytes after free;
-// handlers never get them.
+// buffer is memory that is reused for later requests, unless body gives it to a handler. No other
+// code may keep its bytes after free.
 type buffer struct {
-	b    []byte
-	room *arrival // of a request body
+	b     []byte
+	room  *arrival // of a request body
+	given bool     // to a handler
 }
 
 var buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, 0, 4<<10)} }}
@@ -30,6 +31,10 @@ func (b *buffer) bytes() []byte { return b.b }
 func (b *buffer) free() {
 	b.room.leave()
 	b.room = nil
+	if b.given {
+		b.b = nil
+		return
+	}
 	if cap(b.b) > keepSize {
 		return
 	}
@@ -142,14 +147,19 @@ func bodyProblem(err error) *Problem {
 	return NewProblem("body-incomplete", err)
 }
 
-// body returns a copy of the bytes as a request body. A goroutine that outlives the handler may
-// read it at any time.
+// body returns the bytes as a request body. A goroutine that outlives the handler may read it at
+// any time, so this memory is not reused. Small bodies are copied, since they need no room. So is
+// one that fills less than half of a reused buffer; a buffer with room is never larger than that.
 func (b *buffer) body() io.ReadCloser {
 	if len(b.b) == 0 {
 		return http.NoBody
 	}
 	r := new(bodyReader)
-	r.Reset(bytes.Clone(b.b))
+	if b.given = len(b.b) > freeBody && 2*len(b.b) >= cap(b.b); b.given {
+		r.Reset(b.b)
+	} else {
+		r.Reset(bytes.Clone(b.b))
+	}
 	return r
 }
 

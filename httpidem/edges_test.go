@@ -27,6 +27,13 @@ func request(key, body string) *http.Request {
 // nothing of another request.
 func TestWhatAHandlerLeavesBehind(t *testing.T) {
 	t.Parallel()
+	for _, size := range []int{1, 10 << 10} { // copied, and handed over
+		leftBehind(t, strings.Repeat("ann's body", size), strings.Repeat("bob's body", size))
+	}
+}
+
+func leftBehind(t *testing.T, anns, bobs string) {
+	t.Helper()
 	m := newMiddleware(t, &httpidem.Options{})
 	var bodies []io.Reader
 	var writers []http.ResponseWriter
@@ -44,13 +51,13 @@ func TestWhatAHandlerLeavesBehind(t *testing.T) {
 	}))
 	func() {
 		defer func() { _ = recover() }()
-		h.ServeHTTP(httptest.NewRecorder(), request("a", "ann's body"))
+		h.ServeHTTP(httptest.NewRecorder(), request("a", anns))
 	}()
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, request("b", "bob's body"))
+	h.ServeHTTP(w, request("b", bobs))
 	assert.Equal(t, w.Body.String(), "bob's answer", "bob's answer")
 	ann, err := io.ReadAll(bodies[0])
-	assert.Equal(t, fmt.Sprint(string(ann), err), "ann's body<nil>", "what is left of ann's handler reads")
+	assert.Equal(t, fmt.Sprint(string(ann), err), anns+"<nil>", "what is left of ann's handler reads")
 }
 
 // TestSettledAndCrashed tests that nothing can write any more after a handler that has finished its
