@@ -65,8 +65,8 @@ func (a *acks) ack(tag uint64) error {
 	return g.err
 }
 
-// send sends the acks of a plan. After an error the link is severed: the tags count as settled here,
-// and the broker still has the messages.
+// send sends the acks of a plan. After an error the link is severed: the tags count as settled
+// here, and the broker still has the messages.
 func (a *acks) send(p plan) error {
 	err := a.link.within(writeTime, func() error {
 		return a.link.together(func() error {

@@ -7,8 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// brokerModel keeps what RabbitMQ does: an ack with multiple set acks all outstanding tags up to its
-// own, and a tag that is not outstanding ends the channel.
+// brokerModel keeps what RabbitMQ does: an ack with multiple set acks all outstanding tags up to
+// its own, and a tag that is not outstanding ends the channel.
 type brokerModel struct {
 	*testing.T
 	outstanding map[uint64]bool

@@ -92,7 +92,7 @@ func TestAcksMixed(t *testing.T) {
 				again[fateOf(i)]++
 				assert.NoError(t, d.Ack(t.Context()), "Ack")
 			}
-			assert.Equal(t, again, map[int]int{later: n / 10, givenBack: n / 10}, "what comes again while others are worked on")
+			assert.Equal(t, again, map[int]int{later: n / 10, givenBack: n / 10}, "what is redelivered while others are worked on")
 			assert.NoError(t, s.Close(), "Close")
 			seen := drain(t, url, queue, open(t, url, queue, o))
 			for i := range n {
@@ -101,7 +101,9 @@ func TestAcksMixed(t *testing.T) {
 					assert.Equal(t, times, 1, "how often message %d came again, which nobody has settled", i)
 				case acked, buried:
 					assert.Equal(t, times, 0, "how often message %d came again, which was settled", i)
-				default: // a quorum queue may still lose an ack if the connection is closed just behind it
+				default:
+					// a quorum queue may still lose an ack if the connection is closed just after
+					// it
 					assert.True(t, times <= 1, "message %d came again %d times", i, times)
 				}
 			}
@@ -110,8 +112,8 @@ func TestAcksMixed(t *testing.T) {
 	}
 }
 
-// TestAcksCut: if the connection breaks between acks, every message comes again whose ack has failed
-// or that was not settled.
+// TestAcksCut: if the connection breaks between acks, every message is redelivered whose ack has
+// failed or that was not settled.
 func TestAcksCut(t *testing.T) {
 	t.Parallel()
 	for _, how := range []fate{lose, cutAfter} {

@@ -113,6 +113,11 @@ var mutants = []mutant{
 		"adapters/natsidem", ". TestSuite",
 	},
 	{
+		"an ack goes past a tag that is open", "adapters/amqpidem/acks.go",
+		"below, _ = slices.BinarySearch(tags, w.held[firstOpen].tag)", "below = len(tags)",
+		"adapters/amqpidem", ". TestAcksModel",
+	},
+	{
 		"a dead letter is written again with each try of its ack", "mqidem/settlement.go",
 		"if steps.Write != nil && !s.written {", "if steps.Write != nil {",
 		".", "./mqidem TestSettlement",
