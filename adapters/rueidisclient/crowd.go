@@ -41,7 +41,7 @@ func (c *Client) together(ctx context.Context, call redisclient.Call) redisclien
 	first := len(c.next.calls) == 1
 	c.next.mu.Unlock()
 	if first {
-		go c.send() //nolint:gosec // it serves all callers, and must not end with the context of one
+		go c.send() // it serves all callers, and must not end with the context of one
 	}
 	select {
 	case r := <-w.got:
@@ -55,7 +55,7 @@ func (c *Client) together(ctx context.Context, call redisclient.Call) redisclien
 
 // unending is a context that never ends. rueidis sends a command of a context that could end from
 // a goroutine of the connection, which other commands can join.
-var unending, _ = context.WithCancel(context.Background()) //nolint:govet // never cancelled
+var unending, _ = context.WithCancel(context.Background())
 
 // send sends the waiting calls. No caller's context ends the calls of others. If a connection does
 // not answer, the client closes it.

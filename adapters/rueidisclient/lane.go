@@ -37,9 +37,9 @@ const idleAfter = time.Second
 // laneKey is the context key by which the lane recognises its own connections.
 type laneKey struct{}
 
-// alone makes a call if it is the only one in flight. Otherwise, and if the lane's connection was
-// idle for too long, it sends nothing and returns false. It returns no later than ctx ends: what
-// ends a call cuts its connection. The caller counts in inFlight.
+// alone makes a call that no other is in flight with. If the last one was long ago, or the lane's
+// connection was idle for too long, it sends nothing and returns false. It returns no later than
+// ctx ends: what ends a call cuts its connection. The caller counts in inFlight.
 func (c *Client) alone(ctx context.Context, call redisclient.Call) (redisclient.Reply, bool) {
 	l := &c.lane
 	number, ok := l.begin()

@@ -27,8 +27,8 @@ var (
 	bareAnswer = redisclient.NewScript("bare answer", "#!lua\nlocal t = redis.call('TIME') local v = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], string.sub(v, 1, 90) .. ARGV[1], 'PX', 86400000) return v")
 )
 
-// BenchmarkRedisDo compares Do for new keys, by one caller and by 64, with two bare scripts of about
-// the same arguments and answers, in turn: through rueidis alone ("ratio" is calls a second
+// BenchmarkRedisDo compares Do for new keys, by one caller and by 64, with two bare scripts of
+// about the same arguments and answers, in turn: through rueidis alone ("ratio" is calls a second
 // relative to that), and through the store's client ("ratio_same_client").
 func BenchmarkRedisDo(b *testing.B) {
 	const rounds = 5
