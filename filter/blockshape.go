@@ -52,17 +52,26 @@ func bestBits(perID float64) (k int, share float64) {
 }
 
 // blockedShare returns the share of false positives if the blocks have mean ids on average. The
-// number of ids in a block has a Poisson distribution. Of the block's bits an id leaves each unset
-// with probability (1−1/512)^k.
+// number of ids in a block has a Poisson distribution.
 func blockedShare(mean float64, k int) float64 {
-	total, unset := 0.0, math.Pow(1-1.0/blockBits, float64(k))
+	total := 0.0
 	last := mean + 12*math.Sqrt(mean) + 30
 	for n := 1.0; n <= last; n++ {
 		chance, _ := math.Lgamma(n + 1)
 		chance = math.Exp(n*math.Log(mean) - mean - chance)
-		total += chance * math.Pow(1-math.Pow(unset, n), float64(k))
+		total += chance * shareOf(n*float64(k), k)
 	}
 	return total
+}
+
+// shareOf returns the share of false positives of a block in which so many bits were set, some of
+// them twice: the mean of the k-th power of its fill. That is more than the power of the mean, by the
+// variance of how many bits are still unset.
+func shareOf(set float64, k int) float64 {
+	unset, pairs := math.Pow(1-1.0/blockBits, set), math.Pow(1-2.0/blockBits, set)
+	variance := max(0, unset/blockBits+(1-1.0/blockBits)*pairs-unset*unset)
+	fill := 1 - unset
+	return min(1, math.Pow(fill, float64(k))*(1+float64(k*(k-1))/2*variance/(fill*fill)))
 }
 
 func (s blockShape) mean(ids float64) float64 { return ids / (float64(s.parts) * float64(s.blocks)) }

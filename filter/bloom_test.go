@@ -2,6 +2,8 @@ package filter_test
 
 import (
 	"encoding/binary"
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -183,4 +185,11 @@ func TestOptions(t *testing.T) {
 	}
 	_, err := filter.NewHyperLogLog(filter.Options{Empty: true, Precision: 3})
 	assert.True(t, err != nil && strings.Contains(err.Error(), "Precision is 3"), "%v", err)
+}
+
+// TestForever: rows that are kept for ever need a filter that forgets nothing.
+func TestForever(t *testing.T) {
+	t.Parallel()
+	_, err := filter.NewBloom(filter.Options{Items: 1000, Window: time.Hour, Windows: 2, Retention: math.MaxInt64})
+	assert.Contains(t, fmt.Sprint(err), "forget what is kept", "two windows for ever")
 }

@@ -38,13 +38,14 @@ func (b *Bloom) header() header {
 	}
 }
 
-// sealed returns v, and blocks if any, with their checksum at the end. Encoding a fixed-size value
-// cannot fail.
-func sealed(buf *bytes.Buffer, v any, blocks []block) []byte {
+// sealed returns v, and blocks if any, with a checksum at the end, which covers all that was written
+// before too. So parts of two files do not make a third one. Encoding a fixed-size value cannot fail.
+func sealed(buf *bytes.Buffer, sum *uint32, v any, blocks []block) []byte {
 	buf.Reset()
 	_ = binary.Write(buf, binary.LittleEndian, v)
 	_ = binary.Write(buf, binary.LittleEndian, blocks)
-	return binary.LittleEndian.AppendUint32(buf.Bytes(), crc32.Checksum(buf.Bytes(), castagnoli))
+	*sum = crc32.Update(*sum, castagnoli, buf.Bytes())
+	return binary.LittleEndian.AppendUint32(buf.Bytes(), *sum)
 }
 
 // WriteTo writes the filter, so that a restart needs no rebuild. It writes about as many bytes as
@@ -58,10 +59,10 @@ func (b *Bloom) WriteTo(w io.Writer) (n int64, err error) {
 			n += int64(m)
 		}
 	}
-	h, buf := b.header(), new(bytes.Buffer)
+	h, buf, sum := b.header(), new(bytes.Buffer), new(uint32)
 	h.Saved = time.Now().UnixNano()
 	put([]byte(magic))
-	put(sealed(buf, h, nil))
+	put(sealed(buf, sum, h, nil))
 	for i := range b.parts {
 		p := &b.parts[i]
 		for slot := range p.windows {
@@ -74,7 +75,7 @@ func (b *Bloom) WriteTo(w io.Writer) (n int64, err error) {
 			if c.IDs > 0 {
 				blocks = window.blocks
 			}
-			text := sealed(buf, c, blocks)
+			text := sealed(buf, sum, c, blocks)
 			p.mu.Unlock()
 			put(text)
 		}
@@ -152,10 +153,11 @@ func (p *part) merge(c chunk, blocks []block, turn int64) {
 	w.ids.Add(int64(min(c.IDs, mostItems)))
 }
 
-// counting is a reader that counts.
+// counting is a reader that counts, and keeps the checksum of all that was read.
 type counting struct {
-	r io.Reader
-	n int64
+	r   io.Reader
+	n   int64
+	sum uint32
 }
 
 func (c *counting) full(p []byte) error {
@@ -174,13 +176,13 @@ func (c *counting) sealed(v any, blocks []block) error {
 		return err
 	}
 	_, _ = binary.Decode(text, binary.LittleEndian, v) // it has that size
-	sum := crc32.Checksum(text, castagnoli)
+	c.sum = crc32.Update(c.sum, castagnoli, text)
 	if part, ok := v.(*chunk); ok && part.IDs > 0 {
 		text = make([]byte, binary.Size(blocks))
 		if err := c.full(text); err != nil {
 			return err
 		}
-		sum = crc32.Update(sum, castagnoli, text)
+		c.sum = crc32.Update(c.sum, castagnoli, text)
 		_, _ = binary.Decode(text, binary.LittleEndian, blocks)
 	}
 	at := c.n
@@ -188,7 +190,7 @@ func (c *counting) sealed(v any, blocks []block) error {
 	if err := c.full(tail[:]); err != nil {
 		return err
 	}
-	if binary.LittleEndian.Uint32(tail[:]) != sum {
+	if binary.LittleEndian.Uint32(tail[:]) != c.sum {
 		return fmt.Errorf("%w: the checksum before byte %d is wrong", ErrDamaged, at)
 	}
 	return nil

@@ -114,3 +114,25 @@ func FuzzReadFrom(f *testing.F) {
 		saved(t, b)
 	})
 }
+
+// TestSplicedFile: the beginning of one file and the end of another, as a write in place leaves them
+// that was cut off, are damaged.
+func TestSplicedFile(t *testing.T) {
+	t.Parallel()
+	o := filter.Options{Items: 200_000, Empty: true}
+	b := newBloom(t, o)
+	var texts [2]bytes.Buffer
+	for i := range texts {
+		for n := range uint64(100_000) {
+			b.Add(id(uint64(i)<<32 + n))
+		}
+		_, err := b.WriteTo(&texts[i])
+		assert.NoError(t, err, "write")
+	}
+	older, newer := texts[0].Bytes(), texts[1].Bytes()
+	assert.Equal(t, len(older), len(newer), "sizes")
+	for cut := len(newer) / 8; cut < len(newer); cut += len(newer) / 1000 {
+		_, err := newBloom(t, o).ReadFrom(bytes.NewReader(append(bytes.Clone(newer[:cut]), older[cut:]...)))
+		assert.ErrorIs(t, err, filter.ErrDamaged, "cut at byte %d", cut)
+	}
+}

@@ -85,7 +85,7 @@ func (o *Options) checkWindows() error {
 	}
 	needed := 2
 	if o.Retention > 0 {
-		needed = int(min((o.Retention+o.Window-1)/o.Window, mostWindows)) + 1
+		needed = int(min((o.Retention-1)/o.Window+1, mostWindows)) + 1
 		needed = max(needed, 2)
 	}
 	if o.Windows == 0 {

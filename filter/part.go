@@ -72,8 +72,18 @@ func (p *part) older(turn int64, at place, m *mask) bool {
 	return false
 }
 
-// maybe reports whether a window may have an id. It needs no lock.
+// maybe reports whether a window may have an id. It needs no lock. It looks at the current window
+// last, since an id that is added again is in that one before an older one is cleared, and looks
+// again if a window has begun meanwhile.
 func (p *part) maybe(at place, m *mask) bool {
-	turn := p.turn.Load()
-	return p.at(turn).blocks[at.block].has(m) || p.older(turn, at, m)
+	for turn := p.turn.Load(); ; {
+		if p.older(turn, at, m) || p.at(turn).blocks[at.block].has(m) {
+			return true
+		}
+		now := p.turn.Load()
+		if now == turn {
+			return false
+		}
+		turn = now
+	}
 }

@@ -3,6 +3,7 @@ package fingerprint
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -207,6 +208,9 @@ func (r *reader) object(keep bool, at *node) (kept, ok bool) {
 	if !sorted && !r.sort(r.members[first:]) {
 		return false, r.fail("a key stands twice in the object that ends here")
 	}
+	if r.distinct && !r.foldsApart(r.members[first:]) {
+		return false, r.fail("two keys of the object that ends here differ only in case")
+	}
 	r.pos++
 	if !sorted || !whole {
 		r.join(start, r.members[first:])
@@ -248,6 +252,19 @@ func (r *reader) sort(members []member) bool {
 		}
 	}
 	return true
+}
+
+// foldsApart reports whether no two keys differ only in case.
+func (r *reader) foldsApart(members []member) bool {
+	if len(members) < 2 {
+		return true
+	}
+	seen := make(map[string]struct{}, len(members))
+	for _, m := range members {
+		// upper case first: more letters have one of these (ſ and the sign of Kelvin)
+		seen[strings.ToLower(strings.ToUpper(string(r.key(m))))] = struct{}{}
+	}
+	return len(seen) == len(members)
 }
 
 // join writes the segments of the members again, in their order and without the bytes between them.

@@ -55,6 +55,10 @@ type Rule struct {
 	// equal, and -0 is 0. In both cases numbers are exact, however many digits they have. Set it if
 	// the spelling has a meaning.
 	NumbersAsWritten bool
+	// DistinctNames refuses an object with two names that differ only in case. Some programs take
+	// them for one name (encoding/json of Go for the fields of a struct), and others for two. It
+	// does not change the sums of other bodies.
+	DistinctNames bool
 	// MaxBytes is the largest size of query and body together, in bytes, at most 64 MiB; 0: 1 MiB.
 	// A larger request returns [ErrTooLarge].
 	MaxBytes int
@@ -70,6 +74,7 @@ type Compiled struct {
 	paths     *node
 	keepAll   bool // Only is empty
 	asWritten bool
+	distinct  bool // DistinctNames
 	maxBytes  int
 	maxDepth  int
 	id        [sha256.Size]byte
@@ -80,7 +85,7 @@ type Compiled struct {
 func (r Rule) Compile() (*Compiled, error) {
 	c := &Compiled{
 		names: map[string]action{}, paths: &node{}, keepAll: len(r.Only) == 0,
-		asWritten: r.NumbersAsWritten, maxBytes: r.MaxBytes, maxDepth: r.MaxDepth,
+		asWritten: r.NumbersAsWritten, distinct: r.DistinctNames, maxBytes: r.MaxBytes, maxDepth: r.MaxDepth,
 	}
 	if r.MaxBytes < 0 || r.MaxBytes > mostBytes || r.MaxDepth < 0 || r.MaxDepth > mostDepth {
 		return nil, fmt.Errorf("fingerprint: MaxBytes is %d and MaxDepth %d; give at most %d and %d, or 0 for the default", r.MaxBytes, r.MaxDepth, mostBytes, mostDepth)

@@ -3,7 +3,9 @@ package httpidem
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"mime"
 	"net/http"
+	"strings"
 
 	"github.com/retrysafe/retrysafe/fingerprint"
 )
@@ -35,7 +37,9 @@ func (o *Options) meaning() (*meaning, error) {
 	if o.Fingerprint != FingerprintJSON {
 		return nil, nil //nolint:nilnil // no rule is needed
 	}
-	rule, err := o.compiled()
+	own := *o
+	own.Rule.DistinctNames = true // what Go and JavaScript read in different ways is compared byte for byte
+	rule, err := own.compiled()
 	if err != nil {
 		return nil, err
 	}
@@ -53,15 +57,27 @@ func (o *Options) compiled() (*fingerprint.Compiled, error) {
 	return rule.Compile()
 }
 
+// plain reports whether every program reads the body as the JSON that it seems to be: one media
+// type, UTF-8, and no coding.
+func plain(r *http.Request, media string) bool {
+	types, coding := r.Header["Content-Type"], r.Header["Content-Encoding"]
+	if len(types) != 1 || strings.ContainsAny(media, ", ") || len(coding) > 1 || len(coding) == 1 && !strings.EqualFold(coding[0], "identity") {
+		return false
+	}
+	_, params, err := mime.ParseMediaType(types[0])
+	charset, ok := params["charset"]
+	return err == nil && (!ok || strings.EqualFold(charset, "utf-8"))
+}
+
 // sum is version 1 of the digest of a request whose JSON counts by its meaning. Its form is frozen:
 //
-//	SHA-256("rs2\n" method "\n" path "\n" query "\n" media type "\n" hex(fingerprint.Sum of the body))
+//	SHA-256("rs2\n" method "\n" path "\n" query "\n" media type "\n" hex(fingerprint.Compiled.Sum of the body))
 //
 // For everything else, JSON that the rule cannot parse included, it is that of payloadSum, so the
 // two are never equal.
 func (m *meaning) sum(r *http.Request, body []byte) [sha256.Size]byte {
 	media := mediaType(r)
-	if !fingerprint.IsJSON(media) {
+	if !fingerprint.IsJSON(media) || !plain(r, media) {
 		return payloadSum(r, body)
 	}
 	inner, err := m.rule.Sum(media, "", body)

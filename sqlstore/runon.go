@@ -24,9 +24,10 @@ type Transaction interface {
 // LastStatement is implemented by a [Transaction] that can send its last statement and COMMIT in
 // one message. It is optional, and saves a round trip.
 type LastStatement interface {
-	// ExecCommit runs a statement and commits. If the statement fails, nothing is committed. After
-	// another error, what was committed is unknown, as after an error of Commit.
-	ExecCommit(ctx context.Context, query string, args ...any) error
+	// ExecCommit runs a statement and commits. If the server has refused the statement, refused is
+	// true, and nothing was committed. After another error it is unknown what was committed, as
+	// after an error of Commit.
+	ExecCommit(ctx context.Context, query string, args ...any) (refused bool, err error)
 }
 
 // RunOn is RunTx for adapters of other drivers. begin opens a transaction at READ COMMITTED on the
@@ -191,32 +192,30 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec storeapi.
 		return rec, err
 	}
 	open = false
-	if err := commit(ctx); err != nil {
-		return c.uncommitted(ctx, tx, rec, done, err)
+	if refused, err := commit(ctx); err != nil {
+		_ = rollback(ctx, tx) // returns the connection to the pool
+		if refused && dberr.SQLState(err) == stateDivision {
+			return rec, c.claim.touched(0) // see finishOne
+		}
+		return c.settle(ctx, rec, done, err)
 	}
 	return done, nil
 }
 
-// uncommitted is the answer after a COMMIT that failed.
-func (c *serverClaim) uncommitted(ctx context.Context, tx Transaction, rec, done storeapi.Record, failed error) (storeapi.Record, error) {
-	_ = rollback(ctx, tx) // returns the connection to the pool
-	if dberr.SQLState(failed) == stateDivision {
-		return rec, c.claim.touched(0) // see finishOne
-	}
-	return c.settle(ctx, rec, done, failed)
-}
-
 // commit completes the record and returns a function that commits, and the record as it then is. If
-// the transaction can, that function completes the record too.
-func (c *serverClaim) commit(ctx context.Context, j *joint, state storeapi.State, answer storeapi.Answer) (commit func(context.Context) error, done storeapi.Record, err error) {
+// the transaction can, that function completes the record too, and reports whether the server has
+// refused that.
+func (c *serverClaim) commit(ctx context.Context, j *joint, state storeapi.State, answer storeapi.Answer) (commit func(context.Context) (bool, error), done storeapi.Record, err error) {
 	tx := j.tx.(Transaction) //nolint:errcheck,forcetypeassert // RunOn has begun it
 	last, can := tx.(LastStatement)
 	if query := c.claim.store.db.queries.finishOne; can && query != "" && c.claim.r.Gate == nil {
 		row, done, err := j.completed(state, answer)
-		return func(ctx context.Context) error { return last.ExecCommit(ctx, query, finishArgs(c.claim.id, &row)...) }, done, err
+		return func(ctx context.Context) (bool, error) {
+			return last.ExecCommit(ctx, query, finishArgs(c.claim.id, &row)...)
+		}, done, err
 	}
 	done, err = j.complete(ctx, state, answer)
-	return tx.Commit, done, err
+	return func(ctx context.Context) (bool, error) { return false, tx.Commit(ctx) }, done, err
 }
 
 // held returns the answer if another caller has the key.

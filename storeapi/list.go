@@ -7,7 +7,7 @@ type ListRequest struct {
 	// InDoubt selects only records in doubt.
 	InDoubt bool
 	// Progress selects only unfinished records that have progress with a codec: those that a
-	// [Worker] can finish. Their order is the store's, and a record that changes while pages are
+	// Worker can finish. Their order is the store's, and a record that changes while pages are
 	// read may be listed twice. Namespace, Layer and Operation make it cheap.
 	Progress bool
 	// After is the Next of the previous page.

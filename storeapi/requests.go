@@ -27,7 +27,7 @@ type AcquireRequest struct {
 	// Copy, if it is not nil, is the record of this key that another store has. It is for callers
 	// that keep a key in several stores. If the store grants the request, its record continues that
 	// one: all fields are those of Copy, except Owner, Fence and the lease, which are those of this
-	// request. So the attempt number and Created, and with them [Attempt.KeyFor], stay.
+	// request. So the attempt number and Created, and with them Attempt.KeyFor, stay.
 	//
 	// If Copy is completed, failed or released, the new record is so too, for as long as Copy has
 	// until it expires. Such a copy is made only if the key has no record, or has the fence

@@ -14,6 +14,7 @@ import (
 	"errors"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/retrysafe/retrysafe/sqlstore"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
@@ -45,7 +46,7 @@ func New(s *sqlstore.Store, begin Beginner) *DB { return &DB{s, begin} }
 // PostgreSQL.
 func (d *DB) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, pgx.Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
 	return d.store.RunOn(ctx, r, d.open, func(ctx context.Context, tx dbtx.Tx) (storeapi.State, storeapi.Answer, error) {
-		return work(ctx, tx.(*transaction).tx) //nolint:errcheck,forcetypeassert // open makes no other
+		return work(ctx, begun(tx))
 	})
 }
 
@@ -53,7 +54,7 @@ func (d *DB) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.
 // for PostgreSQL.
 func (d *DB) StepTx(ctx context.Context, r storeapi.StepRequest, work func(context.Context, pgx.Tx) (storeapi.Answer, error)) error {
 	return d.store.StepOn(ctx, r, d.open, func(ctx context.Context, tx dbtx.Tx) (storeapi.Answer, error) {
-		return work(ctx, tx.(*transaction).tx) //nolint:errcheck,forcetypeassert // open makes no other
+		return work(ctx, begun(tx))
 	})
 }
 
@@ -62,7 +63,19 @@ func (d *DB) open(ctx context.Context) (sqlstore.Transaction, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &transaction{Tx: Tx(tx), tx: tx}, nil
+	t := &transaction{Tx: Tx(tx), tx: tx}
+	if tx.Conn().Config().Tracer != nil { // it would see how ExecCommit ends a transaction
+		return t, nil
+	}
+	return &quickTransaction{t}, nil
+}
+
+// begun returns pgx's transaction within tx, which open has opened.
+func begun(tx dbtx.Tx) pgx.Tx {
+	if quick, ok := tx.(*quickTransaction); ok {
+		return quick.tx
+	}
+	return tx.(*transaction).tx //nolint:errcheck,forcetypeassert // open makes no other
 }
 
 // In joins a transaction that the caller has begun and will commit. See sqlstore.Store.In.
@@ -114,20 +127,32 @@ type transaction struct {
 
 func (t *transaction) Commit(ctx context.Context) error { return closed(t.tx.Commit(ctx)) }
 
+func (t *transaction) Rollback(ctx context.Context) error { return closed(t.tx.Rollback(ctx)) }
+
+// quickTransaction is a transaction that sends its last statement and COMMIT in one message.
+type quickTransaction struct{ *transaction }
+
+var _ sqlstore.LastStatement = (*quickTransaction)(nil)
+
 // ExecCommit implements [sqlstore.LastStatement].
-func (t *transaction) ExecCommit(ctx context.Context, query string, args ...any) error {
+func (t *quickTransaction) ExecCommit(ctx context.Context, query string, args ...any) (refused bool, err error) {
 	b := new(pgx.Batch)
 	b.Queue(query, args...)
 	b.Queue("commit")
-	if err := t.tx.SendBatch(ctx, b).Close(); err != nil {
-		return closed(err)
+	results := t.tx.SendBatch(ctx, b)
+	_, err = results.Exec()
+	var server *pgconn.PgError
+	refused = errors.As(err, &server)
+	if failed := results.Close(); err == nil {
+		err = failed
 	}
-	// The server has ended the transaction, and pgx does not know it. Commit with a context that
-	// has ended sends nothing, and returns the connection to its pool.
+	if err != nil {
+		return refused, closed(err)
+	}
+	// The server has ended the transaction, and pgx does not know it. Commit with a context that has
+	// ended sends nothing, and returns the connection to its pool.
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	_ = t.tx.Commit(over)
-	return nil
+	return false, nil
 }
-
-func (t *transaction) Rollback(ctx context.Context) error { return closed(t.tx.Rollback(ctx)) }

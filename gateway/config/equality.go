@@ -1,12 +1,14 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
@@ -49,4 +51,28 @@ func (v *equality) configure(o *httpidem.Options) {
 	if v.rule != nil {
 		o.Rule = *v.rule
 	}
+}
+
+// comparisons has how the first route of each operation compares requests. Fingerprints of different
+// rules are not compared with each other, so routes that share keys must share the rule.
+type comparisons map[string]compares
+
+type compares struct{ route, rule string }
+
+// other returns the first route of the operation if it compares in another way.
+func (all comparisons) other(r *gateway.Route, operation string, key httpidem.KeyMode) string {
+	if operation == "" || key == httpidem.Off {
+		return ""
+	}
+	g := &r.Guard
+	rule := fmt.Sprint(max(g.Fingerprint, httpidem.FingerprintBytes), g.Rule)
+	first, ok := all[operation]
+	if !ok {
+		all[operation] = compares{r.Match, rule}
+		return ""
+	}
+	if first.rule == rule {
+		return ""
+	}
+	return first.route
 }

@@ -43,6 +43,7 @@ func (c *Config) Options() (*gateway.Options, retrysafe.Policy, error) {
 // routes adds the routes to o. An error names each that is invalid.
 func (c *Config) routes(o *gateway.Options, policy retrysafe.Policy) error {
 	var errs []error
+	compared := comparisons{}
 	for i, r := range c.Routes {
 		if r.Match.text == "" {
 			errs = append(errs, fmt.Errorf("configuration: entry %d of routes has no match; write it like POST /orders/**", i+1))
@@ -61,6 +62,9 @@ func (c *Config) routes(o *gateway.Options, policy retrysafe.Policy) error {
 		if err := route.Validate(policy); err != nil {
 			errs = append(errs, c.explain(err, r.Match.line))
 			continue
+		}
+		if first := compared.other(&route, s.Operation, s.Key.v); first != "" {
+			errs = append(errs, c.explain(fmt.Errorf("route %q: fingerprint is not that of route %q, and operation says that their keys are the same, so that neither would notice another request with a key of the other; give both the same", r.Match.text, first), r.Match.line))
 		}
 		if s.Key.v == httpidem.Token && (!s.Tenant.same(c.Defaults.Tenant) || s.Signature.is != c.Defaults.Signature.is) {
 			errs = append(errs, c.explain(errors.New("key: token goes with the tenant of defaults, for which tokens are issued; leave tenant and signature out"), r.Match.line))

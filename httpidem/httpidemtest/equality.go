@@ -33,13 +33,17 @@ func testEquality(t *testing.T, open Open) {
 		t.Parallel()
 		wd := newWorld(t, open, Setup{Guard: byMeaning}, nil)
 		wd.do(written("k", jsonBody, order))
-		defer wd.started(1, "for one order and eleven others with its key")
+		defer wd.started(1, "for one order and others with its key")
 		for name, c := range map[string]call{
 			"a number":            written("k", jsonBody, `{"item":"tea","n":3,"note":null,"to":{"city":"Zürich","zip":"8001"},"sentAt":1}`),
 			"a text for a number": written("k", jsonBody, `{"item":"tea","n":"2","note":null,"to":{"city":"Zürich","zip":"8001"},"sentAt":1}`),
 			"absent for null":     written("k", jsonBody, `{"item":"tea","n":2,"to":{"city":"Zürich","zip":"8001"},"sentAt":1}`),
 			"a member more":       written("k", jsonBody, `{"item":"tea","n":2,"note":null,"to":{"city":"Zürich","zip":"8001"},"sentAt":1,"x":0}`),
 			"a member twice":      written("k", jsonBody, `{"item":"tea","n":2,"note":null,"to":{"city":"Zürich","zip":"8001"},"sentAt":1,"n":2}`),
+			"another case":        written("k", jsonBody, `{"item":"tea","n":2,"note":null,"to":{"city":"Zürich","zip":"8001"},"sentAt":1,"N":9}`),
+			"two media types":     {body: order, header: withKey("k", "Content-Type", jsonBody, "Content-Type", "text/plain")},
+			"a coding":            {body: order, header: withKey("k", "Content-Type", jsonBody, "Content-Encoding", "x-own")},
+			"another charset":     written("k", jsonBody+"; charset=utf-7", order),
 			"cut off":             written("k", jsonBody, order[:len(order)-1]),
 			"text after it":       written("k", jsonBody, order+"x"),
 			"empty":               written("k", jsonBody, ""),
@@ -53,6 +57,18 @@ func testEquality(t *testing.T, open Open) {
 			}
 			wd.problem(r, http.StatusUnprocessableEntity, "payload-mismatch", false)
 		}
+	})
+	t.Run("names that differ in case", func(t *testing.T) {
+		t.Parallel()
+		guard := byMeaning
+		guard.Rule = fingerprint.Rule{Only: []string{"$.amount"}}
+		wd := newWorld(t, open, Setup{Guard: guard}, nil)
+		// Programs take either amount.
+		wd.do(written("k", jsonBody, `{"amount":1000,"AMOUNT":1}`))
+		wd.problem(wd.do(written("k", jsonBody, `{"AMOUNT":1,"amount":1000}`)), http.StatusUnprocessableEntity, "payload-mismatch", false)
+		wd.do(written("j", jsonBody, `{"amount":1}`))
+		wd.problem(wd.do(written("j", jsonBody, `{"amount":1,"AMOUNT":1000}`)), http.StatusUnprocessableEntity, "payload-mismatch", false)
+		wd.started(2, "for two keys")
 	})
 	t.Run("not JSON", func(t *testing.T) {
 		t.Parallel()

@@ -112,6 +112,56 @@ func TestPgxTx(t *testing.T) {
 	s.WantOnce(t, "dan", "a commit")
 }
 
+// TestPgxTxCommitFails: an error of COMMIT itself is what the caller gets, and no other one, although
+// the last statement goes with it.
+func TestPgxTxCommitFails(t *testing.T) {
+	t.Parallel()
+	s := newPgxShop(t, servers.StartPostgres(t).URL())
+	for _, q := range []string{
+		`CREATE TABLE late (id INT)`,
+		`CREATE FUNCTION late() RETURNS trigger AS $$ BEGIN PERFORM 1 / NEW.id; RETURN NEW; END $$ LANGUAGE plpgsql`,
+		`CREATE CONSTRAINT TRIGGER late AFTER INSERT ON late DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION late()`,
+	} {
+		sqltest.Exec(t, s.DB, q)
+	}
+	_, err := s.order(t.Context(), "ann", s.db, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "INSERT INTO late VALUES (0)")
+		return err
+	})
+	assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a COMMIT that fails")
+	assert.Contains(t, fmt.Sprint(err), "division by zero", "a COMMIT that fails")
+	s.WantNothing(t, "ann", "a COMMIT that fails")
+}
+
+// pgxErrors is a tracer that keeps the errors of statements.
+type pgxErrors struct{ all []error }
+
+func (*pgxErrors) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+
+func (p *pgxErrors) TraceQueryEnd(_ context.Context, _ *pgx.Conn, d pgx.TraceQueryEndData) {
+	if d.Err != nil {
+		p.all = append(p.all, d.Err)
+	}
+}
+
+// TestPgxTxTraced: a tracer of pgx sees no errors of a transaction that was committed.
+func TestPgxTxTraced(t *testing.T) {
+	t.Parallel()
+	s := newPgxShop(t, servers.StartPostgres(t).URL())
+	config := s.pool.Config()
+	seen := new(pgxErrors)
+	config.ConnConfig.Tracer = seen
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	assert.NoError(t, err, "a pool with a tracer")
+	defer pool.Close()
+	_, err = s.order(t.Context(), "ann", pgxidem.New(s.Store, pool), nil)
+	assert.NoError(t, err, "DoTx")
+	assert.Equal(t, len(seen.all), 0, "errors that the tracer saw")
+	s.WantOnce(t, "ann", "a traced transaction")
+}
+
 // TestPgxTxCommitLost: if the request or the reply of a COMMIT is lost with its connection, its
 // outcome is found out before the caller gets its answer.
 func TestPgxTxCommitLost(t *testing.T) {
