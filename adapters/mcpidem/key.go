@@ -1,0 +1,67 @@
+package mcpidem
+
+import (
+	"bytes"
+	"encoding/base64"
+	"net/http"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/rpcidem"
+)
+
+// call returns the guard of a call, and the call as the guard identifies it.
+func (g *guards) call(req *mcp.CallToolRequest) (*rpcidem.Guard, *rpcidem.Call, *rpcidem.Refusal) {
+	guard, lines := g.sent, g.lines(req)
+	sum, err := g.rule.Sum("application/json", "", arguments(req))
+	switch {
+	case lines == nil && g.derived != nil && err != nil:
+		return nil, nil, rpcidem.NewRefusal("REQUEST_UNREADABLE", err)
+	case lines == nil && g.derived != nil:
+		guard, lines = g.derived, []string{base64.RawURLEncoding.EncodeToString(sum)}
+	case err != nil:
+		// never equal to a sum, which begins with its version
+		sum = append([]byte("as written\n"), req.Params.Arguments...)
+	}
+	return guard, &rpcidem.Call{
+		Method:   req.Params.Name,
+		Metadata: func(string) []string { return lines },
+		Payload:  func() ([]byte, error) { return sum, nil },
+	}, nil
+}
+
+// arguments returns the arguments of a call. A call without any has an empty object.
+func arguments(req *mcp.CallToolRequest) []byte {
+	args := bytes.TrimSpace(req.Params.Arguments)
+	if len(args) == 0 || string(args) == "null" {
+		return []byte("{}")
+	}
+	return args
+}
+
+// lines returns the key that a client sent, as the lines of a header field. It returns nil if there
+// is none.
+func (g *guards) lines(req *mcp.CallToolRequest) []string {
+	for _, name := range g.o.Meta {
+		value, ok := req.Params.Meta[name]
+		if !ok {
+			continue
+		}
+		key, _ := value.(string)
+		line, err := httpidem.FormatKey(key)
+		if err != nil {
+			line = "" // malformed, and refused as such
+		}
+		return []string{line}
+	}
+	if req.Extra == nil {
+		return nil
+	}
+	for _, name := range g.o.Headers {
+		if lines := req.Extra.Header[http.CanonicalHeaderKey(name)]; len(lines) > 0 {
+			return lines
+		}
+	}
+	return nil
+}

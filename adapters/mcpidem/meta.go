@@ -1,0 +1,31 @@
+package mcpidem
+
+import (
+	"maps"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Names in the _meta of a result.
+const (
+	// ReplayedMeta is true if the result is that of an earlier call.
+	ReplayedMeta = "retrysafe/replayed"
+	// StoredMeta is "unconfirmed" if the store has not yet confirmed that it has the result.
+	StoredMeta = "retrysafe/stored"
+	// ReasonMeta is the reason of a tool error of this package, for example IN_PROGRESS.
+	ReasonMeta = "retrysafe/reason"
+	// RetryAfterMeta is how long to wait before a retry with the same key, in milliseconds. It is
+	// missing if a retry gets the same answer.
+	RetryAfterMeta = "retrysafe/retryAfterMs"
+)
+
+// mark returns a copy of res with a value in its _meta.
+func mark(res *mcp.CallToolResult, name string, value any) *mcp.CallToolResult {
+	own := *res
+	own.Meta = maps.Clone(res.Meta)
+	if own.Meta == nil {
+		own.Meta = mcp.Meta{}
+	}
+	own.Meta[name] = value
+	return &own
+}
