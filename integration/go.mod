@@ -15,6 +15,7 @@ require (
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	github.com/retrysafe/retrysafe v0.1.0
@@ -22,6 +23,7 @@ require (
 	github.com/retrysafe/retrysafe/adapters/goredisclient v0.1.0
 	github.com/retrysafe/retrysafe/adapters/grpcidem v0.1.0
 	github.com/retrysafe/retrysafe/adapters/kratosidem v0.1.0
+	github.com/retrysafe/retrysafe/adapters/mcpidem v0.1.0
 	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.1.0
 	github.com/retrysafe/retrysafe/adapters/zklock v0.1.0
 	github.com/retrysafe/retrysafe/filter v0.1.0
@@ -46,6 +48,7 @@ require (
 	github.com/go-kratos/aegis v0.2.0 // indirect
 	github.com/go-playground/form/v4 v4.2.0 // indirect
 	github.com/goccy/go-json v0.10.5 // indirect
+	github.com/google/jsonschema-go v0.4.3 // indirect
 	github.com/gorilla/mux v1.8.1 // indirect
 	github.com/kamstrup/intmap v0.5.2 // indirect
 	github.com/lestrrat-go/blackmagic v1.0.4 // indirect
@@ -61,8 +64,11 @@ require (
 	github.com/lestrrat-go/option/v2 v2.0.0 // indirect
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/segmentio/asm v1.2.1 // indirect
+	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/valyala/fastjson v1.6.4 // indirect
+	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
