@@ -35,5 +35,5 @@ func (g *guards) guarded(t *mcp.Tool) bool {
 		return g.o.Tools(t)
 	}
 	hints := t.Annotations
-	return hints == nil || !hints.ReadOnlyHint && !(g.o.SkipIdempotent && hints.IdempotentHint)
+	return hints == nil || !hints.ReadOnlyHint && (!g.o.SkipIdempotent || !hints.IdempotentHint)
 }
