@@ -60,7 +60,7 @@ type Options struct {
 	// earlier call may get PAYLOAD_MISMATCH.
 	Rule fingerprint.Rule
 	// Window is how long a derived key counts after its call has ended; default
-	// [httpidem.DefaultWindow], 10 s. It is for Derived only.
+	// [httpidem.DefaultWindow], 10 s, and at least 10 ms. It is for Derived only.
 	Window time.Duration
 	// Tools reports whether a tool is guarded. Default: all tools without the annotation
 	// readOnlyHint. A tool that tools/list does not list has only its name.
@@ -106,6 +106,9 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if o.Window < 0 || o.Window > 0 && o.Key != Derived {
 		wrong("Window is %v and Key is not Derived, or Window is negative; set Key to Derived, or leave Window out", o.Window)
 	}
+	if o.Key == Derived && o.Window > 0 && o.Window < minWindow {
+		wrong("Window is %v; use %v or more, for example 10s", o.Window, minWindow)
+	}
 	if o.Tools != nil && o.SkipIdempotent {
 		wrong("SkipIdempotent is set, and Tools decides already; leave one of them out")
 	}
@@ -116,6 +119,10 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	own.Tenant = rpcidem.Global // reported above
 	return errors.Join(append(errs, own.Validate(base))...)
 }
+
+// minWindow is the shortest lease that an engine has; that of a derived key is not longer than its
+// window.
+const minWindow = 10 * time.Millisecond
 
 // layer and derivedLayer keep the keys of tool calls separate from others in the store, and derived
 // keys separate from those that clients choose.

@@ -28,6 +28,7 @@ func TestOptions(t *testing.T) {
 		"Key is 9":              func(o *mcpidem.Options) { o.Key = 9 },
 		"Window is 1s":          func(o *mcpidem.Options) { o.Window = time.Second },
 		"Window is -1s":         func(o *mcpidem.Options) { o.Key, o.Window = mcpidem.Derived, -time.Second },
+		"Window is 1ms":         func(o *mcpidem.Options) { o.Key, o.Window = mcpidem.Derived, time.Millisecond },
 		"SkipIdempotent is set": func(o *mcpidem.Options) { o.SkipIdempotent, o.Tools = true, func(*mcp.Tool) bool { return true } },
 		"Rule: ":                func(o *mcpidem.Options) { o.Rule = fingerprint.Rule{Ignore: []string{""}} },
 		"MinKey is -1":          func(o *mcpidem.Options) { o.MinKey = -1 },
