@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	namesLayer = regexp.MustCompile(`(?:\bLayer\("|\bLayer: +"|\b[lL]ayer += "|tokenLayer +== "|newWork\(e, "|newEngine\(c, ")([a-z]+)"`)
+	namesLayer = regexp.MustCompile(`(?:\bLayer\("|\bLayer: +"|\b(?:derivedL|[lL])ayer += "|tokenLayer +== "|newWork\(e, "|newEngine\(c, ")([a-z-]+)"`)
 	ofNginx    = regexp.MustCompile(`part\(namespace\) \.\. "/([a-z]+)/"`)
 )
 
