@@ -78,8 +78,8 @@ type Policy struct {
 	// for all keys in doubt. Without it (nil, the default) an operator resolves the key.
 	//
 	// The record's Attempt and Fence are those of the last attempt that may have worked, never of
-	// one that only asked. If the work ran several times, [storeapi.Record.MayHaveWorked] returns each
-	// attempt: nothing was done only if none of them has done anything.
+	// one that only asked. If the work ran several times, [storeapi.Record.MayHaveWorked] returns
+	// each attempt: nothing was done only if none of them has done anything.
 	//
 	// Reconcile returns one of these outcomes:
 	//

@@ -65,8 +65,8 @@ func blockedShare(mean float64, k int) float64 {
 }
 
 // shareOf returns the share of false positives of a block in which so many bits were set, some of
-// them twice: the mean of the k-th power of its fill. That is more than the power of the mean, by the
-// variance of how many bits are still unset.
+// them twice: the mean of the k-th power of its fill. That is more than the power of the mean, by
+// the variance of how many bits are still unset.
 func shareOf(set float64, k int) float64 {
 	unset, pairs := math.Pow(1-1.0/blockBits, set), math.Pow(1-2.0/blockBits, set)
 	variance := max(0, unset/blockBits+(1-1.0/blockBits)*pairs-unset*unset)

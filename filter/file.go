@@ -38,8 +38,9 @@ func (b *Bloom) header() header {
 	}
 }
 
-// sealed returns v, and blocks if any, with a checksum at the end, which covers all that was written
-// before too. So parts of two files do not make a third one. Encoding a fixed-size value cannot fail.
+// sealed returns v, and blocks if any, with a checksum at the end, which covers all that was
+// written before too. So parts of two files do not make a third one. Encoding a fixed-size value
+// cannot fail.
 func sealed(buf *bytes.Buffer, sum *uint32, v any, blocks []block) []byte {
 	buf.Reset()
 	_ = binary.Write(buf, binary.LittleEndian, v)

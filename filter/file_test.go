@@ -115,8 +115,8 @@ func FuzzReadFrom(f *testing.F) {
 	})
 }
 
-// TestSplicedFile: the beginning of one file and the end of another, as a write in place leaves them
-// that was cut off, are damaged.
+// TestSplicedFile: the beginning of one file and the end of another, as a write in place leaves
+// them that was cut off, are damaged.
 func TestSplicedFile(t *testing.T) {
 	t.Parallel()
 	o := filter.Options{Items: 200_000, Empty: true}

@@ -38,7 +38,8 @@ func (o *Options) meaning() (*meaning, error) {
 		return nil, nil //nolint:nilnil // no rule is needed
 	}
 	own := *o
-	own.Rule.DistinctNames = true // what Go and JavaScript read in different ways is compared byte for byte
+	// what Go and JavaScript read in different ways is compared byte for byte
+	own.Rule.DistinctNames = true
 	rule, err := own.compiled()
 	if err != nil {
 		return nil, err

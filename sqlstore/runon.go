@@ -193,13 +193,18 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec storeapi.
 	}
 	open = false
 	if refused, err := commit(ctx); err != nil {
-		_ = rollback(ctx, tx) // returns the connection to the pool
-		if refused && dberr.SQLState(err) == stateDivision {
-			return rec, c.claim.touched(0) // see finishOne
-		}
-		return c.settle(ctx, rec, done, err)
+		return c.uncommitted(ctx, tx, rec, done, refused, err)
 	}
 	return done, nil
+}
+
+// uncommitted is the answer after a COMMIT that failed, or whose last statement was refused.
+func (c *serverClaim) uncommitted(ctx context.Context, tx Transaction, rec, done storeapi.Record, refused bool, failed error) (storeapi.Record, error) {
+	_ = rollback(ctx, tx) // returns the connection to the pool
+	if refused && dberr.SQLState(failed) == stateDivision {
+		return rec, c.claim.touched(0) // see finishOne
+	}
+	return c.settle(ctx, rec, done, failed)
 }
 
 // commit completes the record and returns a function that commits, and the record as it then is. If

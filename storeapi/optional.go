@@ -26,8 +26,8 @@ type (
 	}
 	// Batcher makes calls for many keys at once, in as few round trips as the store can. It is for
 	// callers that take work in batches, as consumers of messages do: one AcquireBatch claims all
-	// keys, one CompleteBatch stores all answers. In the engine only retrysafe.Engine.BeginBatch and
-	// retrysafe.Engine.CompleteBatch use it.
+	// keys, one CompleteBatch stores all answers. In the engine only retrysafe.Engine.BeginBatch
+	// and retrysafe.Engine.CompleteBatch use it.
 	//
 	// A batch is not a transaction: each call is atomic by itself, and calls of one batch may fail
 	// separately. Each has its result at its own index, as if it had been made alone. Calls for one
@@ -59,8 +59,8 @@ type (
 		// can be lost and which setting prevents that.
 		Keeps(context.Context) error
 	}
-	// Sharer reports whether other services may keep their records in the same place. If so, retrysafe.New
-	// requires a Namespace.
+	// Sharer reports whether other services may keep their records in the same place. If so,
+	// retrysafe.New requires a Namespace.
 	Sharer interface {
 		// Shared reports whether others can reach the store: true for a server, false for memory
 		// and for a file of one machine.

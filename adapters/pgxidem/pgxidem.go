@@ -149,8 +149,8 @@ func (t *quickTransaction) ExecCommit(ctx context.Context, query string, args ..
 	if err != nil {
 		return refused, closed(err)
 	}
-	// The server has ended the transaction, and pgx does not know it. Commit with a context that has
-	// ended sends nothing, and returns the connection to its pool.
+	// The server has ended the transaction, and pgx does not know it. Commit with a context that
+	// has ended sends nothing, and returns the connection to its pool.
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	_ = t.tx.Commit(over)

@@ -53,8 +53,8 @@ func (v *equality) configure(o *httpidem.Options) {
 	}
 }
 
-// comparisons has how the first route of each operation compares requests. Fingerprints of different
-// rules are not compared with each other, so routes that share keys must share the rule.
+// comparisons has how the first route of each operation compares requests. Fingerprints of
+// different rules are not compared with each other, so routes that share keys must share the rule.
 type comparisons map[string]compares
 
 type compares struct{ route, rule string }

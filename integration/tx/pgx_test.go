@@ -112,8 +112,8 @@ func TestPgxTx(t *testing.T) {
 	s.WantOnce(t, "dan", "a commit")
 }
 
-// TestPgxTxCommitFails: an error of COMMIT itself is what the caller gets, and no other one, although
-// the last statement goes with it.
+// TestPgxTxCommitFails: an error of COMMIT itself is what the caller gets, and no other one,
+// although the last statement goes with it.
 func TestPgxTxCommitFails(t *testing.T) {
 	t.Parallel()
 	s := newPgxShop(t, servers.StartPostgres(t).URL())
