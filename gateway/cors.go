@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/retrysafe/retrysafe/httpidem"
 )
 
 // CORS lets pages of other origins read the answers of a route, including those of the gateway
@@ -27,7 +25,7 @@ type CORS struct {
 	// Authorization; * for any.
 	Headers []string
 	// Expose names response headers that pages may read in addition to Idempotency-Replayed,
-	// Idempotency-Stored, Retry-After, Location and Link.
+	// Idempotency-Stored, Retry-After, Location and Link, or what stands for them in the contract.
 	Expose []string
 	// MaxAge is how long browsers cache the answer to a preflight; default 10 minutes.
 	MaxAge time.Duration
@@ -75,11 +73,12 @@ type cors struct {
 	maxAge string
 }
 
-func (c *CORS) compile(keys []string) *cors {
+// compile returns c for a route: exposed are the fields of its guard that pages may read.
+func (c *CORS) compile(keys, exposed []string) *cors {
 	if c == nil {
 		return nil
 	}
-	w := &cors{CORS: c, expose: strings.Join(append(httpidem.ExposedHeaders(), c.Expose...), ", "), maxAge: "600"}
+	w := &cors{CORS: c, expose: strings.Join(append(exposed, c.Expose...), ", "), maxAge: "600"}
 	for _, name := range slices.Concat(keys, []string{"Accept", "Content-Type", "Authorization"}, c.Headers) {
 		w.send = append(w.send, strings.ToLower(name))
 	}

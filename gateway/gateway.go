@@ -212,7 +212,7 @@ func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
 			g.keys = append(g.keys, name)
 		}
 	}
-	x := &routed{name: name, methods: m.Options().Methods, cors: r.CORS.compile(s.keys), signed: signed.New(e, r.Signature, r.Guard.Docs, s.keys, g.logger)}
+	x := &routed{name: name, methods: m.Options().Methods, cors: r.CORS.compile(s.keys, m.ExposedHeaders()), signed: signed.New(e, r.Signature, r.Guard.Docs, s.keys, g.logger)}
 	x.handler, x.status = x.verified(m.Handler(s)), x.verified(m.Status())
 	return x
 }

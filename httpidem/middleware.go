@@ -24,7 +24,8 @@ const (
 type Middleware struct {
 	engine  *retrysafe.Engine
 	source  *retrysafe.Engine // as passed to New
-	o       Options
+	given   Options           // as passed to New
+	o       Options           // with every default
 	layer   string
 	account func(*http.Request) string // who limits and rates count; nil: the tenant
 	policy  retrysafe.Policy
@@ -33,6 +34,7 @@ type Middleware struct {
 	maker     *maker   // nil if clients send the keys
 	meaning   *meaning // nil if bodies are compared byte for byte
 	age       *ager    // nil without Options.Age
+	contract  *profile
 }
 
 // New returns a middleware. It panics if [Options.Validate] returns an error.
@@ -46,7 +48,7 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 	if err := o.Validate(e.Policy()); err != nil {
 		panic(err)
 	}
-	m := &Middleware{source: e, o: *o, policy: o.policy(e.Policy()), age: o.Age.compile()}
+	m := &Middleware{source: e, given: *o, o: *o, policy: o.policy(e.Policy()), age: o.Age.compile(), contract: o.Contract.profile()}
 	if o.Credentials != nil {
 		m.o.Tenant, m.o.Binding = o.Credentials.On(e)
 	}
@@ -83,8 +85,11 @@ func (m *Middleware) Options() Options {
 }
 
 // With returns a middleware with changed options, for a route that differs. It panics like [New].
+// If m was made without Key, Fingerprint or After5xx, change finds zero there: a changed Contract
+// has defaults of its own.
 func (m *Middleware) With(change func(*Options)) *Middleware {
 	o := m.Options()
+	o.Key, o.Fingerprint, o.After5xx = m.given.Key, m.given.Fingerprint, m.given.After5xx
 	change(&o)
 	return New(m.source, &o)
 }
@@ -93,6 +98,9 @@ func (m *Middleware) With(change func(*Options)) *Middleware {
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		guarded := slices.Contains(m.o.Methods, r.Method)
+		if guarded && m.contract.echo && m.o.Key != Off {
+			m.echo(w, r)
+		}
 		if m.o.Rate.PerSecond > 0 && m.rated(r.Method) {
 			if p := m.tooOften(r); p != nil {
 				m.Problem(w, r, p)
@@ -140,6 +148,7 @@ func (m *Middleware) keyLines(r *http.Request) []string {
 // their own.
 func (m *Middleware) Problem(w http.ResponseWriter, r *http.Request, p *Problem) {
 	p.Type = m.o.Docs + p.Code + ".md"
+	p.under(m.contract)
 	if m.o.Answer != nil {
 		m.o.Answer(w, r, p)
 		return

@@ -72,6 +72,9 @@ type Options struct {
 	// Credentials derive Tenant and Binding from what requests carry, for a server that does not
 	// know its callers by itself.
 	Credentials *Credentials
+	// Contract says how the middleware answers, and sets some of the defaults below: ContractCustom
+	// (default), ContractIETF, ContractStripe or ContractACP.
+	Contract Contract
 	// Policy inherits from the engine's policy. MaxAnswer limits the body alone, to at most 1 MiB.
 	Policy retrysafe.Policy
 	// Key is Optional by default.
@@ -190,6 +193,8 @@ var neverGuarded = []string{http.MethodGet, http.MethodHead, http.MethodOptions,
 func (o *Options) Validate(base retrysafe.Policy) error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("httpidem: "+format, args...)) }
+	given := o
+	o = given.underContract()
 	switch {
 	case o.Credentials != nil && (o.Tenant != nil || o.Binding != nil):
 		wrong("Credentials are set beside Tenant or Binding, which they make; leave out one of both")
@@ -206,6 +211,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 		wrong("Key is %d and After5xx %d; use the constants of this package", o.Key, o.After5xx)
 	}
 	o.validateMade(wrong)
+	o.validateContract(given, &p, wrong)
 	if o.Rate != (retrysafe.Rate{}) {
 		if err := o.Rate.Validate(); err != nil {
 			wrong("Rate: %w", err)
@@ -220,9 +226,6 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 		if o.Key == Off {
 			wrong("Age is set, and Key is Off: nothing is guarded; leave one of them out")
 		}
-	}
-	if o.After5xx == ReleaseIt && p.OnDoubt != retrysafe.Reexecute {
-		wrong("After5xx ReleaseIt runs work again that may have acted; set Policy.OnDoubt to Reexecute, or use Auto")
 	}
 	for _, m := range o.Methods {
 		if slices.Contains(neverGuarded, m) {
@@ -251,11 +254,19 @@ func (o *Options) policy(base retrysafe.Policy) retrysafe.Policy {
 	if o.Key == Params {
 		return madePolicy(o.Policy, base).Or(base)
 	}
-	return o.Policy.Or(base)
+	own := o.Policy
+	if least := o.Contract.profile().retention; own.Retention == 0 && base.WithDefaults().Retention < least {
+		own.Retention = least
+	}
+	return own.Or(base)
 }
 
 // fill sets the defaults.
 func (o *Options) fill() {
+	*o = *o.underContract()
+	if o.Contract == 0 {
+		o.Contract = ContractCustom
+	}
 	if o.Key == 0 {
 		o.Key = Optional
 	}

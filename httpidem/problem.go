@@ -1,7 +1,6 @@
 package httpidem
 
 import (
-	"encoding/json"
 	"errors"
 	"maps"
 	"math/rand/v2"
@@ -34,7 +33,8 @@ type Problem struct {
 	// Challenge is the WWW-Authenticate of a 401, if there is one (RFC 9110, section 11.6.1).
 	Challenge string `json:"-"`
 
-	retryAfter int // seconds; zero: no Retry-After
+	retryAfter int      // seconds; zero: no Retry-After
+	contract   *profile // nil: a problem document
 	cause      error
 }
 
@@ -135,7 +135,8 @@ func (p *Problem) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		said.Type = DefaultDocs + p.Code + ".md"
 	}
 	h := w.Header()
-	h.Set("Content-Type", "application/problem+json")
+	media, body := said.document()
+	h.Set("Content-Type", media)
 	h.Set("Cache-Control", "no-store")
 	if p.Challenge != "" {
 		h.Set("WWW-Authenticate", p.Challenge)
@@ -146,7 +147,6 @@ func (p *Problem) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		h.Set("Retry-After", strconv.Itoa(p.retryAfter))
 	}
 	w.WriteHeader(p.Status)
-	body, _ := json.Marshal(&said) // strings and numbers only: cannot fail
 	_, _ = w.Write(append(body, '\n'))
 }
 

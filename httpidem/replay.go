@@ -20,7 +20,7 @@ func (m *Middleware) replay(w http.ResponseWriter, r *http.Request, rec *retrysa
 	switch {
 	case m.policy.Duplicate == retrysafe.Succeed && succeeded(rec):
 		s := &m.o.Succeed
-		h[headerReplayed] = yes
+		h[m.contract.replayed] = yes
 		if s.ContentType != "" {
 			h["Content-Type"] = []string{s.ContentType}
 		}
@@ -37,7 +37,7 @@ func (m *Middleware) replay(w http.ResponseWriter, r *http.Request, rec *retrysa
 		m.Problem(w, r, notKept(rec))
 	default:
 		// An answer that an operator gave when resolving an outcome in doubt.
-		h["Content-Type"], h[headerReplayed] = octetStreamType, yes
+		h["Content-Type"], h[m.contract.replayed] = octetStreamType, yes
 		if rec.Answer.Codec == "json" {
 			h["Content-Type"] = jsonType
 		}
@@ -52,8 +52,8 @@ func (m *Middleware) replayMessage(w http.ResponseWriter, r *http.Request, rec *
 		return
 	}
 	h := w.Header()
-	h[headerReplayed] = yes
 	msg.header(h)
+	h[m.contract.replayed] = yes
 	for _, name := range [...]string{"Date", "Content-Type"} {
 		if _, set := h[name]; !set {
 			h[name] = nil // net/http adds its own only if there is no entry

@@ -126,7 +126,7 @@ func (c *Config) byCertificate() error {
 // guard returns the options of the middleware for requests with these settings.
 func (c *Config) guard(s *Settings) httpidem.Options {
 	o := httpidem.Options{
-		Policy: s.policy(), FormKey: s.FormKey != nil && *s.FormKey, Age: s.MaxAge.age(), KeyHeader: c.KeyHeader, BodyTime: c.Limits.BodyTime.d, MinKey: int(s.MinKey.n), MaxBody: s.MaxBody.n,
+		Contract: s.Contract.v, Policy: s.policy(), FormKey: s.FormKey != nil && *s.FormKey, Age: s.MaxAge.age(), KeyHeader: c.KeyHeader, BodyTime: c.Limits.BodyTime.d, MinKey: int(s.MinKey.n), MaxBody: s.MaxBody.n,
 		After5xx: s.After5xx.v, Succeed: s.OnDuplicate.answer, KeepCookies: s.KeepCookies != nil && *s.KeepCookies,
 	}
 	s.Key.configure(&o)

@@ -9,6 +9,7 @@ import (
 
 // Settings are what a route can set. It inherits a field that is left out.
 type Settings struct {
+	Contract      contract        `yaml:"contract" default:"custom" doc:"what clients are promised, see [contracts.md](contracts.md): custom, ietf, stripe, or acp (with on_doubt: reexecute); it sets the form of the gateway's own answers, and what key, fingerprint, after_5xx and retention are by default"`
 	Key           keyMode         `yaml:"key" default:"optional" doc:"required, optional, token (one that POST /.retrysafe/tokens gave, in the header or in the form field idempotency_key), off; or made of the request: params, {params: …} or {fields: [poll], …}, see below"`
 	Fingerprint   equality        `yaml:"fingerprint" default:"bytes" doc:"when a request with a known key is a duplicate of the first: bytes, json (a JSON body by meaning: order of members, white space and 1.0 for 1 do not count), {fields: [$.order]} (only these members count) or {ignore: [$.sentAt]}; other bodies byte for byte"`
 	FormKey       *bool           `yaml:"form_key" default:"false" doc:"take the key from the field idempotency_key of a form where no header has it"`
@@ -48,6 +49,7 @@ func (s Settings) or(base *Settings) Settings {
 		// these keys count for seconds, all others for a day
 		s.Retention.d = httpidem.DefaultWindow
 	}
+	inherit(&s.Contract, base.Contract)
 	inherit(&s.Key, base.Key)
 	inherit(&s.MaxAge, base.MaxAge)
 	if !httpidem.Made(s.Key.v) && s.Key.v != httpidem.Off { // forms carry no keys there

@@ -8,7 +8,7 @@ var words = map[string]string{
 	"MaxBody": "max_body", "MaxAnswer": "max_answer", "MinKey": "min_key", "KeyHeader": "key_header", "OnDoubt": "on_doubt",
 	"After5xx": "after_5xx", "FormKey": "form_key", "Lease": "lease", "Retention": "retention", "Wait": "in_progress", "Duplicate": "on_duplicate",
 	"Reexecute": "reexecute", "Refuse": "refuse", "Trusted": "trusted", "Methods": "match", "Tenant": "tenant", "Operation": "operation", "Fields": "fields",
-	"Params": "params", "Key": "key", "AnyPayload": "any_payload", "Fingerprint": "fingerprint", "FingerprintJSON": "json", "FingerprintBytes": "bytes", "Rate": "rate", "Limits": "limits", "Live": "live", "PerSecond": "new_per_s",
+	"Params": "params", "Key": "key", "AnyPayload": "any_payload", "Contract": "contract", "KeepIt": "keep", "Fingerprint": "fingerprint", "FingerprintJSON": "json", "FingerprintBytes": "bytes", "Rate": "rate", "Limits": "limits", "Live": "live", "PerSecond": "new_per_s",
 	"Burst": "burst", "Bytes": "bytes", "Upgrades": "upgrades", "ReleaseIt": "release", "Auto": "auto", "Off": "off", "MaxAge": "max_age", "Bodies": "bodies", "Conns": "connections", "Life": "life",
 	"Health": "health", "Outstanding": "outstanding", "Rate.PerSecond": "per_s", "Age": "max_age", "FromFronts": "header:NAME",
 }

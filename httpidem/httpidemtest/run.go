@@ -1,4 +1,4 @@
-// Package httpidemtest is the HTTP contract (H1 to H18 of docs/design.md) as a black-box suite.
+// Package httpidemtest is the HTTP contract (H1 to H19 of docs/design.md) as a black-box suite.
 // Every adapter and the gateway must pass it. It sends HTTP requests to a front before an origin,
 // and does not depend on what that front is.
 package httpidemtest
@@ -72,6 +72,7 @@ func Run(t *testing.T, open Open) {
 		{"Age", testAge},
 		{"FormKey", testFormKey},
 		{"Rate", testRate},
+		{"Contract", testContracts},
 	} {
 		t.Run(clause.name, func(t *testing.T) {
 			t.Parallel()
