@@ -129,3 +129,22 @@ func TestContractWithOneOperation(t *testing.T) {
 	assert.Equal(t, w.Code, http.StatusBadRequest, "the key at another endpoint")
 	assert.Contains(t, w.Body.String(), `"type":"idempotency_error"`, "document")
 }
+
+// TestContractDocuments tests refusals that no contract names, by their status.
+func TestContractDocuments(t *testing.T) {
+	t.Parallel()
+	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Policy: retrysafe.Policy{OnDoubt: retrysafe.Reexecute}, Sweep: -1})
+	defer func() { _ = e.Shutdown(t.Context()) }()
+	for contract, want := range map[httpidem.Contract]map[int]string{
+		httpidem.ContractStripe: {409: `{"error":{"type":"invalid_request_error",`, 502: `{"error":{"type":"api_error",`, 503: `{"error":{"type":"api_error",`},
+		httpidem.ContractACP:    {409: `{"type":"invalid_request",`, 502: `{"type":"processing_error",`, 503: `{"type":"service_unavailable",`},
+	} {
+		m := httpidem.New(e, &httpidem.Options{Contract: contract, Tenant: httpidem.Global})
+		for status, begin := range want {
+			w := httptest.NewRecorder()
+			m.Problem(w, httptest.NewRequest(http.MethodPost, "/", nil), httpidem.NewProblem("outcome-unknown", nil).WithStatus(status))
+			assert.Equal(t, w.Code, status, "status under %v", contract)
+			assert.True(t, strings.HasPrefix(w.Body.String(), begin+`"code":"outcome_unknown","message":"`), "%v, %d: %s", contract, status, w.Body)
+		}
+	}
+}
