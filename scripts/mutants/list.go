@@ -167,4 +167,14 @@ var mutants = []mutant{
 		"if last := len(g.ready) - 1; last >= 0 && (!failedIsDue || !g.failedNext) {", "if last := len(g.ready) - 1; last >= 0 && len(g.failed) == 0 {",
 		".", ". TestPartThatIsAwayHoldsUpNoOther",
 	},
+	{
+		"a contract runs work again under Refuse", "httpidem/contract.go",
+		"	case reruns && given.After5xx == 0:\n", "	case reruns && given.After5xx == 0: // nothing\n		return\n	case reruns && c == nil:\n",
+		".", "./httpidem TestContractsThatCannotBeKept",
+	},
+	{
+		"the origin says what is a replay", "httpidem/replay.go",
+		"	msg.header(h)\n	h[m.contract.replayed] = yes\n", "	h[m.contract.replayed] = yes\n	msg.header(h)\n",
+		".", "./httpidem TestBlackBox",
+	},
 }
