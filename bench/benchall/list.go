@@ -123,7 +123,7 @@ var comparisons = []comparison{
 			{text: "`Add`, new ids", ours: "Bloom/Add/new/1 ns/op", unit: "ns"},
 			{text: "`Add`, known ids", ours: "Bloom/Add/seen/1 ns/op", unit: "ns"},
 			{text: "`MaybeSeen` in the caches (100 000 ids)", ours: "BloomSmall/new ns/op", unit: "ns"},
-			{text: "new ids that are maybe seen", ours: "Bloom/MaybeSeen/new/1 maybe", unit: "%", scale: 100, goal: goal{most: 0.0105}},
+			{text: "new ids that are maybe seen", ours: "Bloom/MaybeSeen/new/1 maybe", unit: "%", scale: 100, goal: goal{most: 1.05}},
 			{text: "bits for each id", ours: "Bloom/MaybeSeen/new/1 bits/id", unit: "-"},
 		},
 	},

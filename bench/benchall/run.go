@@ -76,6 +76,17 @@ func namesOf(all []comparison) (names []string) {
 // note says where and how a table was measured.
 func (j *job) note(c comparison) string {
 	rounds := max(j.roundsOf(c), c.inner)
-	return fmt.Sprintf("*%d cores, %s, %s, %s; median of %d (least–most); `go run ./benchall -only %s` in `bench`.*",
-		runtime.NumCPU(), runtime.GOOS+"/"+runtime.GOARCH, runtime.Version(), time.Now().UTC().Format(time.DateOnly), rounds, c.name)
+	return fmt.Sprintf("*%d cores (%s), %s, %s, %s; median of %d (least–most); `go run ./benchall -only %s` in `bench`.*",
+		runtime.NumCPU(), processor(), runtime.GOOS+"/"+runtime.GOARCH, runtime.Version(), time.Now().UTC().Format(time.DateOnly), rounds, c.name)
+}
+
+// processor returns the name of the processor, as far as the system tells.
+func processor() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
 }

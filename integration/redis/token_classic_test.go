@@ -262,7 +262,8 @@ func TestClassicLock(t *testing.T) {
 	err = brief.Run(t.Context(), "slow", func(ctx context.Context) error {
 		inside++
 		waits.Eventually(t, "the lock ends before the work does", func() bool {
-			_ = brief.Run(ctx, "slow", func(context.Context) error { inside++; return nil }) // its own lock may end too
+			// its own lock may end too
+			_ = brief.Run(ctx, "slow", func(context.Context) error { inside++; return nil })
 			return inside == 2
 		})
 		return nil
