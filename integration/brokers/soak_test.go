@@ -151,12 +151,14 @@ func (s *soak) play(t *testing.T) {
 	for range 3 {
 		all.Go(func() { s.consumer(calm, ctx) })
 	}
-	all.Go(func() { s.disturb(calm, t) })
+	calmed := make(chan struct{})
+	all.Go(func() { defer close(calmed); s.disturb(calm, t) })
 	assert.NoError(t, <-published, "publish")
 	publishedAfter := time.Since(begun)
 	s.await(ctx, t, "messages done or dead", slices.Concat(s.good, slices.Collect(maps.Keys(s.bad))), true)
 	settledAfter := time.Since(begun)
 	quietly() // consumers continue, undisturbed
+	<-calmed  // the broker may be restarting
 	s.redriveGood(ctx, t)
 	s.await(ctx, t, "good messages done", s.good, false)
 	cancel()
