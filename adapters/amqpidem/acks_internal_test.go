@@ -43,7 +43,7 @@ func TestAcksModel(t *testing.T) {
 	t.Parallel()
 	multiples, singles := 0, 0
 	for seed := range uint64(500) {
-		r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
+		r := rand.New(rand.NewPCG(seed, 1))
 		b := &brokerModel{T: t, outstanding: map[uint64]bool{}, acked: map[uint64]bool{}}
 		var w window
 		var open []uint64

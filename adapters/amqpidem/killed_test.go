@@ -59,7 +59,7 @@ func TestWalkKilled(t *testing.T) {
 	for _, quorum := range []bool{false, true} {
 		url := rabbit(t).vhost(t)
 		fillDeadLetters(t, url, 7, &amqpidem.Options{Quorum: quorum, Dialing: quietly()})
-		c := exec.Command(os.Args[0]) //nolint:gosec // this test itself
+		c := exec.Command(os.Args[0])
 		c.Env = append(os.Environ(), childURL+"="+url)
 		out, err := c.StdoutPipe()
 		assert.NoError(t, err, "a pipe")

@@ -147,7 +147,7 @@ func TestSQLiteTxFenceAboveRemoved(t *testing.T) {
 	for _, customer := range []string{"ada", "bob"} {
 		res, err := s.Order(t.Context(), customer)
 		assert.NoError(t, err, "DoTx with a clock that was set back")
-		assert.Equal(t, int64(res.Fence), future+1, "the fence of %s", customer) //nolint:gosec // it is small
+		assert.Equal(t, int64(res.Fence), future+1, "the fence of %s", customer)
 	}
 	_, ran, err := s.Join(t, "eve", nil)
 	assert.NoError(t, err, "a joined DoTx with a clock that was set back")
