@@ -77,18 +77,18 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 	if mine {
 		c.quotas.countAnswer(db, key.Namespace, o.payer(key), o.policy, &w.answer)
 	}
+	res.Attempt, res.Fence = rec.Attempt, rec.Fence
 	switch {
 	case w.failed(mine, err):
-		res.Attempt, res.Fence, res.Stored = rec.Attempt, rec.Fence, err == nil
+		res.Stored = err == nil
 		return res, true, w.failure(err)
 	case err != nil:
-		res.Attempt, res.Fence = rec.Attempt, rec.Fence
 		err = txError(err)
 		return res, w.ran, c.wrap(key, rec.Attempt, err, txRetry(err))
 	case mine:
-		return Result[T]{Value: w.value, Attempt: rec.Attempt, Fence: rec.Fence, Stored: true}, true, w.encodeErr
+		res.Value, res.Stored = w.value, true
+		return res, true, w.encodeErr
 	case o.policy.Duplicate == Reject:
-		res.Attempt, res.Fence = rec.Attempt, rec.Fence
 		return res, false, c.rejected(&rec)
 	}
 	res, err = replay[T](c.runtime, &rec, o.policy.Duplicate)

@@ -56,7 +56,7 @@ func (o *Options) maker() (*maker, error) {
 	if k.rule, err = o.compiled(); err != nil {
 		return nil, err
 	}
-	k.mark = 1 + k.rule.ID()[0]%127
+	k.mark = markOf(k.rule.ID())
 	return k, nil
 }
 
@@ -90,9 +90,11 @@ func (o *Options) validateMade(wrong func(format string, args ...any)) {
 	}
 }
 
-// madePolicy returns the policy of keys of the mode Params. They count for seconds, however long
-// the engine keeps answers, and the lease is no longer than that.
-func madePolicy(own, base retrysafe.Policy) retrysafe.Policy {
+// DerivedPolicy returns own as the policy of keys that are derived from what a request asks for;
+// base is that of the engine. Such keys count for own.Retention, default [DefaultWindow], however
+// long the engine keeps answers, and the lease is no longer than that. Adapters for other protocols
+// use it.
+func DerivedPolicy(own, base retrysafe.Policy) retrysafe.Policy {
 	if own.Retention == 0 {
 		own.Retention = DefaultWindow
 	}

@@ -3,11 +3,11 @@ package httpidem
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"mime"
 	"net/http"
 	"strings"
 
 	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
 
 // Fingerprint says when a request that sends a known key is a duplicate, and when it is another
@@ -46,8 +46,11 @@ func (o *Options) meaning() (*meaning, error) {
 	}
 	id := rule.ID()
 	id = sha256.Sum256(append([]byte("retrysafe json\n"), id[:]...))
-	return &meaning{rule: rule, mark: 1 + id[0]%127}, nil
+	return &meaning{rule: rule, mark: markOf(id)}, nil
 }
+
+// markOf returns the number of a rule for Call.FingerprintRule.
+func markOf(id [sha256.Size]byte) uint8 { return 1 + id[0]%127 }
 
 // compiled returns the rule, with the middleware's limit for a body.
 func (o *Options) compiled() (*fingerprint.Compiled, error) {
@@ -58,16 +61,11 @@ func (o *Options) compiled() (*fingerprint.Compiled, error) {
 	return rule.Compile()
 }
 
-// plain reports whether every program reads the body as the JSON that it seems to be: one media
-// type, UTF-8, and no coding.
-func plain(r *http.Request, media string) bool {
-	types, coding := r.Header["Content-Type"], r.Header["Content-Encoding"]
-	if len(types) != 1 || strings.ContainsAny(media, ", ") || len(coding) > 1 || len(coding) == 1 && !strings.EqualFold(coding[0], "identity") {
-		return false
-	}
-	_, params, err := mime.ParseMediaType(types[0])
-	charset, ok := params["charset"]
-	return err == nil && (!ok || strings.EqualFold(charset, "utf-8"))
+// isJSON reports whether every program takes the body for JSON in UTF-8.
+func isJSON(r *http.Request) bool {
+	media, params, ok := reqfield.Media(r.Header)
+	charset, given := params["charset"]
+	return ok && fingerprint.IsJSON(media) && (!given || strings.EqualFold(charset, "utf-8"))
 }
 
 // sum is version 1 of the digest of a request whose JSON counts by its meaning. Its form is frozen:
@@ -77,10 +75,10 @@ func plain(r *http.Request, media string) bool {
 // For everything else, JSON that the rule cannot parse included, it is that of payloadSum, so the
 // two are never equal.
 func (m *meaning) sum(r *http.Request, body []byte) [sha256.Size]byte {
-	media := mediaType(r)
-	if !fingerprint.IsJSON(media) || !plain(r, media) {
+	if !isJSON(r) {
 		return payloadSum(r, body)
 	}
+	media := mediaType(r)
 	inner, err := m.rule.Sum(media, "", body)
 	if err != nil {
 		return payloadSum(r, body)

@@ -252,7 +252,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 // policy returns the policy of the middleware.
 func (o *Options) policy(base retrysafe.Policy) retrysafe.Policy {
 	if o.Key == Params {
-		return madePolicy(o.Policy, base).Or(base)
+		return DerivedPolicy(o.Policy, base).Or(base)
 	}
 	own := o.Policy
 	if least := o.Contract.profile().retention; own.Retention == 0 && base.WithDefaults().Retention < least {

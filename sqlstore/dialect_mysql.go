@@ -36,7 +36,7 @@ func mysqlQueries(table string) queries {
 	for i, c := range stored {
 		values[i] = c + " = VALUES(" + c + ")"
 	}
-	insert := `INSERT INTO ` + t + ` (` + strings.Join(inserted, ", ") + `) VALUES (` + list(len(inserted)) + `) ON DUPLICATE KEY UPDATE `
+	insert := `INSERT INTO ` + t + ` (` + strings.Join(inserted, ", ") + `) VALUES (` + sqlkit.List(len(inserted)) + `) ON DUPLICATE KEY UPDATE `
 	// A subquery does not lock the row with the tables' version. If that row were locked, all
 	// writers would wait for it.
 	version, floor := `(SELECT version FROM `+meta+` WHERE id = 1)`, `(SELECT fence_floor FROM `+meta+` WHERE id = 1)`
@@ -120,10 +120,10 @@ func (q *queries) mysqlSweep(t, meta string) {
 	// Without FORCE INDEX the server may scan a small table as a whole, and wait for unrelated
 	// rows.
 	q.lockOld = func(n int) string {
-		return `SELECT id, fence FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id IN (` + list(n) + `) AND expires BETWEEN 1 AND ? ORDER BY id FOR UPDATE SKIP LOCKED`
+		return `SELECT id, fence FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id ` + sqlkit.In(n) + ` AND expires BETWEEN 1 AND ? ORDER BY id FOR UPDATE SKIP LOCKED`
 	}
 	q.dropOld = func(n int) string {
-		return `DELETE d FROM ` + t + ` AS d FORCE INDEX (PRIMARY) WHERE d.id IN (` + list(n) + `) AND d.expires BETWEEN 1 AND ?`
+		return `DELETE d FROM ` + t + ` AS d FORCE INDEX (PRIMARY) WHERE d.id ` + sqlkit.In(n) + ` AND d.expires BETWEEN 1 AND ?`
 	}
 	q.raise = `UPDATE ` + meta + ` SET fence_floor = GREATEST(fence_floor, ?) WHERE id = 1`
 }
@@ -139,7 +139,7 @@ func (q *queries) mysqlUsage(meta, counts, version string) {
 	q.expiredUsage = `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1) AS found`
 	q.lockOldUsage = `SELECT id, 0 FROM ` + counts + ` WHERE expires <= ? ORDER BY expires LIMIT ? FOR UPDATE SKIP LOCKED`
 	q.dropOldUsage = func(n int) string {
-		return `DELETE d FROM ` + counts + ` AS d FORCE INDEX (PRIMARY) WHERE d.id IN (` + list(n) + `)`
+		return `DELETE d FROM ` + counts + ` AS d FORCE INDEX (PRIMARY) WHERE d.id ` + sqlkit.In(n) + ``
 	}
 }
 

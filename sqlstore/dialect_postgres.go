@@ -60,7 +60,7 @@ func postgresQueries(table string) queries {
 		finish:    finishing(t),
 		finishOne: `WITH done AS (` + finishing(t) + ` RETURNING 1) SELECT 1 / count(*) FROM done`,
 		put:       updating(t),
-		make:      `INSERT INTO ` + t + ` (` + columns + `) VALUES (` + list(len(inserted)) + `) ON CONFLICT (id) DO NOTHING`,
+		make:      `INSERT INTO ` + t + ` (` + columns + `) VALUES (` + sqlkit.List(len(inserted)) + `) ON CONFLICT (id) DO NOTHING`,
 		made:      byCount,
 		// The wait is limited for this one statement only: the outer SELECT is evaluated last.
 		claimWithin: `WITH s AS MATERIALIZED (SELECT current_setting('lock_timeout') AS was, set_config('lock_timeout', ?, true) AS held, ` + afterLocking + ` AS now),

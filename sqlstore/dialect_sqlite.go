@@ -29,7 +29,7 @@ func sqliteQueries(table string) queries {
 			FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id IN (?) WHERE m.id = 1`,
 		put:     updating(t),
 		putSame: updating(t) + ` AND owner = ? AND fence = ? AND state = ? AND lease_end = ? AND updated = ? AND data = ?`,
-		make:    `INSERT INTO ` + t + ` (` + strings.Join(inserted, ", ") + `) VALUES (` + list(len(inserted)) + `) ON CONFLICT (id) DO NOTHING`,
+		make:    `INSERT INTO ` + t + ` (` + strings.Join(inserted, ", ") + `) VALUES (` + sqlkit.List(len(inserted)) + `) ON CONFLICT (id) DO NOTHING`,
 		finish:  finishing(t),
 		// The first statement writes, so that it gets the file's lock: SQLite may refuse the lock
 		// to a transaction that has read before.

@@ -106,7 +106,7 @@ func (l inList) loadMany(ctx context.Context, w querier, ids []recordID) (map[re
 
 // query returns a statement with placeholders for n ids; the last id fills the rest.
 func (l inList) query(n int) string {
-	return strings.Replace(l.db.queries.loadMany, "(?)", "("+list(l.places(n))+")", 1)
+	return strings.Replace(l.db.queries.loadMany, "(?)", "("+sqlkit.List(l.places(n))+")", 1)
 }
 
 // places returns the number of ids in a statement for n, a power of two. So there are few different

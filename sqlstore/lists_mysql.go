@@ -20,7 +20,7 @@ func (l lists) loadMany(ctx context.Context, w querier, ids []recordID) (map[rec
 	for i := range ids {
 		args[i] = ids[i][:]
 	}
-	return l.db.loadAll(ctx, w, strings.Replace(l.load, "(?)", "("+list(len(ids))+")", 1), args...)
+	return l.db.loadAll(ctx, w, strings.Replace(l.load, "(?)", "("+sqlkit.List(len(ids))+")", 1), args...)
 }
 
 func (lists) surely(c *change) bool { return c.sawNone() }
@@ -50,7 +50,7 @@ func (l lists) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*
 
 // insert repeats the single row of values in a statement for all rows.
 func (l lists) insert(query string, rows []*change) (string, []any) {
-	row := "(" + list(len(inserted)) + ")"
+	row := "(" + sqlkit.List(len(inserted)) + ")"
 	args := make([]any, 0, len(rows)*len(inserted))
 	for _, c := range rows {
 		args = append(args, c.args()...)

@@ -144,8 +144,5 @@ func updating(table string) string {
 	return `UPDATE ` + table + ` SET ` + strings.Join(stored, " = ?, ") + ` = ? WHERE id = ?`
 }
 
-// list returns n placeholders.
-func list(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
-
 // claimsFirst reports whether one statement claims a key without a record, before it is looked at.
 func (q *queries) claimsFirst() bool { return q.claimWithin != "" || q.claimAt != "" }

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"time"
@@ -35,16 +34,9 @@ func (se *session) wait(ctx context.Context, d time.Duration) error {
 // end returns the connection to the pool in its original state.
 func (se *session) end(ctx context.Context) {
 	if err := se.wait(ctx, time.Duration(se.timeout)*time.Millisecond); err != nil && !errors.Is(err, sql.ErrConnDone) {
-		se.discard()
+		sqlkit.Discard(se.Conn)
 		return
 	}
-	_ = se.Close()
-}
-
-// discard closes the connection for good. SQLite rolls back what was not committed, and no other
-// caller gets the connection in its current state.
-func (se *session) discard() {
-	_ = se.Raw(func(any) error { return driver.ErrBadConn })
 	_ = se.Close()
 }
 
@@ -94,7 +86,7 @@ func (d *database) session(ctx context.Context) (*session, error) {
 		err = se.wait(ctx, 0)
 	}
 	if err != nil {
-		se.discard()
+		sqlkit.Discard(se.Conn)
 		return nil, err
 	}
 	return se, nil

@@ -97,7 +97,7 @@ func (w *writeTx) undo() {
 		}
 	}
 	if w.lost {
-		w.session.discard()
+		sqlkit.Discard(w.session.Conn)
 	} else {
 		w.session.end(context.Background())
 	}
@@ -195,7 +195,7 @@ func (d *database) writeInTurn(wait patience, f func(context.Context, sqlkit.Exe
 		if sqliteBusy(err) {
 			w.end(whole)
 		} else {
-			w.discard() // the transaction may have begun
+			sqlkit.Discard(w.Conn) // SQLite rolls back what may have begun
 		}
 		return wait.over(err)
 	}
@@ -210,7 +210,7 @@ func (d *database) writeInTurn(wait patience, f func(context.Context, sqlkit.Exe
 		err = errors.Join(err, exec("ROLLBACK"))
 	}
 	if err != nil {
-		w.discard()
+		sqlkit.Discard(w.Conn)
 		return wait.over(err)
 	}
 	w.end(whole)

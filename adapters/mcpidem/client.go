@@ -72,10 +72,7 @@ func withKey(ctx context.Context, o *rpcidem.ClientOptions, params *mcp.CallTool
 	if err != nil {
 		return nil, err
 	}
-	if own.Meta = maps.Clone(params.Meta); own.Meta == nil {
-		own.Meta = mcp.Meta{}
-	}
-	own.Meta[o.Metadata] = key
+	own.Meta = with(params.Meta, o.Metadata, key)
 	return &own, nil
 }
 

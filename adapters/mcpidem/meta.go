@@ -22,10 +22,16 @@ const (
 // mark returns a copy of res with a value in its _meta.
 func mark(res *mcp.CallToolResult, name string, value any) *mcp.CallToolResult {
 	own := *res
-	own.Meta = maps.Clone(res.Meta)
-	if own.Meta == nil {
-		own.Meta = mcp.Meta{}
-	}
-	own.Meta[name] = value
+	own.Meta = with(res.Meta, name, value)
 	return &own
+}
+
+// with returns a copy of m that has a value.
+func with(m mcp.Meta, name string, value any) mcp.Meta {
+	own := maps.Clone(m)
+	if own == nil {
+		own = mcp.Meta{}
+	}
+	own[name] = value
+	return own
 }

@@ -155,17 +155,9 @@ func (o *Options) guard(layer string, p retrysafe.Policy) *rpcidem.Options {
 	return own
 }
 
-// derivedPolicy returns the policy of derived keys. They count for seconds, however long the engine
-// keeps results, and the lease is no longer than that.
+// derivedPolicy returns the policy of derived keys, which count for the Window.
 func (o *Options) derivedPolicy(base retrysafe.Policy) retrysafe.Policy {
 	own := o.Policy
 	own.Retention = o.Window
-	if own.Retention == 0 {
-		own.Retention = httpidem.DefaultWindow
-	}
-	full := own.Or(base).WithDefaults()
-	if own.Lease == 0 && full.Lease > own.Retention {
-		own.Lease, own.MaxRun = own.Retention, full.MaxRun
-	}
-	return own
+	return httpidem.DerivedPolicy(own, base)
 }

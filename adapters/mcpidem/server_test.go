@@ -15,8 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/mcpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/downstore"
 	"github.com/retrysafe/retrysafe/memstore"
-	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestOnce: of many calls with one key, over both transports and both generations of the protocol,
@@ -250,45 +250,16 @@ func TestInProgress(t *testing.T) {
 	assert.True(t, mcpidem.Replayed(do(t, s, "k", `{}`)), "afterwards")
 }
 
-// breakable is a store that a test can make unavailable.
-type breakable struct {
-	storeapi.Store
-	down atomic.Bool
-}
-
-var errDown = errors.New("connection refused by secret-host:5432")
-
-func (b *breakable) Acquire(ctx context.Context, r storeapi.AcquireRequest) (storeapi.Acquired, error) {
-	if b.down.Load() {
-		return storeapi.Acquired{}, errDown
-	}
-	return b.Store.Acquire(ctx, r)
-}
-
-func (b *breakable) Lookup(ctx context.Context, k storeapi.StoreKey) (retrysafe.Record, error) {
-	if b.down.Load() {
-		return retrysafe.Record{}, errDown
-	}
-	return b.Store.Lookup(ctx, k)
-}
-
-func (b *breakable) Complete(ctx context.Context, r storeapi.CompleteRequest) (retrysafe.Record, error) {
-	if b.down.Load() {
-		return retrysafe.Record{}, errDown
-	}
-	return b.Store.Complete(ctx, r)
-}
-
 // TestStoreDown: without its store nothing runs. A result that the store has not confirmed is
 // marked.
 func TestStoreDown(t *testing.T) {
 	t.Parallel()
-	store := &breakable{Store: memstore.New(nil)}
+	store := &downstore.Store{Store: memstore.New(nil)}
 	d := newDesk(t, store, nil, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		store.down.Store(true)
+		store.Down.Store(true)
 		return text("done"), nil
 	})
-	defer store.down.Store(false) // otherwise nothing would end
+	defer store.Down.Store(false) // otherwise nothing would end
 	s := d.join("", nil)
 	res := do(t, s, "k", `{}`)
 	assert.True(t, says(res) == "done" && res.Meta[mcpidem.StoredMeta] == "unconfirmed", "the work is done: %+v", res)

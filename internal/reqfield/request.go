@@ -64,16 +64,12 @@ func (in *Request) kindOf() (kind, error) {
 		return in.kind, in.kindErr
 	}
 	in.kindErr = errKind
-	lines, encoding := in.r.Header["Content-Type"], in.r.Header["Content-Encoding"]
-	if len(lines) != 1 || len(encoding) > 1 || len(encoding) == 1 && !strings.EqualFold(encoding[0], "identity") {
-		return 0, errKind
-	}
-	media, params, err := mime.ParseMediaType(lines[0])
-	if err != nil || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
+	media, params, ok := Media(in.r.Header)
+	if !ok || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
 		return 0, errKind
 	}
 	switch {
-	case media == "application/json", media == "text/json", strings.HasSuffix(media, "+json"):
+	case fingerprint.IsJSON(media):
 		in.kind = kindJSON
 	case media == "application/x-www-form-urlencoded":
 		in.kind = kindForm
@@ -84,6 +80,18 @@ func (in *Request) kindOf() (kind, error) {
 	}
 	in.params, in.kindErr = params, nil
 	return in.kind, nil
+}
+
+// Media returns the media type of a body, in lower case, and its parameters. It returns false if
+// programs could take the body for another type: there is not one Content-Type that can be read, or
+// the body has a Content-Encoding.
+func Media(h http.Header) (media string, params map[string]string, ok bool) {
+	lines, encoding := h["Content-Type"], h["Content-Encoding"]
+	if len(lines) != 1 || len(encoding) > 1 || len(encoding) == 1 && !strings.EqualFold(encoding[0], "identity") {
+		return "", nil, false
+	}
+	media, params, err := mime.ParseMediaType(lines[0])
+	return media, params, err == nil
 }
 
 // form returns the body's form fields.

@@ -56,7 +56,10 @@ func Numbered(query string) string {
 }
 
 // In returns the condition that a column has one of n values, with question marks as placeholders.
-func In(n int) string { return `IN (` + strings.TrimSuffix(strings.Repeat("?, ", n), ", ") + `)` }
+func In(n int) string { return `IN (` + List(n) + `)` }
+
+// List returns n question marks, separated by commas.
+func List(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
 
 // The database's clock in microseconds since the Unix epoch, whatever the session's time zone.
 const (

@@ -10,6 +10,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/downstore"
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
@@ -215,12 +216,12 @@ func testNotKept(t *testing.T, open Open) {
 }
 
 func testStoreDown(t *testing.T, open Open) {
-	store := &breakable{Store: memstore.New(nil)}
+	store := &downstore.Store{Store: memstore.New(nil)}
 	wd := newWorld(t, open, store, rpcidem.Options{}, func(context.Context, string) (string, *Error) {
-		store.down.Store(true)
+		store.Down.Store(true)
 		return "done", nil
 	})
-	defer store.down.Store(false) // otherwise nothing would end
+	defer store.Down.Store(false) // otherwise nothing would end
 	a := wd.do(ann, "k", "tea")
 	assert.True(t, a.Reply == "done" && a.Unconfirmed, "the work is done, and nobody has confirmed it: %+v", a)
 	a = wd.do(ann, "l", "tea")

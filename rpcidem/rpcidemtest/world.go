@@ -2,7 +2,6 @@ package rpcidemtest
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strconv"
 	"sync/atomic"
@@ -77,33 +76,4 @@ func (wd *world) refused(a Answer, code rpcidem.Code, reason string, again bool)
 	assert.Equal(wd.t, a.Code, code, "code of %s", reason)
 	assert.Equal(wd.t, a.RetryAfter > 0, again, "%s says when to come again (%v)", reason, a.RetryAfter)
 	assert.Equal(wd.t, a.Replayed, false, "%s is marked as a replay", reason)
-}
-
-// breakable is a store that a test can make unavailable.
-type breakable struct {
-	storeapi.Store
-	down atomic.Bool
-}
-
-var errDown = errors.New("connection refused by secret-host:5432")
-
-func (b *breakable) Acquire(ctx context.Context, r storeapi.AcquireRequest) (storeapi.Acquired, error) {
-	if b.down.Load() {
-		return storeapi.Acquired{}, errDown
-	}
-	return b.Store.Acquire(ctx, r)
-}
-
-func (b *breakable) Lookup(ctx context.Context, k storeapi.StoreKey) (retrysafe.Record, error) {
-	if b.down.Load() {
-		return retrysafe.Record{}, errDown
-	}
-	return b.Store.Lookup(ctx, k)
-}
-
-func (b *breakable) Complete(ctx context.Context, r storeapi.CompleteRequest) (retrysafe.Record, error) {
-	if b.down.Load() {
-		return retrysafe.Record{}, errDown
-	}
-	return b.Store.Complete(ctx, r)
 }
