@@ -1,6 +1,6 @@
 # Every target works from a fresh clone with Go and make; `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run test race mutants stress rolling fresh lint fuzz bench bench-all bench-gateway soak tidy release-rehearsal
+.PHONY: help run test race mutants stress rolling fresh lint fuzz bench bench-all bench-gateway soak check-soak check-others tidy release-rehearsal site site-serve site-test
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,8 +44,24 @@ bench-gateway: ## compare the gateway on Redis with nginx, Lua and Redis
 soak: ## run the long tests (an hour or more; RETRYSAFE_SOAK=short: minutes)
 	scripts/soak.sh
 
+check-soak: ## examine the right servers of `check` again and again, also beside busy loops
+	cd check && RETRYSAFE_SOAK=$${RETRYSAFE_SOAK:-long} go test -v -run '^TestSoak' -parallel 6 -count=1 -timeout 120m .
+
+check-others: ## examine the middleware of other projects and write docs/check-others.md (needs node and npm)
+	cd bench && go run ./checkothers -write
+
 tidy: ## tidy every module
 	scripts/tidy.sh
 
 release-rehearsal: ## install every module from a proxy of this tree, as a user does
 	go run ./scripts/release rehearse
+
+site: ## build the documentation site in English and Chinese (needs node and npm)
+	cd site && npm ci && npm run build
+	@echo "the site is in site/.vitepress/dist; make site-serve serves it"
+
+site-serve: site ## build the documentation site and serve it on http://127.0.0.1:4173
+	cd site && npm run serve
+
+site-test: site ## build the documentation site and test it in a browser (needs Chromium)
+	cd site && npm test

@@ -37,9 +37,10 @@ func (e *Engine) BeginTo(ctx context.Context, k Key, rec *Record, opts ...CallOp
 	call := e.c.traceCall(&ctx, e.storeKey(k))
 	a, err := e.claim(ctx, k, e.callOptions(opts), rec)
 	if a != nil {
-		a.call = call
+		a.traced(call)
 		return a, nil
 	}
+	call.found(rec)
 	call.done(outcome(err), rec.Attempt, err)
 	return nil, err
 }
@@ -114,7 +115,7 @@ func (c *core) win(ctx context.Context, key storeapi.StoreKey, o *callOptions, r
 			return nil, c.wrap(key, 0, err, time.Second)
 		}
 		switch status {
-		case storeapi.Won:
+		case storeapi.StatusAcquired:
 			a, err := c.start(ctx, rec, sent, o)
 			if a != nil && o.issuedTooLate(rec) {
 				c.life.stay() // Release leaves once, and so does claim
@@ -122,7 +123,7 @@ func (c *core) win(ctx context.Context, key storeapi.StoreKey, o *callOptions, r
 				return nil, c.wrap(key, 0, ErrNotIssued, 0)
 			}
 			return a, err
-		case storeapi.Finished:
+		case storeapi.StatusFinished:
 			return nil, nil
 		case storeapi.StatusInProgress:
 			if finished, err := c.await(ctx, rec, o.policy, &limit); finished || err != nil {
@@ -181,7 +182,7 @@ func (c *core) acquireAnew(ctx context.Context, req *storeapi.AcquireRequest, fo
 // gaveBack reports whether the store has given back an unanswered claim of owner by itself, as
 // package shardstore does. Nothing has run under it.
 func gaveBack(status storeapi.Status, found *Record, owner storeapi.Owner) bool {
-	return status == storeapi.OwnerSpent || status == storeapi.StatusInDoubt && found.Owner == owner
+	return status == storeapi.StatusOwnerSpent || status == storeapi.StatusInDoubt && found.Owner == owner
 }
 
 // acquire calls Acquire until the store answers, at most a few times. All tries have the same
@@ -221,7 +222,7 @@ func (c *core) acquire(ctx context.Context, req *storeapi.AcquireRequest, seen, 
 				// An earlier try may still be in flight, and may acquire the key when it is free
 				// again.
 				var ours Fence
-				if status == storeapi.Won {
+				if status == storeapi.StatusAcquired {
 					ours = found.Fence
 				}
 				c.giveBack.reclaim(req, seen, unanswered, ours, reserved)
@@ -251,7 +252,7 @@ func (c *core) acquire(ctx context.Context, req *storeapi.AcquireRequest, seen, 
 func (c *core) ask(ctx context.Context, req *storeapi.AcquireRequest, found *Record) (storeapi.Status, error) {
 	done := c.trace.store(ctx, "acquire")
 	got, err := c.store.Acquire(ctx, *req)
-	done(err)
+	done.with(err)
 	if err == nil {
 		*found = got.Record
 	}

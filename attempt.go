@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/detached"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -38,7 +39,7 @@ type Attempt struct {
 
 	ctx    attemptContext
 	cancel context.CancelCauseFunc
-	late   lateContext // of the call that finishes it
+	late   detached.Context // of the call that finishes it
 
 	steps   atomic.Pointer[stepJournal] // nil until it is needed
 	noSteps bool                        // it runs no steps, and Complete checks none
@@ -64,6 +65,13 @@ func (a *Attempt) deadline(end time.Time) {
 		stop(cause) // the first cause counts
 		done()
 	}
+}
+
+// traced makes call the trace of the attempt, and reports that its work is about to run.
+func (a *Attempt) traced(call *callTrace) {
+	a.call = call
+	call.won(a.fence)
+	a.rt.begun(&a.ctx)
 }
 
 // attemptContext is the attempt's context. It has its own cancellation, and the attempt among its
@@ -96,6 +104,9 @@ func AttemptFrom(ctx context.Context) (*Attempt, bool) {
 // Key returns the key of the attempt.
 func (a *Attempt) Key() Key { return a.key.Key }
 
+// KeyHash returns the name of the key for logs; see [Engine.KeyHash].
+func (a *Attempt) KeyHash() string { return a.rt.keyHash(a.key) }
+
 // KeyFor returns an idempotency key for a call that the work makes to another service, so that this
 // call takes effect once however often the work is tried. The key is the same in every attempt of
 // this record. It is another one for another name, for another key, and for the same key after its
@@ -115,9 +126,9 @@ func (a *Attempt) KeyFor(name string) string {
 // Layer returns the layer of the engine's view that began the attempt.
 func (a *Attempt) Layer() string { return a.key.Layer }
 
-// N returns the number of the attempt in the record's life, from 1. It is for people and for retry
-// limits.
-func (a *Attempt) N() int { return a.n }
+// Number returns the number of the attempt in the record's life, from 1. It is for people and for
+// retry limits.
+func (a *Attempt) Number() int { return a.n }
 
 // Tries returns the number of attempts since the record was created or reopened (see
 // [Resolution].Reopen), from 1. Use it to limit tries. It counts attempts whose lease expired as
@@ -165,7 +176,7 @@ func (a *Attempt) Policy() Policy { return *a.policy }
 //   - when the attempt is finished;
 //   - when its lease could not be extended in time, with the cause [ErrLeaseLost]: a tenth of the
 //     lease before the lease expires, whether or not the store answered;
-//   - when MaxRun has passed, with the cause [ErrBound];
+//   - when MaxRun has passed, with the cause [ErrMaxRun];
 //   - when Shutdown stops waiting, with the cause [ErrClosed];
 //   - with the caller's context, unless the call was [Detached]. In [Do] without [Attached] it ends
 //     at the caller's deadline, but not with the caller's cancellation.
@@ -264,7 +275,7 @@ func (a *Attempt) finish(ctx context.Context, state State, answer Answer) error 
 }
 
 func (a *Attempt) completion(state State, answer Answer) finishRequest {
-	answer = limited(answer, a.policy.MaxAnswer)
+	answer = withOrigin(limited(answer, a.policy.MaxAnswer), a.rt.origin(&a.ctx))
 	outcome := "executed"
 	if state == StateFailed {
 		outcome = "failed"
@@ -315,7 +326,7 @@ func (a *Attempt) doubt(ctx context.Context, cause string, why error) error {
 		InDoubt: true, Cause: cause, LastError: text(why),
 	}})
 	if !errors.Is(err, ErrEnded) && a.rt.trace.Doubt != nil {
-		a.rt.trace.Doubt(ctx, a.Key(), a.n, cause)
+		a.rt.trace.Doubt(&a.ctx, AttemptInfo{Key: a.Key(), Attempt: a.n, Cause: cause})
 	}
 	return err
 }
@@ -342,7 +353,7 @@ func (a *Attempt) cause(err error) string {
 	switch {
 	case errors.As(err, &named):
 		return named.DoubtCause()
-	case errors.Is(context.Cause(a.ctx.Context), ErrBound):
+	case errors.Is(context.Cause(a.ctx.Context), ErrMaxRun):
 		return "bound"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return "timeout"

@@ -33,23 +33,26 @@ func (a *Attempt) finishWith(ctx context.Context, e finishRequest) error {
 	if !a.ended.CompareAndSwap(false, true) {
 		return a.rt.wrap(a.key, a.n, ErrEnded, 0)
 	}
+	if a.call != nil {
+		a.call.cause = e.release.Cause
+	}
 	if !e.completes() && !e.release.InDoubt && a.lost.Load() && !nothingDoneSays(e.why) {
 		a.unregister(e.outcome, e.why)
 		return a.rt.wrap(a.key, a.n, ErrLeaseLost, 0)
 	}
 	begun := time.Now()
-	return a.afterSend(ctx, e, begun, a.sendDetached(ctx, &e, begun))
+	return a.afterSend(e, begun, a.sendDetached(ctx, &e, begun))
 }
 
 // sendDetached makes the call once, also if ctx has ended. It waits until ackTime after begun.
 func (a *Attempt) sendDetached(ctx context.Context, e *finishRequest, begun time.Time) error {
-	a.late.begin(ctx, begun.Add(ackTime))
-	defer a.late.stop()
+	a.late.Begin(ctx, begun.Add(ackTime))
+	defer a.late.Stop()
 	return a.send(&a.late, e)
 }
 
 // afterSend handles the first result of a finishing call that was sent at begun.
-func (a *Attempt) afterSend(ctx context.Context, e finishRequest, begun time.Time, err error) error {
+func (a *Attempt) afterSend(e finishRequest, begun time.Time, err error) error {
 	if errors.Is(err, ErrInTransaction) {
 		// Certainly not applied: the caller can finish the attempt elsewhere.
 		a.ended.Store(false)
@@ -59,40 +62,43 @@ func (a *Attempt) afterSend(ctx context.Context, e finishRequest, begun time.Tim
 		a.count(&e, err)
 		return a.answered(e.outcome, e.why, err)
 	}
-	return a.finishLater(ctx, e, begun, err)
+	return a.finishLater(e, begun, err)
 }
 
 // finishLater repeats a finishing call that the store has not answered. It waits for an answer
 // until ackTime after begun.
-func (a *Attempt) finishLater(ctx context.Context, e finishRequest, begun time.Time, err error) error {
+func (a *Attempt) finishLater(e finishRequest, begun time.Time, err error) error {
 	// The tries outlive this call, and the caller may reuse its buffer.
 	e.complete.Answer.Body = bytes.Clone(e.complete.Answer.Body)
 	result := make(chan error, 1)
 	if !a.rt.background.start(func() { result <- a.sendUntilAnswered(&e) }) {
 		a.unregister(e.outcome, e.why)
-		return a.unconfirmed(ctx, err)
+		return a.unconfirmed(err)
 	}
 	t := time.NewTimer(ackTime - time.Since(begun))
 	defer t.Stop()
 	select {
 	case err := <-result:
 		if errors.Is(err, ErrUnconfirmed) {
-			return a.unconfirmed(ctx, err)
+			return a.unconfirmed(err)
 		}
 		return err
 	case <-t.C:
-		return a.unconfirmed(ctx, err)
+		return a.unconfirmed(err)
 	}
 }
 
 // send makes the call once.
 func (a *Attempt) send(ctx context.Context, e *finishRequest) error {
 	if !e.completes() {
-		return a.rt.release(ctx, e.release)
+		done := a.rt.trace.store(&a.ctx, "release") // the trace gets the context of its call
+		err := a.rt.store.Release(ctx, e.release)
+		done.with(err)
+		return err
 	}
-	done := a.rt.trace.store(ctx, "complete")
+	done := a.rt.trace.store(&a.ctx, "complete")
 	_, err := a.rt.store.Complete(ctx, e.complete)
-	done(err)
+	done.with(err)
 	return err
 }
 
@@ -146,9 +152,9 @@ func (a *Attempt) unregister(outcome string, why error) {
 	a.rt.life.leave()
 }
 
-func (a *Attempt) unconfirmed(ctx context.Context, err error) error {
+func (a *Attempt) unconfirmed(err error) error {
 	if a.rt.trace.Unconfirmed != nil {
-		a.rt.trace.Unconfirmed(ctx, a.Key(), a.n)
+		a.rt.trace.Unconfirmed(&a.ctx, AttemptInfo{Key: a.Key(), Attempt: a.n})
 	}
 	return a.rt.wrap(a.key, a.n, errors.Join(ErrUnconfirmed, err), 0)
 }

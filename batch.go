@@ -68,10 +68,15 @@ func (e *Engine) beginEach(ctx context.Context, keys []Key, opts []CallOption) [
 		}
 	}()
 	b.together(ctx)
-	parallel.Each(len(keys), atOnce, func(i int) {
-		if !b.told[i] {
-			b.begun[i].Attempt, b.begun[i].Record, b.begun[i].Err = e.Begin(ctx, keys[i], opts...)
+	var rest []int
+	for i, told := range b.told {
+		if !told {
+			rest = append(rest, i)
 		}
+	}
+	parallel.Each(len(rest), atOnce, func(n int) {
+		i := rest[n]
+		b.begun[i].Attempt, b.begun[i].Record, b.begun[i].Err = e.Begin(ctx, keys[i], opts...)
 	})
 	through = true
 	return b.begun
@@ -110,7 +115,7 @@ func (b *batchBegin) together(ctx context.Context) {
 	}
 	done := c.trace.store(ctx, "acquire")
 	answers, err := store.AcquireBatch(ctx, requests)
-	done(err)
+	done.with(err)
 	for i, at := range places {
 		if err != nil { // no key was requested
 			c.life.leave()
@@ -142,17 +147,19 @@ func (b *batchBegin) read(ctx context.Context, req *storeapi.AcquireRequest, ans
 	}
 	c.clock.learn(rec.Now, sent)
 	switch {
-	case answer.Value.Status == storeapi.Won:
+	case answer.Value.Status == storeapi.StatusAcquired:
 		call := c.traceCall(&ctx, req.Key)
 		var err error
 		if attempt, err = c.start(ctx, rec, sent, b.o); attempt == nil {
 			call.done(outcome(err), rec.Attempt, err)
 			return Begun{Err: err}, true
 		}
-		attempt.call = call
+		attempt.traced(call)
 		return Begun{Attempt: attempt}, true
-	case answer.Value.Status == storeapi.Finished && b.o.policy.Duplicate != Reject:
-		c.traceCall(&ctx, req.Key).done("replayed", rec.Attempt, nil)
+	case answer.Value.Status == storeapi.StatusFinished && b.o.policy.Duplicate != Reject:
+		call := c.traceCall(&ctx, req.Key)
+		call.found(rec)
+		call.done("replayed", rec.Attempt, nil)
 		return Begun{Record: rec}, true
 	}
 	return Begun{}, false
@@ -188,17 +195,26 @@ func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackTime)
 	done := e.c.trace.store(call, "complete")
 	results, err := store.CompleteBatch(call, requests)
-	done(err)
+	done.with(err)
 	cancel()
 	if err != nil { // no call was made
 		results = make([]storeapi.BatchResult[Record], len(requests))
 	}
-	parallel.Each(len(places), atOnce, func(i int) {
+	var waits []int // in places: what the store has not answered
+	for i, at := range places {
+		if failed := results[i].Err; err != nil || failed != nil && mayBeApplied(failed) {
+			waits = append(waits, i)
+		} else {
+			errs[at] = attempts[at].afterSend(endings[i], begun, failed)
+		}
+	}
+	parallel.Each(len(waits), atOnce, func(n int) {
+		i := waits[n]
 		a, failed := attempts[places[i]], results[i].Err
 		if err != nil {
 			failed = a.sendDetached(ctx, &endings[i], begun)
 		}
-		errs[places[i]] = a.afterSend(ctx, endings[i], begun, failed)
+		errs[places[i]] = a.afterSend(endings[i], begun, failed)
 	})
 	return errs
 }

@@ -10,8 +10,11 @@ import (
 
 // callTrace reports the end of one call to the trace. It is nil if the trace has no Call function.
 type callTrace struct {
-	begun time.Time
-	end   func(CallDone)
+	started time.Time
+	end     func(CallDone)
+	fence   Fence  // of the attempt, or of the record that was found
+	origin  string // of the record that was found
+	cause   string // of a doubt or a release
 }
 
 // traceCall reports to the trace that a call begins, and sets *ctx to the context that the trace
@@ -21,16 +24,46 @@ func (rt *runtime) traceCall(ctx *context.Context, key storeapi.StoreKey) *callT
 	if t.Call == nil {
 		return nil
 	}
-	call := &callTrace{begun: time.Now()}
-	*ctx, call.end = t.Call(*ctx, CallInfo{Key: key.Key, Layer: key.Layer, hash: func() string { return rt.keyHash(key) }})
+	call := &callTrace{started: time.Now()}
+	*ctx, call.end = t.Call(*ctx, CallInfo{Key: key.Key, Layer: key.Layer, hash: rt.hashOf})
 	return call
+}
+
+// begun reports that the work is about to run in ctx.
+func (rt *runtime) begun(ctx context.Context) {
+	if rt.trace.Begun != nil {
+		rt.trace.Begun(ctx)
+	}
+}
+
+// origin returns what names the call of ctx in a trace; see [Trace].Origin.
+func (rt *runtime) origin(ctx context.Context) string {
+	if rt.trace.Origin == nil {
+		return ""
+	}
+	return rt.trace.Origin(ctx)
+}
+
+// found removes the origin from the record that the call has found, and remembers it for the trace.
+func (t *callTrace) found(rec *Record) {
+	origin := takeOrigin(&rec.Answer)
+	if t != nil {
+		t.fence, t.origin = rec.Fence, origin
+	}
+}
+
+// won sets the fence of the call's own attempt.
+func (t *callTrace) won(fence Fence) {
+	if t != nil {
+		t.fence, t.origin = fence, ""
+	}
 }
 
 func (t *callTrace) done(outcome string, attempt int, err error) {
 	if t == nil {
 		return
 	}
-	t.end(CallDone{Outcome: outcome, Attempt: attempt, Took: time.Since(t.begun), Err: err})
+	t.end(CallDone{Outcome: outcome, Attempt: attempt, Fence: t.fence, Origin: t.origin, Cause: t.cause, Took: time.Since(t.started), Err: err})
 }
 
 var outcomes = []struct {

@@ -49,7 +49,7 @@ func do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (
 	var rec Record
 	a, err := e.claim(ctx, k, o, &rec)
 	if a != nil {
-		a.call = call
+		a.traced(call)
 		if o.input != nil {
 			if err := a.keepInput(ctx, o.input); err != nil {
 				return Result[T]{Attempt: a.n, Fence: a.fence}, err
@@ -57,6 +57,7 @@ func do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (
 		}
 		return execute(ctx, a, fn)
 	}
+	call.found(&rec)
 	var res Result[T]
 	if err == nil {
 		res, err = replay[T](e.c.runtime, &rec, o.policy.Duplicate)

@@ -15,7 +15,7 @@
 //   - To say what shall happen: [Policy], [Limits], the options of a call ([CallOption]), and the
 //     marks for errors of the work ([NothingDone], [Permanent], [InDoubt]).
 //   - To do long work in parts: [Step], [StepTx], [Resumable], [Worker].
-//   - To look and settle: [Engine.Lookup], [Record], [Engine.Resolve], [Resolution], [Trace].
+//   - To look and resolve: [Engine.Lookup], [Record], [Engine.Resolve], [Resolution], [Trace].
 //   - What went wrong: [Error], the Err… variables, [Retryable].
 //
 // A store is memstore, sqlstore, redisstore or shardstore; package storeapi has what a store of

@@ -97,6 +97,7 @@ func (e *Engine) Lookup(ctx context.Context, k Key) (Record, error) {
 	case rec.State == 0:
 		return Record{}, e.c.wrap(key, 0, ErrNotFound, 0)
 	}
+	takeOrigin(&rec.Answer)
 	return rec, nil
 }
 

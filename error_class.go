@@ -77,6 +77,7 @@ func (f *Failure) answer() (Answer, error) {
 
 // FailureOf returns the failure that is stored in the answer of a failed record.
 func FailureOf(a Answer) (*Failure, error) {
+	takeOrigin(&a)
 	if a.Codec != failureCodec {
 		return nil, fmt.Errorf("retrysafe: the stored failure has codec %q, not %q", a.Codec, failureCodec)
 	}

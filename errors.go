@@ -43,9 +43,9 @@ var (
 	// took over.
 	ErrLeaseLost = storeapi.ErrLeaseLost
 
-	// ErrBound is the cause of an attempt's context that ended because the attempt ran longer than
+	// ErrMaxRun is the cause of an attempt's context that ended because the attempt ran longer than
 	// [Policy].MaxRun. The work must return.
-	ErrBound = errors.New("the attempt ran longer than MaxRun")
+	ErrMaxRun = errors.New("the attempt ran longer than MaxRun")
 
 	// ErrDuplicate is returned under [Reject] if the work was completed before, and by
 	// [Engine.Resolve] for a completed key. Nothing was run again. Look up what the first call
@@ -56,6 +56,11 @@ var (
 	// was not stored, for example because it was larger than [Policy].MaxAnswer. Nothing was run
 	// again. Look up what the first call made.
 	ErrAnswerNotKept = errors.New("done before, but its answer was not kept")
+
+	// ErrAnswerSealed is returned if the work was completed before and its answer was encrypted
+	// (package sealstore) with a key that was forgotten or that this process does not have. Nothing
+	// was run again. It wraps ErrAnswerNotKept.
+	ErrAnswerSealed = fmt.Errorf("%w: it is sealed, and its key was forgotten or is not here", ErrAnswerNotKept)
 
 	// ErrFailedBefore is returned if the work was refused for good before: under [Reject], or if
 	// the stored refusal has no text. Nothing was done, and a retry would get the same error. A new

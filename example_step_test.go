@@ -17,7 +17,7 @@ import (
 func ExampleStep() {
 	ctx := context.Background()
 	clock := storetest.NewClock()
-	store := memstore.New(&memstore.Options{Clock: clock.Now})
+	store := memstore.New(&memstore.Options{Now: clock.Now})
 	policy := retrysafe.Policy{Lease: time.Minute, OnDoubt: retrysafe.Reexecute}
 	process := func() *retrysafe.Engine {
 		return retrysafe.New(store, &retrysafe.Options{Policy: policy, Logger: slog.New(slog.DiscardHandler)})
@@ -92,7 +92,7 @@ func ExampleWorker() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	clock := storetest.NewClock()
-	store := memstore.New(&memstore.Options{Clock: clock.Now})
+	store := memstore.New(&memstore.Options{Now: clock.Now})
 	policy := retrysafe.Policy{Lease: time.Minute, OnDoubt: retrysafe.Reexecute}
 	down := true
 	engine := retrysafe.New(store, &retrysafe.Options{Policy: policy, Logger: slog.New(slog.DiscardHandler)})
@@ -108,7 +108,7 @@ func ExampleWorker() {
 	fmt.Println(err)
 
 	down = false
-	w := retrysafe.NewWorker(&retrysafe.WorkerOptions{Backoff: time.Millisecond}, invoice)
+	w := retrysafe.NewWorker(&retrysafe.WorkerOptions{MinWait: time.Millisecond}, invoice)
 	clock.Advance(time.Hour)
 	done, err := w.Pass(ctx) // a program calls w.Run(ctx) once
 	fmt.Println("finished:", done.Finished, err)

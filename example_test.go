@@ -180,7 +180,7 @@ func ExampleEngine_ReconcileAll() {
 		return "", errors.New("the connection broke before the answer came")
 	}
 	clock := storetest.NewClock()
-	store := memstore.New(&memstore.Options{Clock: clock.Now})
+	store := memstore.New(&memstore.Options{Now: clock.Now})
 	engine := retrysafe.New(store, &retrysafe.Options{Logger: slog.New(slog.DiscardHandler)})
 	defer engine.Shutdown(ctx)
 	charge := retrysafe.NewOperation(engine, "charge", pay, &retrysafe.Policy{

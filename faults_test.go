@@ -147,7 +147,7 @@ func TestStoreAwayAtComplete(t *testing.T) {
 					return 0
 				})
 				e := engineWith(t, f, &retrysafe.Options{Trace: &retrysafe.Trace{
-					Unconfirmed: func(_ context.Context, _ retrysafe.Key, attempt int) { told <- attempt },
+					Unconfirmed: func(_ context.Context, a retrysafe.AttemptInfo) { told <- a.Attempt },
 				}})
 				c, begun := new(counter), time.Now()
 				res, err := retrysafe.Do(ctx, e, charge, c.work)

@@ -29,8 +29,8 @@ type claim struct {
 	ifFence  Fence
 	notAfter time.Time // by the store's clock
 	ours     Fence
-	// as the record was released before, by which it is released again
-	released *storeapi.ReleaseRequest
+	// what the record was before, to which it is given back; nil: not known
+	before   *storeapi.ReleaseRequest
 	reserved *reservation
 
 	due, giveUp time.Time
@@ -63,7 +63,7 @@ type givingBack struct {
 func (g *givingBack) reclaim(req *storeapi.AcquireRequest, seen *Record, notAfter time.Time, ours Fence, reserved *reservation) {
 	now := time.Now()
 	kept := g.add(&claim{
-		key: req.Key, owner: req.Owner, ifFence: req.IfFence, notAfter: notAfter, ours: ours, released: asReleased(req, seen), reserved: reserved,
+		key: req.Key, owner: req.Owner, ifFence: req.IfFence, notAfter: notAfter, ours: ours, before: asBefore(req, seen), reserved: reserved,
 		due: now.Add(max(0, notAfter.Sub(g.rt.clock.at(now))) + claimSlack), giveUp: now.Add(giveBackTime),
 		rest: claimRest,
 	})
@@ -93,7 +93,7 @@ func (g *givingBack) add(c *claim) bool {
 
 func (g *givingBack) lapses(key storeapi.StoreKey) {
 	if g.rt.trace.Lapse != nil {
-		g.rt.trace.Lapse(g.rt.ctx, key.Key)
+		g.rt.trace.Lapse(g.rt.ctx, AttemptInfo{Key: key.Key})
 	}
 }
 
@@ -213,11 +213,11 @@ func (g *givingBack) try(c *claim) (answered, done bool) {
 			return true, true
 		}
 		back := storeapi.ReleaseRequest{Cause: causeUnanswered, InDoubt: mayFollowDoubt(&rec, c.ifFence)}
-		if c.released != nil {
-			back = *c.released
+		if c.before != nil {
+			back = *c.before
 		}
 		back.Key, back.Owner, back.Fence = c.key, rec.Owner, rec.Fence
-		err = g.rt.release(ctx, back)
+		err = g.release(ctx, back)
 		if err == nil || !mayBeApplied(err) {
 			return true, true
 		}
@@ -249,6 +249,15 @@ func mayFollowDoubt(rec *Record, ifFence Fence) bool {
 	return ifFence != 0 || rec.OnDoubt == Reexecute && rec.Attempt > 1
 }
 
+// asBefore returns the release that makes the record that req takes over by its fence what it was,
+// or nil if seen does not say. A doubt keeps the cause and the error of the incident.
+func asBefore(req *storeapi.AcquireRequest, seen *Record) *storeapi.ReleaseRequest {
+	if seen != nil && seen.InDoubt() && seen.Fence == req.IfFence {
+		return &storeapi.ReleaseRequest{InDoubt: true, Cause: storeapi.ShownCause(seen), LastError: seen.LastError}
+	}
+	return asReleased(req, seen)
+}
+
 // asReleased returns how the record that req takes over by its fence was released, or nil if it was
 // not. A claim that did nothing leaves such a record as it was: a released record changes only with
 // its fence, so seen is what the claim found.
@@ -257,4 +266,11 @@ func asReleased(req *storeapi.AcquireRequest, seen *Record) *storeapi.ReleaseReq
 		return nil
 	}
 	return &storeapi.ReleaseRequest{Cause: seen.Cause, LastError: seen.LastError}
+}
+
+func (g *givingBack) release(ctx context.Context, req storeapi.ReleaseRequest) error {
+	done := g.rt.trace.store(ctx, "release")
+	err := g.rt.store.Release(ctx, req)
+	done.with(err)
+	return err
 }

@@ -29,7 +29,7 @@ func TestClaimsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lapsed := 0
-		e := New(awayStore{}, &Options{Sweep: -1, Trace: &Trace{Lapse: func(context.Context, Key) { lapsed++ }}})
+		e := New(awayStore{}, &Options{Sweep: -1, Trace: &Trace{Lapse: func(context.Context, AttemptInfo) { lapsed++ }}})
 		g := &e.c.giveBack
 		add := func() {
 			now := time.Now()

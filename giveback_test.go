@@ -68,7 +68,7 @@ func TestClaimsThatDoNotFit(t *testing.T) {
 			return 0
 		})
 		e := engineWith(t, f, &retrysafe.Options{Sweep: -1, Trace: &retrysafe.Trace{
-			Lapse: func(context.Context, retrysafe.Key) { lapsed.Add(1) },
+			Lapse: func(context.Context, retrysafe.AttemptInfo) { lapsed.Add(1) },
 		}})
 		_, err := retrysafe.Do(ctx, e, charge, new(counter).work)
 		assert.NoError(t, err, "before the outage")

@@ -95,7 +95,7 @@ func (a *Attempt) lose(cause error) {
 		// No report after a finishing call has begun: it may have arrived although its reply has
 		// not. The report has its own goroutine, since the lock is held and the function is the
 		// user's.
-		a.rt.background.start(func() { t(&a.ctx, a.Key(), a.n, cause) })
+		a.rt.background.start(func() { t(&a.ctx, AttemptInfo{Key: a.Key(), Attempt: a.n, Err: cause}) })
 	}
 }
 
@@ -130,7 +130,7 @@ func (h *heartbeat) tick(now time.Time) (next time.Time, more bool) {
 		switch {
 		case !a.boundAt.After(now):
 			heap.Pop(&h.queue)
-			a.lose(ErrBound)
+			a.lose(ErrMaxRun)
 		case !a.until.After(now):
 			heap.Pop(&h.queue)
 			a.lose(ErrLeaseLost)
@@ -181,9 +181,9 @@ func (h *heartbeat) call(ctx context.Context, a *Attempt, sent time.Time, more s
 	h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, max(time.Until(until), 0))
 	defer cancel()
-	done := h.rt.trace.store(ctx, "extend")
+	done := h.rt.trace.store(&a.ctx, "extend")
 	err := h.rt.store.Extend(ctx, more)
-	done(err)
+	done.with(err)
 
 	h.mu.Lock()
 	defer h.mu.Unlock()

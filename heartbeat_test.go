@@ -98,17 +98,17 @@ func TestMaxRun(t *testing.T) {
 		lost := make(chan error, 1)
 		e := engineWith(t, newStore(), &retrysafe.Options{
 			Policy: retrysafe.Policy{Lease: 10 * time.Second, MaxRun: 45 * time.Second, OnDoubt: retrysafe.Reexecute},
-			Trace:  &retrysafe.Trace{Lost: func(_ context.Context, _ retrysafe.Key, _ int, cause error) { lost <- cause }},
+			Trace:  &retrysafe.Trace{Lost: func(_ context.Context, a retrysafe.AttemptInfo) { lost <- a.Err }},
 		})
 		begun := time.Now()
 		_, err := retrysafe.Do(ctx, e, charge, func(ctx context.Context) (string, error) {
 			<-ctx.Done()
 			assert.Equal(t, time.Since(begun), 45*time.Second, "when the context ended")
-			assert.ErrorIs(t, context.Cause(ctx), retrysafe.ErrBound, "its cause")
+			assert.ErrorIs(t, context.Cause(ctx), retrysafe.ErrMaxRun, "its cause")
 			return "", errWork
 		})
 		assert.ErrorIs(t, err, errWork, "the caller's error")
-		assert.ErrorIs(t, <-lost, retrysafe.ErrBound, "the trace was told")
+		assert.ErrorIs(t, <-lost, retrysafe.ErrMaxRun, "the trace was told")
 		// E4: not released, although Reexecute would release it. Its lease has to expire first.
 		rec := lookup(t, e, charge)
 		assert.Equal(t, rec.State, retrysafe.StateInProgress, "state")
@@ -208,7 +208,7 @@ func TestClocksAnHourApart(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"store ahead": time.Hour, "store behind": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				s := memstore.New(&memstore.Options{Clock: func() time.Time { return time.Now().Add(skew) }})
+				s := memstore.New(&memstore.Options{Now: func() time.Time { return time.Now().Add(skew) }})
 				e, c := engineOn(t, s, retrysafe.Policy{}), new(counter)
 				for range 2 {
 					_, err := retrysafe.Do(ctx, e, charge, c.work)
@@ -225,7 +225,7 @@ func TestClocksAnHourApart(t *testing.T) {
 func TestStoreClockJumps(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var skew atomic.Int64
-		s := memstore.New(&memstore.Options{Clock: func() time.Time { return time.Now().Add(time.Duration(skew.Load())) }})
+		s := memstore.New(&memstore.Options{Now: func() time.Time { return time.Now().Add(time.Duration(skew.Load())) }})
 		e, c := engineOn(t, s, retrysafe.Policy{}), new(counter)
 		_, err := retrysafe.Do(ctx, e, charge, c.work)
 		assert.NoError(t, err, "before")
@@ -303,7 +303,7 @@ func TestExtendOfALostAttempt(t *testing.T) {
 		assert.NoError(t, err, "begin")
 		assert.NoError(t, a.Extend(ctx), "while it runs")
 		time.Sleep(21 * time.Second)
-		assert.ErrorIs(t, context.Cause(a.Context()), retrysafe.ErrBound, "its context")
+		assert.ErrorIs(t, context.Cause(a.Context()), retrysafe.ErrMaxRun, "its context")
 		assert.ErrorIs(t, a.Extend(ctx), retrysafe.ErrLeaseLost, "more time")
 	})
 }

@@ -38,7 +38,7 @@ func (e *Engine) Issue(ctx context.Context, k Key, life time.Duration) error {
 		return c.wrap(key, 0, err, 0)
 	case err != nil:
 		return c.wrap(key, 0, unavailable(err), time.Second)
-	case status != storeapi.Won:
+	case status != storeapi.StatusAcquired:
 		return c.wrap(key, 0, ErrNotIssued, 0)
 	}
 	return nil
@@ -55,7 +55,7 @@ func (c *core) issue(ctx context.Context, key storeapi.StoreKey, life time.Durat
 	defer cancel()
 	done := c.trace.store(ctx, "issue")
 	status, err := s.Issue(ctx, storeapi.IssueRequest{Key: key, Owner: newOwner(), Retention: life})
-	done(err)
+	done.with(err)
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = errNoIssuer
 	}
@@ -115,7 +115,7 @@ func (c *core) issueSigned(ctx context.Context, key storeapi.StoreKey, o *callOp
 	if !o.issued.must || left <= 0 {
 		return nil
 	}
-	// AlreadyIssued means that it was used before, perhaps by another process just now.
+	// StatusAlreadyIssued means that it was used before, perhaps by another process just now.
 	_, err := c.issue(ctx, key, left)
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		err = unavailable(err)

@@ -3,14 +3,16 @@ package retrysafe_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -77,11 +79,50 @@ func TestFormats(t *testing.T) {
 		return "", &retrysafe.Failure{Code: "declined", Message: "no", Detail: []byte{1}}
 	}, retrysafe.WithFingerprint([]byte{0xAB}))
 	refused := lookup(t, e, failed)
-	got := fmt.Sprintf("key text: %s\npayload fingerprint: %x\ngiven fingerprint: %x\nanswer: %s %s\nfailure: %s %s\n",
-		key, rec.Fingerprint, refused.Fingerprint, rec.Answer.Codec, rec.Answer.Body, refused.Answer.Codec, refused.Answer.Body)
-	want, err := os.ReadFile("testdata/formats_v1.golden")
-	assert.NoError(t, err, "golden file")
-	assert.Equal(t, got, string(want), "formats")
+	ruled := retrysafe.Key{Operation: "charge", ID: "ruled"}
+	_, _, err = e.Begin(ctx, ruled, &retrysafe.Call{Fingerprint: []byte{0xCD}, FingerprintRule: 3})
+	assert.NoError(t, err, "call with a rule")
+	given := retrysafe.Key{Operation: "charge", ID: "bytes"}
+	_, _, err = e.Begin(ctx, given, retrysafe.WithPayload("some bytes"))
+	assert.NoError(t, err, "call with bytes")
+	got := fmt.Sprintf("key text: %s\npayload fingerprint: %x\ngiven fingerprint: %x\nanswer: %s %s\nfailure: %s %s\ntraced answer: %s\n",
+		key, rec.Fingerprint, refused.Fingerprint, rec.Answer.Codec, rec.Answer.Body, refused.Answer.Codec, refused.Answer.Body, tracedCodec(t))
+	got += fmt.Sprintf("fingerprint of rule 3: %x\nfingerprint of bytes: %x\n%s", lookup(t, e, ruled).Fingerprint, lookup(t, e, given).Fingerprint, derived(t))
+	assert.Golden(t, "testdata/formats_v1.golden", got)
+
+	// What is stored so is also read.
+	answer, err := retrysafe.Do(ctx, e, charge, fails, retrysafe.WithPayload(map[string]any{"b": 1, "a": []int{2}}))
+	assert.True(t, err == nil && answer.Value == "receipt", "a replayed answer: %q, %v", answer.Value, err)
+	_, err = retrysafe.Do(ctx, e, failed, fails, retrysafe.WithFingerprint([]byte{0xAB}))
+	f, ok := errors.AsType[*retrysafe.Failure](err)
+	assert.True(t, ok && f.Code == "declined" && f.Message == "no" && string(f.Detail) == "\x01", "a replayed failure: %v", err)
+}
+
+// fails is work that must not run.
+func fails(context.Context) (string, error) { return "", errors.New("it has run again") }
+
+// derived returns the keys that an attempt makes for the calls of its work.
+func derived(t *testing.T) string {
+	t.Helper()
+	born := time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)
+	e := retrysafe.New(memstore.New(&memstore.Options{Now: func() time.Time { return born }}), &retrysafe.Options{Sweep: -1})
+	a, _, err := e.Begin(ctx, retrysafe.Key{Tenant: "ann", Operation: "charge é", ID: "k/1"})
+	assert.NoError(t, err, "begin")
+	return fmt.Sprintf("derived key: %s\n", a.KeyFor("card"))
+}
+
+// tracedCodec returns the codec that is stored with the answer of a call that has a trace.
+func tracedCodec(t *testing.T) string {
+	t.Helper()
+	s := newStore()
+	e := engineWith(t, s, &retrysafe.Options{Sweep: -1, Trace: &retrysafe.Trace{
+		Origin: func(context.Context) string { return "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" },
+	}})
+	_, err := retrysafe.Do(ctx, e, charge, new(counter).work)
+	assert.NoError(t, err, "call with a trace")
+	rec, err := s.Lookup(ctx, storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: charge})
+	assert.NoError(t, err, "look")
+	return rec.Answer.Codec
 }
 
 func FuzzKeyText(f *testing.F) {

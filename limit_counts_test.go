@@ -254,7 +254,7 @@ func TestLimitsInside(t *testing.T) {
 func TestLimitsRetryIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		clock := storetest.NewClock()
-		s := memstore.New(&memstore.Options{Clock: clock.Now})
+		s := memstore.New(&memstore.Options{Now: clock.Now})
 		e := engineOn(t, s, limited(retrysafe.Limits{PerSecond: 10}))
 		for i := range 10 {
 			begins(t, e, numbered("ann", i), true, "a burst")

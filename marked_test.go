@@ -95,7 +95,7 @@ func TestMarkedInPart(t *testing.T) {
 func TestKeyFor(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	e := retrysafe.New(memstore.New(&memstore.Options{Clock: func() time.Time { return now }}), &retrysafe.Options{Sweep: -1})
+	e := retrysafe.New(memstore.New(&memstore.Options{Now: func() time.Time { return now }}), &retrysafe.Options{Sweep: -1})
 	seen := map[string]string{}
 	derive := func(k retrysafe.Key, name string) string {
 		a, _, err := e.Begin(t.Context(), k)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -20,7 +21,9 @@ type Options struct {
 	// Secret keys the digests of credentials and the hashes of keys that people see. It must be the
 	// same in all processes of one store, and must have at least 16 bytes. Without a secret they
 	// are plain SHA-256, which can be guessed for short keys; the engine logs one warning about
-	// that.
+	// that. Set it from the first day and do not change it: a tenant or a binding that is made from
+	// a credential (httpidem.Credential) differs with another secret, so that a retry of an earlier
+	// request runs again.
 	Secret []byte
 	// Codec encodes answers as bytes; default [JSON].
 	Codec Codec
@@ -45,8 +48,8 @@ func (o *Options) Validate() error {
 	if n := len(o.Secret); n > 0 && n < 16 {
 		errs = append(errs, fmt.Errorf("retrysafe: options: Secret has %d bytes; use at least 16 random ones", n))
 	}
-	if o.Codec != nil && (o.Codec.Name() == "" || len(o.Codec.Name()) > 64) {
-		errs = append(errs, errors.New("retrysafe: options: Codec.Name must have 1 to 64 bytes, since it is kept with each answer"))
+	if o.Codec != nil && (o.Codec.Name() == "" || len(o.Codec.Name()) > 64 || strings.Contains(o.Codec.Name(), ";")) {
+		errs = append(errs, errors.New("retrysafe: options: Codec.Name must have 1 to 64 bytes and no semicolon, since it is kept with each answer"))
 	}
 	return errors.Join(append(errs, o.Policy.Validate())...)
 }

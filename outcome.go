@@ -16,12 +16,13 @@ const (
 	Reexecute = storeapi.Reexecute
 )
 
-// Outcome is the outcome of the work, as far as it is known.
+// Outcome is the outcome of the work, as far as it is known. [Policy].Classify returns it for an
+// error, the marks [NothingDone], [Permanent] and [InDoubt] say it, and a [Resolution] stores it.
 type Outcome uint8
 
 // The outcomes of work.
 const (
-	// Done means that the work took effect.
+	// Done means that the work took effect. The record is completed.
 	Done Outcome = iota + 1
 	// NotDone means that certainly nothing happened. The record is released, and a retry runs
 	// again.

@@ -35,7 +35,7 @@ type Policy struct {
 	// its lease has expired.
 	Lease time.Duration
 	// MaxRun is how long heartbeats go on; default 10 leases. After that the attempt's context ends
-	// with the cause [ErrBound].
+	// with the cause [ErrMaxRun].
 	MaxRun time.Duration
 	// Retention is how long an answer is stored, counted from the end of the attempt; default 24 h,
 	// at least one lease. See [Forever].

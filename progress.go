@@ -142,6 +142,9 @@ var errProgressBody = errors.New("retrysafe: this record was listed, and lists l
 
 // parseProgress decodes stored progress. The bodies are parts of a.Body.
 func parseProgress(a *Answer) (p Progress, err error) {
+	if a.Sealed() {
+		return p, errSealedProgress
+	}
 	if a.Codec != progressCodec {
 		return p, fmt.Errorf("retrysafe: what was done so far has codec %q; this build reads %q", a.Codec, progressCodec)
 	}
@@ -193,6 +196,8 @@ func parseProgress(a *Answer) (p Progress, err error) {
 	}
 	return p, nil
 }
+
+var errSealedProgress = errors.New("retrysafe: what was done so far is sealed, and its key was forgotten or is not here; look at the record before you settle it")
 
 var errDamagedProgress = errors.New("retrysafe: what was done so far cannot be read; look at the record before you settle it")
 

@@ -76,7 +76,7 @@ func (q *quotas) known(ctx context.Context, store limiting, key storeapi.StoreKe
 		defer cancel()
 		done := q.rt.trace.store(ctx, "lookup")
 		rec, err = store.Lookup(limited, key)
-		done(err)
+		done.with(err)
 		return err
 	})
 	return rec.State > StateIssued, err
@@ -87,7 +87,7 @@ func (q *quotas) chargeOnce(ctx context.Context, store storeapi.Limiter, req *st
 	defer cancel()
 	done := q.rt.trace.store(ctx, "charge")
 	got, err := store.Charge(ctx, *req)
-	done(err)
+	done.with(err)
 	return got, err
 }
 

@@ -19,7 +19,7 @@ import (
 func TestAllow(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	store := memstore.New(&memstore.Options{Clock: func() time.Time { return now }})
+	store := memstore.New(&memstore.Options{Now: func() time.Time { return now }})
 	e := retrysafe.New(store, &retrysafe.Options{Sweep: -1})
 	other := retrysafe.New(store, &retrysafe.Options{Sweep: -1}) // another process
 	r := retrysafe.Rate{PerSecond: 0.5, Burst: 2}

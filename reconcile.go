@@ -122,7 +122,7 @@ func (c *core) takeOver(ctx context.Context, rec *Record, o *callOptions, asks b
 	switch {
 	case err != nil:
 		return nil, c.wrap(rec.Key, rec.Attempt, err, time.Second)
-	case status != storeapi.Won:
+	case status != storeapi.StatusAcquired:
 		return nil, nil //nolint:nilnil // as documented
 	}
 	before := asReleased(&req, rec)

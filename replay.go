@@ -43,8 +43,10 @@ func replay[T any](rt *runtime, rec *Record, d Duplicate) (res Result[T], err er
 	res = Result[T]{Replayed: true, Stored: true, Attempt: rec.Attempt, Fence: rec.Fence}
 	switch {
 	case d == Succeed && rec.State == StateCompleted:
-	case rec.State == StateFailed && !rec.Answer.Kept:
+	case rec.State == StateFailed && (!rec.Answer.Kept || rec.Answer.Sealed()):
 		err = rt.failedBefore(rec)
+	case rec.Answer.Sealed():
+		err = rt.wrap(rec.Key, rec.Attempt, ErrAnswerSealed, 0)
 	case !rec.Answer.Kept:
 		err = rt.wrap(rec.Key, rec.Attempt, ErrAnswerNotKept, 0)
 	case rec.State == StateFailed:

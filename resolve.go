@@ -77,10 +77,10 @@ func (e *Engine) claimToResolve(ctx context.Context, rec *Record, r Resolution) 
 		// being in doubt.
 		return nil, c.wrap(rec.Key, 0, fmt.Errorf("%w: look the record up again before you resolve it: %w", ErrUnconfirmed, err), 0)
 	}
-	if status == storeapi.Finished {
+	if status == storeapi.StatusFinished {
 		return nil, c.wrap(rec.Key, found.Attempt, ErrDuplicate, 0)
 	}
-	if status != storeapi.Won {
+	if status != storeapi.StatusAcquired {
 		return nil, c.wrap(rec.Key, found.Attempt, status.Err(), 0)
 	}
 	a := newAttempt(ctx, c, &found, sent, &o)

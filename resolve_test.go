@@ -8,6 +8,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
@@ -113,6 +114,42 @@ func TestResolveWithLostReplies(t *testing.T) {
 				e := engineOn(t, storetest.NewFaulty(s, only(op, storetest.LoseReply, 1, 1)), retrysafe.Policy{})
 				assert.NoError(t, e.Resolve(ctx, charge, retrysafe.Resolution{Fence: rec.Fence, Outcome: retrysafe.Done, Answer: found}), "resolve")
 				assert.Equal(t, lookup(t, e, charge).State, retrysafe.StateCompleted, "state")
+			})
+		})
+	}
+}
+
+// TestResolveUnanswered: if all replies to a resolution are lost, its claim is given back, and the
+// record has the cause and the error of the doubt.
+func TestResolveUnanswered(t *testing.T) {
+	t.Parallel()
+	for cause, doubt := range map[string]func(*testing.T, storeapi.Store){
+		"error": func(t *testing.T, s storeapi.Store) {
+			t.Helper()
+			doubtful(t, engineOn(t, s, retrysafe.Policy{}))
+		},
+		storeapi.CauseCrash: func(t *testing.T, s storeapi.Store) {
+			t.Helper()
+			key := storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: charge}
+			_, err := s.Acquire(ctx, storeapi.AcquireRequest{Key: key, Owner: storeapi.Owner{1}, Lease: time.Second, Retention: time.Hour, OnDoubt: storeapi.Refuse})
+			assert.NoError(t, err, "acquire")
+			<-time.After(2 * time.Second)
+		},
+	} {
+		t.Run(cause, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newStore()
+				doubt(t, s)
+				e := engineOn(t, storetest.NewFaulty(s, only("acquire", storetest.LoseReply, 1, 3)), retrysafe.Policy{})
+				rec := lookup(t, e, charge)
+				assert.Equal(t, storeapi.ShownCause(&rec), cause, "cause of the doubt")
+				err := e.Resolve(ctx, charge, retrysafe.Resolution{Fence: rec.Fence, Outcome: retrysafe.NotDone})
+				assert.ErrorIs(t, err, retrysafe.ErrUnconfirmed, "resolve")
+				time.Sleep(time.Minute)
+				after := lookup(t, e, charge)
+				assert.True(t, after.InDoubt() && after.Fence > rec.Fence, "it is in doubt again: %v", after)
+				assert.Equal(t, after.Cause, cause, "cause")
+				assert.Equal(t, after.LastError, rec.LastError, "error")
 			})
 		})
 	}

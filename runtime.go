@@ -21,7 +21,8 @@ type runtime struct {
 	store     storeapi.Store
 	namespace string
 	secret    []byte
-	macs      sync.Pool // HMACs under secret
+	digesters sync.Pool                          // of *digester
+	hashOf    func(key Key, layer string) string // for CallInfo
 	codec     Codec
 	trace     Trace
 	logger    *slog.Logger
@@ -42,7 +43,10 @@ func newRuntime(s storeapi.Store, o *Options) *runtime {
 	rt := &runtime{
 		store: s, namespace: o.Namespace, secret: slices.Clone(o.Secret), codec: o.Codec, logger: o.Logger,
 	}
-	rt.macs.New = func() any { return hmac.New(sha256.New, rt.secret) }
+	rt.digesters.New = func() any { return &digester{mac: hmac.New(sha256.New, rt.secret)} }
+	rt.hashOf = func(key Key, layer string) string {
+		return rt.keyHash(storeapi.StoreKey{Namespace: rt.namespace, Layer: layer, Key: key})
+	}
 	if rt.namespace == "" {
 		rt.namespace = "app"
 	}
@@ -61,7 +65,24 @@ func newRuntime(s storeapi.Store, o *Options) *runtime {
 	return rt
 }
 
-func (rt *runtime) digest(purpose string, data []byte) (sum [sha256.Size]byte) {
+// digester makes digests under the secret of a runtime, in memory of its own, so that what callers
+// pass stays on their stacks.
+type digester struct {
+	mac  hash.Hash
+	text []byte
+	sum  [sha256.Size]byte
+}
+
+func (d *digester) digest(purpose string, data []byte) [sha256.Size]byte {
+	d.text = append(named(d.text[:0], purpose), data...)
+	d.mac.Reset()
+	d.mac.Write(d.text)
+	d.mac.Sum(d.sum[:0])
+	clear(d.text) // it may be a credential
+	return d.sum
+}
+
+func (rt *runtime) digest(purpose string, data []byte) [sha256.Size]byte {
 	if len(rt.secret) == 0 {
 		rt.warnOnce.Do(func() {
 			rt.logger.Warn("retrysafe: Options.Secret is not set: digests of credentials and keys are plain SHA-256 and can be guessed; set the same random secret on all processes of this store")
@@ -69,14 +90,9 @@ func (rt *runtime) digest(purpose string, data []byte) (sum [sha256.Size]byte) {
 		var space [512]byte // most keys and credentials fit
 		return sha256.Sum256(append(named(space[:0], purpose), data...))
 	}
-	mac := rt.macs.Get().(hash.Hash) //nolint:errcheck,forcetypeassert // the pool has nothing else
-	mac.Reset()
-	var space [64]byte
-	mac.Write(named(space[:0], purpose))
-	mac.Write(data)
-	mac.Sum(sum[:0])
-	rt.macs.Put(mac)
-	return sum
+	d := rt.digesters.Get().(*digester) //nolint:errcheck // the pool has nothing else
+	defer rt.digesters.Put(d)
+	return d.digest(purpose, data)
 }
 
 // named appends the purpose of a digest to b, so that a digest for one purpose says nothing for
@@ -115,18 +131,11 @@ func (rt *runtime) lookup(ctx context.Context, key storeapi.StoreKey) (Record, e
 	sent := time.Now()
 	done := rt.trace.store(ctx, "lookup")
 	rec, err := rt.store.Lookup(ctx, key)
-	done(err)
+	done.with(err)
 	if err == nil {
 		rt.clock.learn(rec.Now, sent)
 	}
 	return rec, err
-}
-
-func (rt *runtime) release(ctx context.Context, req storeapi.ReleaseRequest) error {
-	done := rt.trace.store(ctx, "release")
-	err := rt.store.Release(ctx, req)
-	done(err)
-	return err
 }
 
 // readClock reads the store's clock by looking up a key; any key will do.

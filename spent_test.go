@@ -21,7 +21,7 @@ type returning struct {
 
 func (s *returning) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	got, err := s.Store.Acquire(ctx, req)
-	if err != nil || got.Status != storeapi.Won || s.times.Add(-1) < 0 {
+	if err != nil || got.Status != storeapi.StatusAcquired || s.times.Add(-1) < 0 {
 		return got, err
 	}
 	err = s.Release(ctx, storeapi.ReleaseRequest{Key: req.Key, Owner: req.Owner, Fence: got.Record.Fence, InDoubt: s.inDoubt, Cause: "unanswered"})

@@ -32,7 +32,7 @@ func (w *trip) step(ctx context.Context, name string, opts ...retrysafe.StepOpti
 		defer w.mu.Unlock()
 		w.did[name]++
 		w.fences[name] = a.Fence()
-		return fmt.Sprintf("%s by attempt %d", name, a.N()), nil
+		return fmt.Sprintf("%s by attempt %d", name, a.Number()), nil
 	}, opts...)
 }
 

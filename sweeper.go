@@ -25,7 +25,7 @@ func (rt *runtime) runSweeper(s storeapi.Sweeper) {
 		for {
 			done := rt.trace.store(rt.ctx, "sweep")
 			n, err := s.Sweep(rt.ctx, sweepBatch)
-			done(err)
+			done.with(err)
 			if errors.Is(err, errors.ErrUnsupported) {
 				return
 			}

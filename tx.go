@@ -32,7 +32,7 @@ func DoTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 	var err error
 	defer func() { call.done(outcome, attempt, err) }() // also if fn panics
 	var ran bool
-	res, ran, err = doTx(ctx, e, db, k, fn, o)
+	res, ran, err = doTx(ctx, e, db, k, fn, o, call)
 	attempt = res.Attempt
 	switch {
 	case !ran:
@@ -43,7 +43,7 @@ func DoTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 	return res, err
 }
 
-func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), o *callOptions) (res Result[T], ran bool, err error) {
+func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), o *callOptions, call *callTrace) (res Result[T], ran bool, err error) {
 	c, key := e.c, e.storeKey(k)
 	err = errors.Join(o.err, key.Validate())
 	if err == nil && o.issued.must {
@@ -70,9 +70,12 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 		Key: key, Owner: newOwner(), Fingerprint: o.fingerprint, Binding: c.binding(o.binding),
 		Retention: o.policy.Retention, Wait: o.policy.Wait, Retries: o.retries,
 	}
-	w := txWork[Tx, T]{fn: fn, codec: c.codec, most: o.policy.MaxAnswer}
+	w := txWork[Tx, T]{rt: c.runtime, fn: fn, codec: c.codec, most: o.policy.MaxAnswer}
 	rec, err := db.RunTx(ctx, req, w.run)
 	mine := err == nil && rec.Owner == req.Owner
+	if call.found(&rec); mine {
+		call.won(rec.Fence) // it is no duplicate
+	}
 	reserved.finish(mine && rec.Attempt == 1 || errors.Is(err, ErrUnconfirmed))
 	if mine {
 		c.quotas.countAnswer(db, key.Namespace, o.payer(key), o.policy, &w.answer)
@@ -98,6 +101,7 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 // txWork is the work of one call of DoTx, and its outcome. If the database runs it again, the
 // last run counts.
 type txWork[Tx, T any] struct {
+	rt    *runtime
 	fn    func(context.Context, Tx) (T, error)
 	codec Codec
 	most  int64 // bytes of an answer that are stored
@@ -110,17 +114,20 @@ type txWork[Tx, T any] struct {
 }
 
 func (w *txWork[Tx, T]) run(ctx context.Context, tx Tx) (State, Answer, error) {
+	if !w.ran {
+		w.rt.begun(ctx)
+	}
 	w.ran = true
 	w.value, w.err = w.fn(ctx, tx)
 	switch {
 	case w.err == nil:
 		var answer Answer
 		answer, w.encodeErr = encode(w.codec, &w.value)
-		w.answer = limited(answer, w.most)
+		w.answer = withOrigin(limited(answer, w.most), w.rt.origin(ctx))
 		return StateCompleted, w.answer, nil
 	case outcomeOf(w.err, &Policy{}) == Failed:
 		answer, err := failureOf(w.err).answer()
-		w.answer = limited(answer, w.most)
+		w.answer = withOrigin(limited(answer, w.most), w.rt.origin(ctx))
 		return StateFailed, w.answer, err
 	}
 	return 0, Answer{}, w.err

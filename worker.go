@@ -19,11 +19,11 @@ type WorkerOptions struct {
 	Every time.Duration
 	// Rate is how many calls begin in a second, at most; default 10.
 	Rate float64
-	// Parallel is how many run at once, at most; default 4.
-	Parallel int
-	// Backoff is how long a call rests after its first attempt was given up or its lease has
-	// expired; default 1 s. Each further attempt doubles it, up to MaxBackoff; default 5 min.
-	Backoff, MaxBackoff time.Duration
+	// Concurrency is how many run at once, at most; default 4.
+	Concurrency int
+	// MinWait is how long a call rests after its first attempt was given up or its lease has
+	// expired; default 1 s. Each further attempt doubles it, up to MaxWait; default 5 min.
+	MinWait, MaxWait time.Duration
 	// MaxAttempts is how many attempts a call may have had, those of its callers included; default
 	// 10. Calls of Reconcile do not count, nor does what came before [Resolution].Reopen. A call
 	// that had this many is left in doubt with the cause "attempts". The worker reports it to
@@ -40,7 +40,7 @@ func (o *WorkerOptions) Validate() error {
 	if o == nil {
 		return nil
 	}
-	if o.Every < 0 || o.Rate < 0 || o.Parallel < 0 || o.Backoff < 0 || o.MaxBackoff < 0 || o.MaxAttempts < 0 {
+	if o.Every < 0 || o.Rate < 0 || o.Concurrency < 0 || o.MinWait < 0 || o.MaxWait < 0 || o.MaxAttempts < 0 {
 		return errors.New("retrysafe: worker: an option is negative; leave it zero for its default")
 	}
 	return nil
@@ -79,14 +79,14 @@ func NewWorker(o *WorkerOptions, operations ...Resumable) *Worker {
 	}
 	set(&w.o.Every, 10*time.Second)
 	set(&w.o.Rate, 10)
-	set(&w.o.Parallel, 4)
-	set(&w.o.Backoff, time.Second)
-	set(&w.o.MaxBackoff, 5*time.Minute)
+	set(&w.o.Concurrency, 4)
+	set(&w.o.MinWait, time.Second)
+	set(&w.o.MaxWait, 5*time.Minute)
 	set(&w.o.MaxAttempts, 10)
 	if w.o.Logger == nil {
 		w.o.Logger = slog.Default()
 	}
-	w.room = make(chan struct{}, w.o.Parallel)
+	w.room = make(chan struct{}, w.o.Concurrency)
 	for _, op := range operations {
 		w.resumers = append(w.resumers, op.resumer())
 	}
@@ -230,13 +230,13 @@ func (w *Worker) early(rec *Record, p *Policy) bool {
 	if rec.State == StateInProgress && rec.Cause == "" {
 		since = since.Add(p.Lease)
 	}
-	rest := w.o.Backoff
+	rest := w.o.MinWait
 	for range rec.Attempt - 1 {
-		if rest *= 2; rest >= w.o.MaxBackoff {
+		if rest *= 2; rest >= w.o.MaxWait {
 			break
 		}
 	}
-	return rec.Now.Before(since.Add(min(rest, w.o.MaxBackoff)))
+	return rec.Now.Before(since.Add(min(rest, w.o.MaxWait)))
 }
 
 // turn waits until another call may begin, by Rate and by Parallel.

@@ -147,7 +147,7 @@ func TestWorkersShare(t *testing.T) {
 				mu.Unlock()
 				return w.all(ctx, "pack "+in.To, "pay "+in.To, "post "+in.To)
 			}, nil).Resumable()
-			works(t, &retrysafe.WorkerOptions{Every: time.Second, Parallel: 3}, op)
+			works(t, &retrysafe.WorkerOptions{Every: time.Second, Concurrency: 3}, op)
 		}
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
@@ -172,7 +172,7 @@ func TestWorkerBacksOff(t *testing.T) {
 		var starts []time.Time
 		var doubts []string
 		e := engineWith(t, s, &retrysafe.Options{Policy: again, Sweep: -1, Secret: []byte("a secret of tests"), Trace: &retrysafe.Trace{
-			Doubt: func(_ context.Context, k retrysafe.Key, _ int, cause string) { doubts = append(doubts, k.ID+" "+cause) },
+			Doubt: func(_ context.Context, a retrysafe.AttemptInfo) { doubts = append(doubts, a.Key.ID+" "+a.Cause) },
 		}})
 		op := retrysafe.NewOperation(e, "send", func(context.Context, parcel) (string, error) {
 			starts = append(starts, time.Now())
@@ -181,7 +181,7 @@ func TestWorkerBacksOff(t *testing.T) {
 			}
 			return "", errWork
 		}, nil).Resumable()
-		works(t, &retrysafe.WorkerOptions{Every: 10 * time.Millisecond, Backoff: time.Second, MaxBackoff: 8 * time.Second, MaxAttempts: 7}, op)
+		works(t, &retrysafe.WorkerOptions{Every: 10 * time.Millisecond, MinWait: time.Second, MaxWait: 8 * time.Second, MaxAttempts: 7}, op)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		var rests []time.Duration
@@ -237,7 +237,7 @@ func TestWorkerStops(t *testing.T) {
 			time.Sleep(time.Minute)
 			return w.all(ctx, "pack "+in.To, "pay "+in.To)
 		}, nil).Resumable()
-		worker := retrysafe.NewWorker(&retrysafe.WorkerOptions{Parallel: 1, Logger: quiet}, op)
+		worker := retrysafe.NewWorker(&retrysafe.WorkerOptions{Concurrency: 1, Logger: quiet}, op)
 		begun := time.Now()
 		assert.NoError(t, worker.Run(stopping), "a worker that is stopped")
 		assert.True(t, time.Since(begun) >= time.Minute, "it waits for what runs")

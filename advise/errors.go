@@ -15,6 +15,7 @@ type SyntaxError struct {
 	Message string
 }
 
+// Error returns the dialect, the place and the message of the parser.
 func (e *SyntaxError) Error() string {
 	where := ""
 	if e.Line > 0 {

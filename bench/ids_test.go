@@ -26,7 +26,7 @@ func BenchmarkIDs(b *testing.B) {
 	for _, layout := range []struct {
 		name string
 		is   idgen.Layout
-	}{{"Twitter", idgen.Twitter}, {"Fast", idgen.Fast}, {"Sonyflake", idgen.Sonyflake}} {
+	}{{"Twitter", idgen.Twitter()}, {"Fast", idgen.Fast()}, {"Sonyflake", idgen.Sonyflake()}} {
 		b.Run("retrysafe/"+layout.name+"/Snowflake", func(b *testing.B) {
 			g := made(layout.is)
 			each(b, func() error { _, err := g.Next(ctx); return err })

@@ -197,7 +197,7 @@ func benchRedis(b *testing.B) storeapi.Store {
 	assert.NoError(b, err, "address")
 	client, err := rueidisclient.Open(address)
 	assert.NoError(b, err, "connect")
-	b.Cleanup(client.Close)
+	b.Cleanup(func() { _ = client.Close() })
 	s, err := redisstore.New(b.Context(), client, &redisstore.Options{Prefix: rand.Text(), Logger: noLog})
 	assert.NoError(b, err, "store")
 	return s

@@ -285,8 +285,11 @@ func drive(addr string, requests [][]byte, n int, shows string) error {
 			if err != nil {
 				return err
 			}
-			if got += k; buf[got-1] == end && bytes.HasSuffix(buf[:got], answer) {
-				if !bytes.HasPrefix(buf, created) || !bytes.Contains(buf[:got], must) {
+			if got += k; got >= len(created) && !bytes.HasPrefix(buf, created) {
+				return fmt.Errorf("the answer is not what was expected:\n%s", buf[:got])
+			}
+			if buf[got-1] == end && bytes.HasSuffix(buf[:got], answer) {
+				if !bytes.Contains(buf[:got], must) {
 					return fmt.Errorf("the answer is not what was expected:\n%s", buf[:got])
 				}
 				break

@@ -10,19 +10,21 @@ import (
 	"time"
 )
 
-// Script is retrysafe.js. Do not change it: Handler uses its digest.
-//
 //go:embed retrysafe.js
-var Script []byte
+var script []byte
 
-// Types is retrysafe.d.ts, for those who copy the script into their own build.
-//
 //go:embed retrysafe.d.ts
-var Types []byte
+var types []byte
+
+// Script returns a copy of retrysafe.js.
+func Script() []byte { return bytes.Clone(script) }
+
+// Types returns a copy of retrysafe.d.ts, for those who copy the script into their own build.
+func Types() []byte { return bytes.Clone(types) }
 
 // version changes with the script.
 var version = func() string {
-	sum := sha256.Sum256(Script)
+	sum := sha256.Sum256(script)
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }()
 
@@ -34,7 +36,7 @@ func URL(path string) string { return path + "?v=" + version }
 // Integrity returns the value of the attribute integrity, with which a browser refuses any other
 // script.
 func Integrity() string {
-	sum := sha512.Sum384(Script)
+	sum := sha512.Sum384(script)
 	return "sha384-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
@@ -56,6 +58,6 @@ func Handler() http.Handler {
 		if r.URL.Query().Get("v") == version {
 			h.Set("Cache-Control", "public, max-age=31536000, immutable")
 		}
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(Script))
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(script))
 	})
 }

@@ -25,10 +25,10 @@ func TestScriptIsSmall(t *testing.T) {
 	var packed bytes.Buffer
 	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
 	assert.NoError(t, err, "gzip")
-	_, err = w.Write(browser.Script)
+	_, err = w.Write(browser.Script())
 	assert.NoError(t, err, "pack")
 	assert.NoError(t, w.Close(), "pack")
-	t.Logf("%d bytes, %d packed", len(browser.Script), packed.Len())
+	t.Logf("%d bytes, %d packed", len(browser.Script()), packed.Len())
 	assert.True(t, packed.Len() <= mostBytes, "retrysafe.js has %d bytes packed, at most %d; shorten it", packed.Len(), mostBytes)
 }
 
@@ -45,14 +45,14 @@ func exported(text []byte, pattern string) (names []string) {
 // number of parameters.
 func TestTypesNameEveryExport(t *testing.T) {
 	t.Parallel()
-	inScript := exported(browser.Script, `(?m)^export (?:async )?(?:function|const|class|let) (\w+)`)
-	inTypes := exported(browser.Types, `(?m)^export declare (?:function|const|class|let) (\w+)`)
+	inScript := exported(browser.Script(), `(?m)^export (?:async )?(?:function|const|class|let) (\w+)`)
+	inTypes := exported(browser.Types(), `(?m)^export declare (?:function|const|class|let) (\w+)`)
 	assert.Equal(t, inScript, []string{"enhance", "fetchOnce", "forget", "forgetAll", "newKey", "pending"}, "exports of the script")
 	assert.Equal(t, inTypes, inScript, "exports of the types")
-	assert.Equal(t, len(exported(browser.Script, `(?m)^(export) `)), len(inScript), "lines that export, in whatever way")
-	options := exported(browser.Types, `(?m)^  (\w+)\??:`)
-	used := exported(browser.Script, `\bopts\.(\w+)`)
-	used = append(used, exported(browser.Script, `(?:[{,] )(max|total|minWait|maxWait|onRetry)\b`)...)
+	assert.Equal(t, len(exported(browser.Script(), `(?m)^(export) `)), len(inScript), "lines that export, in whatever way")
+	options := exported(browser.Types(), `(?m)^  (\w+)\??:`)
+	used := exported(browser.Script(), `\bopts\.(\w+)`)
+	used = append(used, exported(browser.Script(), `(?:[{,] )(max|total|minWait|maxWait|onRetry)\b`)...)
 	for _, name := range used {
 		assert.True(t, slices.Contains(options, name), "the types have the option %s", name)
 	}
@@ -95,7 +95,7 @@ func TestHandler(t *testing.T) {
 	}
 	plain := get("GET", "/any/where.js", "")
 	assert.Equal(t, plain.Code, 200, "status")
-	assert.Equal(t, plain.Body.String(), string(browser.Script), "body")
+	assert.Equal(t, plain.Body.String(), string(browser.Script()), "body")
 	assert.Equal(t, plain.Header().Get("Content-Type"), "text/javascript; charset=utf-8", "type")
 	assert.Equal(t, plain.Header().Get("Cache-Control"), "no-cache", "without a version")
 	assert.Equal(t, get("GET", "/s.js?v=older", "").Header().Get("Cache-Control"), "no-cache", "with another version")
@@ -110,6 +110,6 @@ func TestHandler(t *testing.T) {
 
 func TestIntegrity(t *testing.T) {
 	t.Parallel()
-	sum := sha512.Sum384(browser.Script)
+	sum := sha512.Sum384(browser.Script())
 	assert.Equal(t, browser.Integrity(), "sha384-"+base64.StdEncoding.EncodeToString(sum[:]), "integrity")
 }

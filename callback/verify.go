@@ -31,10 +31,10 @@ var errNoSignature = errors.New("callback: the signature is missing, or is there
 // the HMAC-SHA-256, in hex, of t, a dot and the body. The time may be [Tolerance] from now. Give
 // several secrets while one replaces another. See "Verify webhook signatures manually" in Stripe's
 // documentation.
-func Stripe(secrets ...string) Verifier { return StripeAt(time.Now, secrets...) }
+func Stripe(secrets ...string) Verifier { return stripeAt(time.Now, secrets...) }
 
-// StripeAt is Stripe with a clock.
-func StripeAt(now func() time.Time, secrets ...string) Verifier {
+// stripeAt is Stripe with a clock.
+func stripeAt(now func() time.Time, secrets ...string) Verifier {
 	keys := keysOf(secrets)
 	return func(r *http.Request, body []byte) error {
 		line, err := single(r, "Stripe-Signature")

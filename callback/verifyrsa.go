@@ -28,13 +28,13 @@ import (
 // The joined text does not say where a value ends. A value that contains what looks like another
 // parameter, such as "gift&total_amount=1", is refused, no matter who wrote it: do not put
 // such texts into subject, body or passback_params of an order.
-func Alipay(key *rsa.PublicKey) Verifier { return AlipayAt(time.Now, key) }
+func Alipay(key *rsa.PublicKey) Verifier { return alipayAt(time.Now, key) }
 
 // AlipayAge is how old a notification may be. Alipay retries for a little more than a day.
 const AlipayAge = 7 * 24 * time.Hour
 
-// AlipayAt is Alipay with a clock.
-func AlipayAt(now func() time.Time, key *rsa.PublicKey) Verifier {
+// alipayAt is Alipay with a clock.
+func alipayAt(now func() time.Time, key *rsa.PublicKey) Verifier {
 	if key == nil {
 		panic("callback: Alipay needs the public key of Alipay; ParsePublicKey reads it")
 	}
@@ -106,10 +106,10 @@ var parameterWithin = regexp.MustCompile(`&[^&=\s]+=`)
 // the public keys of the platform by their serial number (Wechatpay-Serial); give several while one
 // replaces another. The time may be [Tolerance] from now. The resource in the body is encrypted;
 // the handler must decrypt it.
-func WeChatPay(keys map[string]*rsa.PublicKey) Verifier { return WeChatPayAt(time.Now, keys) }
+func WeChatPay(keys map[string]*rsa.PublicKey) Verifier { return weChatPayAt(time.Now, keys) }
 
-// WeChatPayAt is WeChatPay with a clock.
-func WeChatPayAt(now func() time.Time, keys map[string]*rsa.PublicKey) Verifier {
+// weChatPayAt is WeChatPay with a clock.
+func weChatPayAt(now func() time.Time, keys map[string]*rsa.PublicKey) Verifier {
 	known := make(map[string]*rsa.PublicKey, len(keys))
 	for serial, key := range keys {
 		if serial == "" || key == nil {

@@ -25,7 +25,7 @@ func put(b *[16]byte, n uint64) []byte {
 
 // full is a filter with manyIDs ids. It is made once, since that takes a minute.
 var full = sync.OnceValue(func() *filter.Bloom {
-	b, err := filter.NewBloom(filter.Options{Empty: true, Items: manyIDs})
+	b, err := filter.NewBloom(&filter.Options{Empty: true, Items: manyIDs})
 	if err != nil {
 		panic(err)
 	}
@@ -125,7 +125,7 @@ func BenchmarkHyperLogLogCurve(b *testing.B) {
 	for _, precision := range []int{14, 18} {
 		b.Run(fmt.Sprint("precision ", precision), func(b *testing.B) {
 			for range b.N {
-				h, err := filter.NewHyperLogLog(filter.Options{Empty: true, Precision: precision})
+				h, err := filter.NewHyperLogLog(&filter.Options{Empty: true, Precision: precision})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -31,8 +31,8 @@ type Bloom struct {
 }
 
 // NewBloom returns a new filter. The error says which option is invalid.
-func NewBloom(o Options) (*Bloom, error) {
-	o, err := o.checked()
+func NewBloom(options *Options) (*Bloom, error) {
+	o, err := copied(options).checked()
 	if err != nil {
 		return nil, err
 	}

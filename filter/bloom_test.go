@@ -24,7 +24,7 @@ func id(n uint64) []byte {
 
 func newBloom(tb testing.TB, o filter.Options) *filter.Bloom {
 	tb.Helper()
-	b, err := filter.NewBloom(o)
+	b, err := filter.NewBloom(&o)
 	assert.NoError(tb, err, "a filter")
 	return b
 }
@@ -65,7 +65,7 @@ func TestBloomNeverForgets(t *testing.T) {
 func TestBloomOneIsNew(t *testing.T) {
 	t.Parallel()
 	b := newBloom(t, filter.Options{Empty: true, Items: 10_000, FalsePositive: 1e-9})
-	h, err := filter.NewHyperLogLog(filter.Options{Empty: true})
+	h, err := filter.NewHyperLogLog(&filter.Options{Empty: true})
 	assert.NoError(t, err, "a sketch")
 	const n, callers = 2000, 8
 	var isNew, byHLL [n]atomic.Int32
@@ -98,7 +98,7 @@ func TestWindows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := filter.Options{Empty: true, Items: 1000, FalsePositive: 1e-9, Window: time.Hour, Retention: 3 * time.Hour}
 		b := newBloom(t, o)
-		h, err := filter.NewHyperLogLog(o)
+		h, err := filter.NewHyperLogLog(&o)
 		assert.NoError(t, err, "a sketch")
 		for step := range uint64(50) {
 			n := 2 * step
@@ -180,16 +180,16 @@ func TestOptions(t *testing.T) {
 		"at most 64":          {Items: 1, Window: time.Second, Retention: 1 << 62},
 		"use 2 windows":       {Items: 1, Window: time.Hour, Windows: 1},
 	} {
-		_, err := filter.NewBloom(o)
+		_, err := filter.NewBloom(&o)
 		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%s: %v", want, err)
 	}
-	_, err := filter.NewHyperLogLog(filter.Options{Empty: true, Precision: 3})
+	_, err := filter.NewHyperLogLog(&filter.Options{Empty: true, Precision: 3})
 	assert.True(t, err != nil && strings.Contains(err.Error(), "Precision is 3"), "%v", err)
 }
 
 // TestForever: rows that are kept for ever need a filter that forgets nothing.
 func TestForever(t *testing.T) {
 	t.Parallel()
-	_, err := filter.NewBloom(filter.Options{Items: 1000, Window: time.Hour, Windows: 2, Retention: math.MaxInt64})
+	_, err := filter.NewBloom(&filter.Options{Items: 1000, Window: time.Hour, Windows: 2, Retention: math.MaxInt64})
 	assert.Contains(t, fmt.Sprint(err), "forget what is kept", "two windows for ever")
 }

@@ -8,10 +8,18 @@
 //
 // Add the id before the work. If the work fails afterwards, that costs one lookup and nothing else.
 //
-//	if !seen.Add(id) {
-//		// maybe seen: SELECT, and return what is there
+//	// seen, err := filter.NewBloom(&filter.Options{Items: 1_000_000}), and a Rebuild from the table
+//	func place(ctx context.Context, db *sql.DB, seen *filter.Bloom, id string) (total int64, err error) {
+//		if !seen.Add([]byte(id)) { // maybe seen: look it up
+//			err = db.QueryRowContext(ctx, "SELECT total FROM orders WHERE id = $1", id).Scan(&total)
+//			if !errors.Is(err, sql.ErrNoRows) {
+//				return total, err // the order that is there, or what failed
+//			}
+//		}
+//		// the unique index decides, also about an id that the filter calls new
+//		_, err = db.ExecContext(ctx, "INSERT INTO orders (id, total) VALUES ($1, 500) ON CONFLICT DO NOTHING", id)
+//		return 500, err
 //	}
-//	// INSERT … ON CONFLICT DO NOTHING: still the judge
 //
 // [Bloom] and [HyperLogLog] are in one process and know only the ids of that process. If several
 // processes insert into one table, "surely new" is wrong for the ids of the others. [RedisBloom]

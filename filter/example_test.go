@@ -12,7 +12,7 @@ import (
 
 // Orders are imported and kept for 30 days: a new order needs one insert instead of two lookups.
 func ExampleBloom() {
-	seen, err := filter.NewBloom(filter.Options{
+	seen, err := filter.NewBloom(&filter.Options{
 		Empty:  true,
 		Items:  100_000, // in a window
 		Window: 24 * time.Hour, Retention: 30 * 24 * time.Hour,
@@ -32,7 +32,7 @@ func ExampleBloom() {
 
 // The table has rows: the filter says maybe to every id until the rebuild has ended.
 func ExampleBloom_Rebuild() {
-	seen, err := filter.NewBloom(filter.Options{Items: 1_000_000})
+	seen, err := filter.NewBloom(&filter.Options{Items: 1_000_000})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -55,7 +55,7 @@ func ExampleBloom_Rebuild() {
 // its last insert, removes the file, and marks the filter as whole.
 func ExampleBloom_ReadFrom() {
 	o := filter.Options{Items: 1000}
-	last, _ := filter.NewBloom(o)
+	last, _ := filter.NewBloom(&o)
 	last.Add([]byte("a-1"))
 	var file bytes.Buffer
 	if _, err := last.WriteTo(&file); err != nil {
@@ -63,7 +63,7 @@ func ExampleBloom_ReadFrom() {
 		return
 	}
 
-	seen, _ := filter.NewBloom(o)
+	seen, _ := filter.NewBloom(&o)
 	if _, err := seen.ReadFrom(&file); err == nil {
 		// os.Remove(path), and then:
 		seen.MarkWhole()
@@ -74,7 +74,7 @@ func ExampleBloom_ReadFrom() {
 
 // In a batch, only ids that may have been seen are looked up.
 func ExampleLookUp() {
-	seen, _ := filter.NewBloom(filter.Options{Empty: true, Items: 1000})
+	seen, _ := filter.NewBloom(&filter.Options{Empty: true, Items: 1000})
 	seen.Add([]byte("a-1"))
 	find := func(_ context.Context, maybe []string) (map[string]int, error) {
 		// SELECT id, total FROM orders WHERE id IN (…)
@@ -90,7 +90,7 @@ func ExampleLookUp() {
 
 // 16 KiB recognise most new ids of the first ten thousand, and estimate their number.
 func ExampleHyperLogLog() {
-	seen, _ := filter.NewHyperLogLog(filter.Options{Empty: true})
+	seen, _ := filter.NewHyperLogLog(&filter.Options{Empty: true})
 	fmt.Println(seen.Add([]byte("a-1")), seen.Add([]byte("a-1")))
 	fmt.Println(seen.Estimate())
 	// Output:
@@ -104,7 +104,7 @@ var client redisclient.Client
 // A Bloom filter that processes share.
 func ExampleRedisBloom() {
 	ctx := context.Background()
-	seen, err := filter.NewRedisBloom(client, "orders", filter.Options{Empty: true, Items: 100_000_000})
+	seen, err := filter.NewRedisBloom(client, "orders", &filter.Options{Empty: true, Items: 100_000_000})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -120,7 +120,7 @@ func ExampleRedisBloom() {
 
 // A HyperLogLog of 12 KiB that processes share.
 func ExampleRedisHyperLogLog() {
-	seen, err := filter.NewRedisHyperLogLog(client, "visits", filter.Options{Empty: true})
+	seen, err := filter.NewRedisHyperLogLog(client, "visits", &filter.Options{Empty: true})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -35,7 +35,8 @@ type HyperLogLog struct {
 }
 
 // NewHyperLogLog returns one with 2^Precision registers. It ignores Items and FalsePositive.
-func NewHyperLogLog(o Options) (*HyperLogLog, error) {
+func NewHyperLogLog(options *Options) (*HyperLogLog, error) {
+	o := copied(options)
 	o.Items, o.FalsePositive = 1, 0
 	o, err := o.checked()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 func TestHyperLogLog(t *testing.T) {
 	t.Parallel()
 	for _, precision := range []int{14, 18} {
-		h, err := filter.NewHyperLogLog(filter.Options{Empty: true, Precision: precision})
+		h, err := filter.NewHyperLogLog(&filter.Options{Empty: true, Precision: precision})
 		assert.NoError(t, err, "a sketch")
 		theirs, err := hyperloglog.NewSketch(uint8(precision), false)
 		assert.NoError(t, err, "the library's")

@@ -12,7 +12,7 @@ import (
 // reader, which takes no lock.
 func TestReaderBesideRotation(t *testing.T) {
 	t.Parallel()
-	b, err := NewBloom(Options{Items: 1000, Window: time.Hour, Windows: 2, Empty: true})
+	b, err := NewBloom(&Options{Items: 1000, Window: time.Hour, Windows: 2, Empty: true})
 	assert.NoError(t, err, "a filter")
 	at := b.shape.place([]byte("a"))
 	m := b.shape.maskOf(at.bits)

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Options set the size of a filter and how long it remembers. Only Items is required.
+// Options set the size of a filter and how long it remembers. Only Items is required. For a
+// [HyperLogLog], nil means the defaults.
 type Options struct {
 	// Items is the largest number of different ids in one window, or in total if Window is zero; 1
 	// to 10 billion. With more ids, the filter says "maybe" more often, and reports it
@@ -70,6 +71,14 @@ func (o Options) checked() (Options, error) {
 		return o, fmt.Errorf("filter: Precision is %d; use 4 to 18, or zero for 14", o.Precision)
 	}
 	return o, nil
+}
+
+// copied returns a copy of o, or the zero Options for nil.
+func copied(o *Options) Options {
+	if o == nil {
+		return Options{}
+	}
+	return *o
 }
 
 func (o *Options) checkWindows() error {

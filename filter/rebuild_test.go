@@ -68,7 +68,7 @@ type rebuilder interface {
 
 func inProcess(t *testing.T, o filter.Options) map[string]rebuilder {
 	t.Helper()
-	h, err := filter.NewHyperLogLog(o)
+	h, err := filter.NewHyperLogLog(&o)
 	assert.NoError(t, err, "a sketch")
 	return map[string]rebuilder{"bloom": newBloom(t, o), "hyperloglog": h}
 }

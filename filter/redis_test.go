@@ -44,9 +44,9 @@ func TestRedisAnswers(t *testing.T) {
 	} {
 		s := &server{says: says}
 		log, _ := logTo()
-		b, err := filter.NewRedisBloom(s, "orders", filter.Options{Items: 100, Logger: log})
+		b, err := filter.NewRedisBloom(s, "orders", &filter.Options{Items: 100, Logger: log})
 		assert.NoError(t, err, "a filter")
-		h, err := filter.NewRedisHyperLogLog(s, "orders h", filter.Options{Logger: log})
+		h, err := filter.NewRedisHyperLogLog(s, "orders h", &filter.Options{Logger: log})
 		assert.NoError(t, err, "a sketch")
 		partly := says.Value == any("p1")
 		isNew, err := b.Add(t.Context(), id(1))
@@ -62,7 +62,7 @@ func TestRedisAnswers(t *testing.T) {
 		}
 	}
 	s := &server{says: redisclient.Reply{Value: "w1"}}
-	b, err := filter.NewRedisBloom(s, "orders", filter.Options{Items: 100})
+	b, err := filter.NewRedisBloom(s, "orders", &filter.Options{Items: 100})
 	assert.NoError(t, err, "a filter")
 	isNew, err := b.Add(t.Context(), id(1))
 	assert.True(t, isNew && err == nil, "and the right answer is one: %v", err)
@@ -73,16 +73,16 @@ func TestRedisAnswers(t *testing.T) {
 func TestRedisOptions(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]func() error{
-		"a client is needed": func() error { _, err := filter.NewRedisBloom(nil, "a", filter.Options{Items: 1}); return err },
-		"no braces":          func() error { _, err := filter.NewRedisBloom(&server{}, "a}", filter.Options{Items: 1}); return err },
-		"1 to 512 bytes":     func() error { _, err := filter.NewRedisHyperLogLog(&server{}, "", filter.Options{}); return err },
-		"Items is 0":         func() error { _, err := filter.NewRedisBloom(&server{}, "a", filter.Options{}); return err },
+		"a client is needed": func() error { _, err := filter.NewRedisBloom(nil, "a", &filter.Options{Items: 1}); return err },
+		"no braces":          func() error { _, err := filter.NewRedisBloom(&server{}, "a}", &filter.Options{Items: 1}); return err },
+		"1 to 512 bytes":     func() error { _, err := filter.NewRedisHyperLogLog(&server{}, "", nil); return err },
+		"Items is 0":         func() error { _, err := filter.NewRedisBloom(&server{}, "a", nil); return err },
 		"whole milliseconds": func() error {
-			_, err := filter.NewRedisHyperLogLog(&server{}, "a", filter.Options{Window: time.Millisecond + 1})
+			_, err := filter.NewRedisHyperLogLog(&server{}, "a", &filter.Options{Window: time.Millisecond + 1})
 			return err
 		},
 		"Prefix has a brace": func() error {
-			_, err := filter.NewRedisBloom(&server{}, "a", filter.Options{Items: 1, Prefix: "{"})
+			_, err := filter.NewRedisBloom(&server{}, "a", &filter.Options{Items: 1, Prefix: "{"})
 			return err
 		},
 	} {

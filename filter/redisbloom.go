@@ -46,8 +46,8 @@ type RedisBloom struct {
 
 // NewRedisBloom returns a filter with a name. All processes that use a name must use the same
 // options; otherwise calls are refused. It does not connect.
-func NewRedisBloom(c redisclient.Client, name string, o Options) (*RedisBloom, error) {
-	o, err := o.checked()
+func NewRedisBloom(c redisclient.Client, name string, options *Options) (*RedisBloom, error) {
+	o, err := copied(options).checked()
 	if err == nil {
 		err = windowsFit(&o)
 	}

@@ -21,7 +21,8 @@ type RedisHyperLogLog struct{ *shared }
 
 // NewRedisHyperLogLog returns one with a name. It ignores Items, FalsePositive and Precision. It
 // does not connect.
-func NewRedisHyperLogLog(c redisclient.Client, name string, o Options) (*RedisHyperLogLog, error) {
+func NewRedisHyperLogLog(c redisclient.Client, name string, options *Options) (*RedisHyperLogLog, error) {
+	o := copied(options)
 	o.Items, o.FalsePositive, o.Precision = 1, 0, 0
 	o, err := o.checked()
 	if err == nil {

@@ -18,20 +18,24 @@ const (
 	mostBytes = 64 << 20
 )
 
-// Times are common names of fields with the time of sending. It leaves out names that may as well
-// be part of the request: "time" and "date" of a booking, "t", and "nonce", which is no time. Do
-// not change it; use slices.Concat to add your own names.
-var Times = []string{
+// Times returns common names of fields with the time of sending. It leaves out names that may as
+// well be part of the request: "time" and "date" of a booking, "t", and "nonce", which is no time.
+// Use append or slices.Concat to add your own names.
+func Times() []string { return slices.Clone(times) }
+
+var times = []string{
 	"timestamp", "timeStamp", "time_stamp", "ts", "_ts", "_t", "_",
 	"requestTime", "request_time", "requestTimestamp", "request_timestamp",
 	"clientTime", "client_time", "clientTimestamp", "client_timestamp",
 	"sentAt", "sent_at", "sendTime", "send_time",
 }
 
-// Positions are common names of fields with the position of the sender's device, which changes
+// Positions returns common names of fields with the position of the sender's device, which changes
 // between two clicks. Do not ignore them if a position is part of the request, such as where a
 // driver should come to.
-var Positions = []string{
+func Positions() []string { return slices.Clone(positions) }
+
+var positions = []string{
 	"lat", "latitude", "lng", "lon", "longitude", "accuracy", "altitude", "altitudeAccuracy",
 }
 

@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 
@@ -43,12 +44,15 @@ func (g *sender) conclude(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 // arrived, unless it is too large to be stored or an event stream. Such an answer is passed on as
 // it comes, and may take until MaxRun.
 func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
-	resp, h := x.resp, w.Header()
+	resp := x.resp
 	dropHopByHop(resp.Header)
-	h["Content-Type"] = nil // no type is sniffed if the service sends none
-	for name, values := range resp.Header {
-		h[name] = values
+	if _, set := resp.Header["Content-Type"]; !set {
+		resp.Header["Content-Type"] = nil // no type is sniffed if the service sends none
 	}
+	if guard, ok := w.(interface{ TakeHeader(http.Header) bool }); !ok || !guard.TakeHeader(resp.Header) {
+		maps.Copy(w.Header(), resp.Header)
+	}
+	h := w.Header()
 	for name := range resp.Trailer {
 		h.Add("Trailer", name)
 	}

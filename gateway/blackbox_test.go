@@ -58,10 +58,10 @@ func serveGateway(t *testing.T, e *retrysafe.Engine, o *gateway.Options) (*gatew
 	}
 	g, err := gateway.New(e, o)
 	assert.NoError(t, err, "gateway")
-	s := gateway.NewServer(g, gateway.Limits{}, o.Logger)
+	s := gateway.NewServer(g, &gateway.ServerOptions{Logger: o.Logger})
 	t.Cleanup(func() {
 		_ = s.Close()
-		g.Close()
+		_ = g.Close()
 	})
 	return g, "http://" + listen(t, s.Serve)
 }

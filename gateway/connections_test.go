@@ -45,7 +45,7 @@ func TestConnections(t *testing.T) {
 			figures := mon.Handler()
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			assert.NoError(t, err, "listen")
-			s := gateway.NewServer(g, gateway.Limits{Connections: most, NoFront: way == "net/http"}, slog.New(slog.DiscardHandler))
+			s := gateway.NewServer(g, &gateway.ServerOptions{Connections: most, NoFront: way == "net/http", Logger: slog.New(slog.DiscardHandler)})
 			mon.WatchServer(s)
 			t.Cleanup(func() { _ = s.Close() })
 			dial := func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }

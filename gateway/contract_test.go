@@ -37,8 +37,12 @@ routes:
 		assert.True(t, strings.HasPrefix(body, want.begin) && json.Valid([]byte(body)), "%s: document %s", path, body)
 		assert.True(t, strings.HasPrefix(resp.Header.Get("Access-Control-Expose-Headers"), want.exposed), "%s: headers for pages: %s", path, resp.Header.Get("Access-Control-Expose-Headers"))
 	}
+	// A path that can be read in two ways has no route: the defaults decide.
+	resp, body := post("/x%2F..%2Facp")
+	assert.Equal(t, resp.StatusCode, http.StatusBadRequest, "an ambiguous path (body %s)", body)
+	assert.True(t, strings.HasPrefix(body, `{"error":{"type":"invalid_request_error","code":"request_ambiguous","message":`), "document of an ambiguous path: %s", body)
 	// Under Refuse a duplicate is refused too, and keeps the status of the outcome.
-	resp, body := post("/stripe")
+	resp, body = post("/stripe")
 	assert.Equal(t, resp.StatusCode, http.StatusConflict, "a duplicate of it")
 	assert.Contains(t, body, `"type":"invalid_request_error","code":"outcome_unknown"`, "its document")
 	assert.Equal(t, resp.Header.Get("Idempotency-Key"), "k", "its key")

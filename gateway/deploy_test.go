@@ -44,7 +44,7 @@ func families(t *testing.T) (all map[string]*family, accessLine string) {
 	up.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	t.Cleanup(up.Close)
 	m, store, access := gateway.NewMonitor(nil), memstore.New(nil), new(lockedBuffer)
-	m.WatchDoubts(store)
+	m.WatchInDoubt(store)
 	faulty := storetest.NewFaulty(store, func(string, int) storetest.Fault {
 		if away.Load() {
 			return storetest.LoseRequest
@@ -55,7 +55,7 @@ func families(t *testing.T) (all map[string]*family, accessLine string) {
 	g, base := serveGateway(t, e, &gateway.Options{Upstreams: []string{up.URL}, Monitor: m, AccessLog: slog.New(slog.NewJSONHandler(access, nil))})
 	live := gateway.NewLive(g)
 	m.WatchUpstreams(live)
-	m.WatchServer(gateway.NewServer(live, gateway.Limits{}, slog.New(slog.DiscardHandler)))
+	m.WatchServer(gateway.NewServer(live, &gateway.ServerOptions{Logger: slog.New(slog.DiscardHandler)}))
 	assert.Equal(t, told(t, base, "POST", "k", "x"), "200", "the first")
 	assert.Equal(t, told(t, base, "POST", "k", "x"), "200", "a repeat")
 	for _, cookie := range []string{"s=1", "s=2"} {
@@ -263,6 +263,29 @@ func TestMetricsOfThePage(t *testing.T) {
 	}
 	assert.True(t, string(text) == want, "docs/gateway.md has the metrics of the code; UPDATE=1 go test -run TestMetricsOfThePage writes them")
 	assert.True(t, strings.Count(table, "\n") > 12, "metrics: %s", table)
+}
+
+// TestWords: boards and alerts know these metrics and labels, and programs these fields of the
+// access log.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	all, line := families(t)
+	words := []string{}
+	for name, f := range all {
+		if !strings.HasPrefix(name, "retrysafe_") {
+			continue
+		}
+		words = append(words, "metric "+name)
+		for label := range f.labels {
+			words = append(words, "metric "+name+" label "+label)
+		}
+	}
+	var log map[string]any
+	assert.NoError(t, json.Unmarshal([]byte(line), &log), "line %s", line)
+	for field := range log {
+		words = append(words, "access log "+field)
+	}
+	assert.Words(t, "testdata/words.golden", words)
 }
 
 // TestAccessLogOfThePage tests that docs/gateway.md lists exactly the fields of a log line.

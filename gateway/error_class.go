@@ -23,7 +23,7 @@ func class(err error) string {
 		return fmt.Sprintf("it answers %d", int(status))
 	case errors.Is(err, retrysafe.ErrClosed):
 		return "the gateway ends"
-	case errors.Is(err, retrysafe.ErrBound):
+	case errors.Is(err, retrysafe.ErrMaxRun):
 		return "max_run has passed"
 	case errors.Is(err, retrysafe.ErrLeaseLost):
 		return "the lease could not be extended"

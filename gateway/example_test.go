@@ -18,7 +18,7 @@ func Example() {
 	defer service.Close()
 
 	log, monitor, store := slog.New(slog.DiscardHandler), gateway.NewMonitor(nil), memstore.New(nil)
-	monitor.WatchDoubts(store)
+	monitor.WatchInDoubt(store)
 	engine := retrysafe.New(store, &retrysafe.Options{Secret: []byte("16 random bytes!"), Logger: log, Trace: monitor.Trace()})
 	defer engine.Shutdown(context.Background())
 	options := &gateway.Options{Upstreams: []string{service.URL}, Monitor: monitor, Logger: log}
@@ -30,7 +30,7 @@ func Example() {
 	live := gateway.NewLive(first)
 	defer live.Close()
 	// front.Serve(listener) would start to serve
-	front := gateway.NewServer(live, gateway.Limits{}, log)
+	front := gateway.NewServer(live, &gateway.ServerOptions{Logger: log})
 	defer front.Close()
 	admin := gateway.Admin(live, engine, monitor)
 

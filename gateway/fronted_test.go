@@ -138,11 +138,11 @@ func TestShutdownOfBothServers(t *testing.T) {
 		Upstreams: []string{"http://" + u.addr}, Logger: slog.New(slog.DiscardHandler),
 	})
 	assert.NoError(t, err, "gateway")
-	s := gateway.NewServer(g, gateway.Limits{}, slog.New(slog.DiscardHandler))
+	s := gateway.NewServer(g, &gateway.ServerOptions{Logger: slog.New(slog.DiscardHandler)})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	assert.NoError(t, err, "listen")
 	go func() { _ = s.Serve(l) }()
-	t.Cleanup(func() { _ = s.Close(); g.Close() })
+	t.Cleanup(func() { _ = s.Close(); _ = g.Close() })
 	c, handed := rawAsk(t, l.Addr().String(), "GET /g HTTP/1.1\r\nHost: x\r\n\r\n")
 	resp, err := http.ReadResponse(handed, nil)
 	assert.NoError(t, err, "answer")

@@ -41,7 +41,10 @@ type Gateway struct {
 	access  *slog.Logger
 	strip   []string // fields that only trusted servers may set
 	trusted []netip.Prefix
-	bodies  *httpidem.Bodies
+	// continues and propagate read and write the fields that carry a trace; nil: none
+	continues func(context.Context, http.Header) context.Context
+	propagate func(context.Context, http.Header)
+	bodies    *httpidem.Bodies
 	// protocols that a connection may be switched to, in addition to websocket
 	upgrades []string
 	counts   map[string]bool // fields that a guard decides by
@@ -74,11 +77,11 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{
-		logger: o.Logger, transport: h1client.NewTransport(o.Trust), monitor: o.Monitor, access: o.AccessLog,
+		logger: o.Logger, transport: h1client.NewTransport(o.Trust), monitor: o.Monitor, access: o.AccessLog, continues: o.Continue, propagate: o.Propagate,
 		trusted: o.Trusted, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.room()),
 		clientTime: cmp.Or(o.ClientTime, time.Minute), quietTime: cmp.Or(o.QuietTime, 5*time.Minute), upgrades: o.Upgrades, counts: map[string]bool{},
 	}
-	for _, name := range o.FromFronts {
+	for _, name := range o.TrustedHeaders {
 		g.strip = append(g.strip, http.CanonicalHeaderKey(name))
 	}
 	g.life, g.end = context.WithCancel(context.Background())
@@ -212,14 +215,14 @@ func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
 			g.keys = append(g.keys, name)
 		}
 	}
-	x := &routed{name: name, methods: m.Options().Methods, cors: r.CORS.compile(s.keys, m.ExposedHeaders()), signed: signed.New(e, r.Signature, r.Guard.Docs, s.keys, g.logger)}
+	x := &routed{name: name, methods: m.Options().Methods, problem: m.Problem, cors: r.CORS.compile(s.keys, m.ExposedHeaders()), signed: signed.New(e, r.Signature, r.Guard.Docs, s.keys, g.logger)}
 	x.handler, x.status = x.verified(m.Handler(s)), x.verified(m.Status())
 	return x
 }
 
-// guards reports whether a field of h may have a key.
-func (g *Gateway) guards(h http.Header) bool {
-	return slices.ContainsFunc(g.keys, func(name string) bool { return h[name] != nil })
+// Front implements [Fronted]: a field of the request may have a key.
+func (g *Gateway) Front(r *http.Request) bool {
+	return r.Method != http.MethodGet && slices.ContainsFunc(g.keys, func(name string) bool { return r.Header[name] != nil })
 }
 
 // fromFront reports whether the request comes from one of the trusted servers before the gateway.
@@ -257,14 +260,16 @@ func (g *Gateway) finish() {
 
 // Close ends the health checks, the guarded requests that are being sent or answered, and the
 // reading of answers that came too late for their clients. The keys of these requests are then in
-// doubt. It waits until that is recorded, or until the store has not answered for some seconds.
-func (g *Gateway) Close() {
+// doubt. It waits until that is recorded, or until the store has not answered for some seconds. It
+// returns nil.
+func (g *Gateway) Close() error {
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()
 	g.end()
 	g.running.Wait()
 	g.transport.CloseIdleConnections()
+	return nil
 }
 
 // retire lets running requests finish; no new ones begin.

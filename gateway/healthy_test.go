@@ -35,7 +35,7 @@ func TestHealthyRunIsSilent(t *testing.T) {
 			log := new(lockedBuffer)
 			logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 			monitor, store := gateway.NewMonitor(logger), open()
-			monitor.WatchDoubts(store)
+			monitor.WatchInDoubt(store)
 			e := retrysafe.New(store, &retrysafe.Options{Secret: []byte("16 random bytes!"), Logger: logger, Trace: monitor.Trace()})
 			defer func() { _ = e.Shutdown(context.Background()) }()
 			for i := range 240 {

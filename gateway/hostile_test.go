@@ -169,7 +169,7 @@ func TestAttemptsOfOthers(t *testing.T) {
 	o := &gateway.Options{Upstreams: []string{n.URL}, Logger: slog.New(slog.DiscardHandler), Guard: httpidem.Options{Key: httpidem.Off}}
 	g, err := gateway.New(e, o)
 	assert.NoError(t, err, "gateway")
-	t.Cleanup(g.Close)
+	t.Cleanup(func() { _ = g.Close() })
 	outer := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global}).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.ServeHTTP(w, r)
 		a, _ := retrysafe.AttemptFrom(r.Context())

@@ -9,9 +9,9 @@ import (
 )
 
 // incoming removes from a request the fields that only the gateway or a trusted server may set. It
-// refuses a request that the service could read differently from the guard. An empty text means
-// that the request may proceed.
-func (g *Gateway) incoming(r *http.Request) (refused string, status int) {
+// refuses a request that the service could read differently from the guard, and returns what the
+// client should change. An empty text means that the request may proceed.
+func (g *Gateway) incoming(r *http.Request) (advice string) {
 	for _, name := range fromUs {
 		delete(r.Header, name)
 	}
@@ -25,15 +25,13 @@ func (g *Gateway) incoming(r *http.Request) (refused string, status int) {
 	g.foldUnderscores(r.Header, front)
 	g.onlyNamedUpgrades(r.Header)
 	switch {
-	case r.Method == http.MethodConnect || r.Method == http.MethodTrace:
-		return "This server takes no CONNECT and no TRACE.", http.StatusMethodNotAllowed
 	case strings.ContainsFunc(r.RequestURI, func(c rune) bool { return c <= ' ' || c == 0x7f }):
 		// possible over HTTP/2
-		return "The path of this request has a space or a control character; encode it.", http.StatusBadRequest
+		return "The path has a space or a control character: encode it."
 	case g.dropsWhatCounts(r.Header):
-		return "Connection names a field that does not end here; take it out of Connection.", http.StatusBadRequest
+		return "Connection names a field that the service needs: take it out of Connection."
 	}
-	return "", 0
+	return ""
 }
 
 // foldUnderscores removes fields whose name many services (CGI, WSGI and similar) read as a field

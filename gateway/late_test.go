@@ -130,7 +130,7 @@ func TestCloseEndsLateReading(t *testing.T) {
 		Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first")
-	g.Close()
+	_ = g.Close()
 	assert.Equal(t, told(t, base, "POST", "k", "x"), "409 outcome-unknown", "a repeat")
 	assert.Contains(t, log.String(), "cause=shutdown", "the log")
 }

@@ -26,17 +26,19 @@ const mostDoubts = 10_000
 type openDoubts struct {
 	store  storeapi.Lister
 	count  *prometheus.Desc
+	causes *prometheus.Desc
 	oldest *prometheus.Desc
 	failed prometheus.Counter
 
 	mu      sync.Mutex
 	at      time.Time
 	ages    map[string]int
+	byCause map[string]int
 	longest time.Duration
 }
 
-// WatchDoubts adds metrics of the records in doubt in s, if s can list its records.
-func (m *Monitor) WatchDoubts(s storeapi.Store) {
+// WatchInDoubt adds metrics of the records in doubt in s, if s can list its records.
+func (m *Monitor) WatchInDoubt(s storeapi.Store) {
 	lister, ok := s.(storeapi.Lister)
 	if !ok {
 		return
@@ -44,6 +46,7 @@ func (m *Monitor) WatchDoubts(s storeapi.Store) {
 	d := &openDoubts{
 		store:  lister,
 		count:  prometheus.NewDesc("retrysafe_doubts", "Records in doubt, by age (less than): somebody has to resolve them. Counted up to 10000.", []string{"age"}, nil),
+		causes: prometheus.NewDesc("retrysafe_doubts_by_cause", "Records in doubt, by cause (crash: their process died, or was cut off). Counted up to 10000.", []string{"cause"}, nil),
 		oldest: prometheus.NewDesc("retrysafe_oldest_doubt_seconds", "Age of the oldest record in doubt.", nil, nil),
 		failed: prometheus.NewCounter(prometheus.CounterOpts{Name: "retrysafe_doubts_errors_total", Help: "Times when the store could not be asked what is in doubt."}),
 	}
@@ -53,6 +56,7 @@ func (m *Monitor) WatchDoubts(s storeapi.Store) {
 // Describe implements [prometheus.Collector].
 func (d *openDoubts) Describe(to chan<- *prometheus.Desc) {
 	to <- d.count
+	to <- d.causes
 	to <- d.oldest
 	d.failed.Describe(to)
 }
@@ -71,35 +75,40 @@ func (d *openDoubts) Collect(to chan<- prometheus.Metric) {
 	for age, n := range d.ages {
 		to <- prometheus.MustNewConstMetric(d.count, prometheus.GaugeValue, float64(n), age)
 	}
+	for cause, n := range d.byCause {
+		to <- prometheus.MustNewConstMetric(d.causes, prometheus.GaugeValue, float64(n), cause)
+	}
 	to <- prometheus.MustNewConstMetric(d.oldest, prometheus.GaugeValue, d.longest.Seconds())
 }
 
 func (d *openDoubts) look() {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	d.at, d.ages, d.longest = time.Now(), nil, 0
-	ages := map[string]int{"older": 0}
+	d.at, d.ages, d.byCause, d.longest = time.Now(), nil, nil, 0
+	ages, causes := map[string]int{"older": 0}, map[string]int{storeapi.CauseCrash: 0}
 	for _, a := range doubtAges {
 		ages[a.name] = 0
 	}
-	req := storeapi.ListRequest{InDoubt: true, Limit: 1000}
-	for n := 0; n < mostDoubts; {
-		page, err := d.store.List(ctx, req)
-		if err != nil {
-			d.failed.Inc()
-			return
-		}
-		for i := range page.Records {
-			age := page.Records[i].Now.Sub(page.Records[i].Updated)
-			d.longest = max(d.longest, age)
-			ages[ageName(age)]++
-		}
-		n += len(page.Records)
-		if req.After = page.Next; page.Next == "" {
-			break
-		}
+	err := storeapi.EachInDoubt(ctx, d.store, mostDoubts, func(cause string, age time.Duration) {
+		d.longest = max(d.longest, age)
+		ages[ageName(age)]++
+		causes[causeName(cause, causes)]++
+	})
+	if err != nil {
+		d.failed.Inc()
+		return
 	}
-	d.ages = ages
+	d.ages, d.byCause = ages, causes
+}
+
+// mostCauses is the most causes that are told apart, since an error can name one of its own.
+const mostCauses = 50
+
+func causeName(cause string, known map[string]int) string {
+	if _, ok := known[cause]; !ok && len(known) >= mostCauses {
+		return "other"
+	}
+	return cause
 }
 
 func ageName(age time.Duration) string {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,10 +29,11 @@ type Monitor struct {
 	doubts      *prometheus.CounterVec
 	cookies     *prometheus.CounterVec
 	lapsed      prometheus.Counter
+	refused     *prometheus.CounterVec         // callers of the console
 	store       map[string]prometheus.Observer // by call; never changed
 	storeErrors *prometheus.CounterVec
 	log         *slog.Logger
-	known       sync.Map // routeOutcome -> served; routes and outcomes are few
+	known       sync.Map // routeOutcome -> *served; routes and outcomes are few
 
 	mu      sync.Mutex // guards the rest
 	told    time.Time
@@ -62,6 +64,7 @@ func NewMonitor(log *slog.Logger) *Monitor {
 		lapsed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "retrysafe_claims_lapsed_total", Help: "Claims whose reply was lost that are not given back, since too many wait or the store was away for an hour.",
 		}),
+		refused:     counter("retrysafe_console_refused_total", "Requests to the console that were refused, by code.", "code"),
 		doubts:      counter("retrysafe_doubts_total", "Attempts that ended in doubt, by route and cause.", "route", "cause"),
 		store:       map[string]prometheus.Observer{},
 		storeErrors: counter("retrysafe_store_errors_total", "Calls of the store that failed.", "op"),
@@ -70,7 +73,11 @@ func NewMonitor(log *slog.Logger) *Monitor {
 	for _, op := range storeCalls {
 		m.store[op] = store.WithLabelValues(op)
 	}
-	m.registry.MustRegister(BuildInfo(), m.requests, m.seconds, m.attempts, m.live, m.doubts, m.cookies, m.lapsed, store, m.storeErrors,
+	for _, code := range []string{"unauthenticated", "forbidden"} {
+		// there from the start, for alerts
+		m.refused.WithLabelValues(code)
+	}
+	m.registry.MustRegister(BuildInfo(), m.requests, m.seconds, m.attempts, m.live, m.doubts, m.cookies, m.lapsed, m.refused, store, m.storeErrors,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -122,12 +129,20 @@ func (m *Monitor) Trace() *retrysafe.Trace {
 				}
 			}
 		},
-		Lapse: func(context.Context, retrysafe.Key) { m.lapsed.Inc() },
-		Doubt: func(ctx context.Context, _ retrysafe.Key, _ int, cause string) {
+		Lapse: func(context.Context, retrysafe.AttemptInfo) { m.lapsed.Inc() },
+		Doubt: func(ctx context.Context, a retrysafe.AttemptInfo) {
 			if v := metricsOf(ctx); v != nil {
-				m.doubts.WithLabelValues(v.route, cause).Inc()
+				m.doubts.WithLabelValues(v.route, a.Cause).Inc()
 			}
 		},
+	}
+}
+
+// ConsoleRefused counts a caller of the console that was refused; it is made for
+// [github.com/retrysafe/retrysafe/admin.Options].
+func (m *Monitor) ConsoleRefused(code string) {
+	if m != nil {
+		m.refused.WithLabelValues(code).Inc()
 	}
 }
 
@@ -160,6 +175,7 @@ var ended = map[string]bool{"executed": true, "failed": true, "released": true, 
 type served struct {
 	requests prometheus.Counter
 	seconds  prometheus.Observer
+	n        atomic.Uint64 // as requests, for Traffic
 }
 
 type routeOutcome struct{ route, outcome string }
@@ -170,9 +186,10 @@ func (m *Monitor) served(route, outcome string, took time.Duration) {
 	}
 	known, ok := m.known.Load(routeOutcome{route, outcome})
 	if !ok {
-		known, _ = m.known.LoadOrStore(routeOutcome{route, outcome}, served{m.requests.WithLabelValues(route, outcome), m.seconds.WithLabelValues(route)})
+		known, _ = m.known.LoadOrStore(routeOutcome{route, outcome}, &served{requests: m.requests.WithLabelValues(route, outcome), seconds: m.seconds.WithLabelValues(route)})
 	}
-	if s, ok := known.(served); ok {
+	if s, ok := known.(*served); ok {
+		s.n.Add(1)
 		s.requests.Inc()
 		s.seconds.Observe(took.Seconds())
 	}

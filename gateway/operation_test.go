@@ -61,7 +61,7 @@ func TestMonitor(t *testing.T) {
 	up.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	t.Cleanup(up.Close)
 	m, store, access := gateway.NewMonitor(nil), memstore.New(nil), new(lockedBuffer)
-	m.WatchDoubts(store)
+	m.WatchInDoubt(store)
 	e := retrysafe.New(store, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler), Trace: m.Trace()})
 	g, base := serveGateway(t, e, &gateway.Options{
 		Upstreams: []string{up.URL}, Monitor: m, Routes: []gateway.Route{{Match: "POST /orders/**"}},
@@ -91,6 +91,8 @@ func TestMonitor(t *testing.T) {
 		`retrysafe_doubts_total{cause="reset",route="POST /orders/**"}`:         1,
 		`retrysafe_doubts{age="5m"}`:                                            1,
 		`retrysafe_doubts{age="older"}`:                                         0,
+		`retrysafe_doubts_by_cause{cause="reset"}`:                              1,
+		`retrysafe_doubts_by_cause{cause="crash"}`:                              0,
 		`retrysafe_live_attempts`:                                               0,
 		`retrysafe_store_seconds_count{op="complete"}`:                          1,
 		`retrysafe_request_seconds_count{route="POST /orders/**"}`:              8,
@@ -216,7 +218,7 @@ func TestReplace(t *testing.T) {
 	}
 	live := gateway.NewLive(open(&gateway.Options{Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: 2 * time.Second}))
 	front := httptest.NewServer(live)
-	t.Cleanup(func() { front.Close(); live.Close() })
+	t.Cleanup(func() { front.Close(); _ = live.Close() })
 	assert.Equal(t, told(t, front.URL, "POST", "old", "x"), "504 outcome-unknown", "on the old one")
 	first := make(chan string, 1)
 	go func() { first <- told(t, front.URL, "POST", "old-2", "x") }()
@@ -250,7 +252,7 @@ func TestTenantOfAFront(t *testing.T) {
 		return "", errors.New("nobody")
 	}
 	o := &gateway.Options{
-		Upstreams: []string{up.URL}, Guard: httpidem.Options{Tenant: tenant}, FromFronts: []string{"x-user"},
+		Upstreams: []string{up.URL}, Guard: httpidem.Options{Tenant: tenant}, TrustedHeaders: []string{"x-user"},
 		Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}
 	trusted := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), o)
@@ -268,7 +270,7 @@ func TestTenantOfAFront(t *testing.T) {
 	assert.Equal(t, post(strange, "k", "ann"), 403, "from somebody else")
 	assert.Equal(t, post(strange, "", "ann"), 200, "not guarded, from somebody else")
 	assert.Equal(t, <-seen, "", "the service does not see what a stranger says")
-	err := (&gateway.Options{Upstreams: []string{up.URL}, FromFronts: []string{"X-User"}}).Validate(retrysafe.Policy{})
+	err := (&gateway.Options{Upstreams: []string{up.URL}, TrustedHeaders: []string{"X-User"}}).Validate(retrysafe.Policy{})
 	assert.True(t, err != nil && strings.Contains(err.Error(), "Trusted"), "fronts without addresses: %v", err)
 }
 
@@ -280,11 +282,11 @@ func TestSlowRequests(t *testing.T) {
 	o := &gateway.Options{Upstreams: []string{n.URL}, Guard: httpidem.Options{BodyTime: 3 * time.Second}, Logger: slog.New(slog.DiscardHandler)}
 	g, err := gateway.New(newEngine(t, memstore.New(nil), retrysafe.Policy{}), o)
 	assert.NoError(t, err, "gateway")
-	s := gateway.NewServer(g, gateway.Limits{Header: 4 << 10, HeaderTime: 3 * time.Second, IdleTime: time.Second}, o.Logger)
+	s := gateway.NewServer(g, &gateway.ServerOptions{Header: 4 << 10, HeaderTime: 3 * time.Second, IdleTime: time.Second, Logger: o.Logger})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	assert.NoError(t, err, "listen")
 	go func() { _ = s.Serve(l) }()
-	t.Cleanup(func() { _ = s.Close(); g.Close() })
+	t.Cleanup(func() { _ = s.Close(); _ = g.Close() })
 	const head = "POST /orders HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer opaque\r\nIdempotency-Key: k\r\n"
 	for name, tt := range map[string]struct{ begin, drip, want string }{
 		"a head that drips":       {"POST /orders HT", "X-A: b\r\n", ""},
@@ -330,7 +332,7 @@ func TestFrontsOfHTTP2(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	g, _ := serveGateway(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{n.URL}})
-	s := gateway.NewServer(g, gateway.Limits{}, slog.New(slog.DiscardHandler))
+	s := gateway.NewServer(g, &gateway.ServerOptions{Logger: slog.New(slog.DiscardHandler)})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	assert.NoError(t, err, "listen")
 	go func() { _ = s.Serve(l) }()

@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"cmp"
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -71,16 +73,24 @@ type Options struct {
 	// arrive at 1 KiB a second at least, on the average of Guard.BodyTime (408). Answers without a
 	// length, events and connections that have switched protocols are streams, and may pause.
 	QuietTime time.Duration
-	// Trusted are the addresses of servers before the gateway. FromFronts are the fields that only
-	// those may set (a tenant's name, for example): the gateway removes them from all other
+	// Trusted are the addresses of servers before the gateway. TrustedHeaders are the fields that
+	// only those may set (a tenant's name, for example): the gateway removes them from all other
 	// requests.
-	Trusted    []netip.Prefix
-	FromFronts []string
+	Trusted        []netip.Prefix
+	TrustedHeaders []string
 	// Monitor counts; its Trace must be among the options of the engine. Default: none.
 	Monitor *Monitor
 	// AccessLog gets a line for each request: no keys, no bodies, no queries. Default: none. It
 	// learns outcomes from the Monitor's Trace.
 	AccessLog *slog.Logger
+	// Continue returns the context of a request with the trace that its header names, so that the
+	// Trace of the engine can continue it. nil: the context has no trace.
+	Continue func(context.Context, http.Header) context.Context
+	// Propagate sets the fields that carry the trace of the context in a guarded request to the
+	// service, for example traceparent and tracestate. They replace those of the client; a field
+	// that it sets to no value is left out. nil: the client's own are passed on, as they always are
+	// with a request that is not guarded.
+	Propagate func(context.Context, http.Header)
 	// Logger gets what operators should see: no keys, no bodies, no queries. Default
 	// slog.Default().
 	Logger *slog.Logger
@@ -110,8 +120,8 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 		errs = append(errs, o.NewByAddress.Validate())
 	}
 	errs = append(errs, validateGuard(o.Guard, o.TimeoutAnswer, o.Signature != nil, base), o.CORS.Validate(), signed.Validate(o.Signature), o.Tokens.Validate())
-	if len(o.FromFronts) > 0 && len(o.Trusted) == 0 {
-		errs = append(errs, errors.New("gateway: a tenant by a header (FromFronts) needs servers that may set it: give their addresses in Trusted"))
+	if len(o.TrustedHeaders) > 0 && len(o.Trusted) == 0 {
+		errs = append(errs, errors.New("gateway: a tenant by a header (TrustedHeaders) needs servers that may set it: give their addresses in Trusted"))
 	}
 	for _, r := range o.Routes {
 		errs = append(errs, r.Validate(base))

@@ -31,7 +31,7 @@ func (g *sender) failed(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 	switch {
 	case errors.Is(x.err, retrysafe.ErrClosed):
 		why.cause = "shutdown"
-	case errors.Is(x.err, retrysafe.ErrBound):
+	case errors.Is(x.err, retrysafe.ErrMaxRun):
 		why.cause = "bound"
 	case errors.Is(x.err, retrysafe.ErrLeaseLost):
 		why.cause = "lease-lost"
@@ -59,7 +59,7 @@ func (g *sender) notSent(w http.ResponseWriter, r *http.Request, a *retrysafe.At
 	if errors.Is(why, retrysafe.ErrLeaseLost) {
 		// Another caller owns the key, or this process could not renew its lease.
 		_ = a.Release(r.Context(), retrysafe.NothingDone(why))
-		g.middleware.Problem(w, r, httpidem.NewProblem("lease-lost", why).RetryAfter(time.Second))
+		g.middleware.Problem(w, r, httpidem.NewProblem("lease-lost", why).WithRetryAfter(time.Second))
 		return
 	}
 	code := "store-unavailable"
@@ -68,12 +68,13 @@ func (g *sender) notSent(w http.ResponseWriter, r *http.Request, a *retrysafe.At
 		g.logger.Warn("upstream cannot be reached; nothing was sent", "method", r.Method, "path", r.URL.EscapedPath(), "cause", class(x.err))
 	}
 	_ = a.Release(r.Context(), retrysafe.NothingDone(why))
-	g.middleware.Problem(w, r, httpidem.NewProblem(code, why).RetryAfter(time.Second))
+	g.middleware.Problem(w, r, httpidem.NewProblem(code, why).WithRetryAfter(time.Second))
 }
 
 // unknown finishes an attempt that may have taken effect.
 func (g *Gateway) unknown(r *http.Request, a *retrysafe.Attempt, why *doubt) {
-	g.logger.Warn("outcome unknown", "method", r.Method, "path", r.URL.EscapedPath(), "cause", why.cause, "attempt", a.N(), "error", class(why.err))
+	g.logger.Warn("outcome unknown", "method", r.Method, "path", r.URL.EscapedPath(), "cause", why.cause, "attempt", a.Number(),
+		"key_hash", a.KeyHash(), "error", class(why.err))
 	if a.Policy().OnDoubt == retrysafe.Reexecute {
 		a.Lapse(why)
 		return

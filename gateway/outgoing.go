@@ -31,9 +31,15 @@ func (g *sender) outgoing(r *http.Request, a *retrysafe.Attempt) *http.Request {
 
 // fields calls give for each field line that the service gets with a guarded request.
 func (g *sender) fields(r *http.Request, a *retrysafe.Attempt, give func(name, value string)) {
+	traced := g.traced(a)
+	for name, values := range traced {
+		for _, v := range values {
+			give(name, v)
+		}
+	}
 	for name, values := range r.Header {
 		// Fields that Connection names are not passed on, except the key: no client may remove it.
-		if notSentOn[name] || named(r.Header["Connection"], name) && !slices.Contains(g.keys, name) {
+		if _, ours := traced[name]; ours || notSentOn[name] || named(r.Header["Connection"], name) && !slices.Contains(g.keys, name) {
 			continue
 		}
 		for _, v := range values {
@@ -41,10 +47,20 @@ func (g *sender) fields(r *http.Request, a *retrysafe.Attempt, give func(name, v
 		}
 	}
 	var number [20]byte
-	give("Idempotency-Attempt", string(strconv.AppendInt(number[:0], int64(a.N()), 10)))
+	give("Idempotency-Attempt", string(strconv.AppendInt(number[:0], int64(a.Number()), 10)))
 	give("Idempotency-Fence", string(strconv.AppendUint(number[:0], uint64(a.Fence()), 10)))
 	g.sayHow(r, give)
 	give("Via", via(r.ProtoMajor, r.ProtoMinor))
+}
+
+// traced returns the fields that carry the trace of the attempt; nil if none are set.
+func (g *Gateway) traced(a *retrysafe.Attempt) http.Header {
+	if g.propagate == nil {
+		return nil
+	}
+	h := http.Header{}
+	g.propagate(a.Context(), h)
+	return h
 }
 
 // named reports whether Connection names a field.

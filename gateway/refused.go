@@ -32,7 +32,7 @@ func (g *Gateway) refused(w http.ResponseWriter, r *http.Request, err error) {
 func (g *Gateway) admit(r *http.Request) (begun func(bool), refused *httpidem.Problem) {
 	counted, wait := g.newKeys.take(g.clientAddress(r))
 	if wait > 0 {
-		p := httpidem.NewProblem("too-many-keys", retrysafe.ErrTooManyKeys).RetryAfter(wait)
+		p := httpidem.NewProblem("too-many-keys", retrysafe.ErrTooManyKeys).WithRetryAfter(wait)
 		return nil, p
 	}
 	return func(began bool) {

@@ -27,7 +27,8 @@ func NewLive(g *Gateway) *Live {
 // ServeHTTP implements [http.Handler].
 func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) { l.now.Load().ServeHTTP(w, r) }
 
-func (l *Live) guards(h http.Header) bool { return l.now.Load().guards(h) }
+// Front implements [Fronted].
+func (l *Live) Front(r *http.Request) bool { return l.now.Load().Front(r) }
 
 // Replace serves with g from now on. It does not wait, and no request is lost.
 func (l *Live) Replace(g *Gateway) {
@@ -41,12 +42,12 @@ func (l *Live) Replace(g *Gateway) {
 // Drain makes /readyz report that this process is going away.
 func (l *Live) Drain() { l.draining.Store(true) }
 
-// Close closes all its gateways; see [Gateway.Close].
-func (l *Live) Close() {
+// Close closes all its gateways; see [Gateway.Close]. It returns nil.
+func (l *Live) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, g := range l.retired {
-		g.Close()
+		_ = g.Close()
 	}
-	l.now.Load().Close()
+	return l.now.Load().Close()
 }

@@ -23,6 +23,20 @@ type requestMetrics struct {
 
 type metricsKey struct{}
 
+// metricsContext is a context with a requestMetrics.
+type metricsContext struct {
+	context.Context
+	metrics *requestMetrics
+}
+
+// Value implements [context.Context].
+func (c *metricsContext) Value(key any) any {
+	if key == (metricsKey{}) {
+		return c.metrics
+	}
+	return c.Context.Value(key)
+}
+
 // unguarded is the outcome of a request that no guard applied to.
 const unguarded = "unguarded"
 
@@ -61,6 +75,7 @@ func (v *requestMetrics) done(hash string, d retrysafe.CallDone) {
 type answerWriter struct {
 	http.ResponseWriter
 	metrics requestMetrics
+	ctx     metricsContext // of the request
 	limit   time.Duration
 	cors    *cors // nil: the service says who may read the answer
 	origin  string

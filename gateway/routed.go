@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 
+	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/httpsig"
 )
 
@@ -11,8 +12,10 @@ type routed struct {
 	name            string   // for metrics and the access log
 	methods         []string // that the middleware guards
 	handler, status http.Handler
-	cors            *cors
-	signed          *httpsig.Verifier // nil: requests need no signature
+	// writes one in the route's form
+	problem func(http.ResponseWriter, *http.Request, *httpidem.Problem)
+	cors    *cors
+	signed  *httpsig.Verifier // nil: requests need no signature
 }
 
 // verified passes requests to next that are signed as the route requires.

@@ -59,9 +59,9 @@ routes:
 		assert.Equal(t, post("POST", path, ""), "400 key-missing", "%s needs a key", path)
 	}
 	for _, path := range []string{"/orders/x%2F..%2F..%2Fsearch", "/x%2F..%2Forders", "/orders%2F1", "/orders%5C..%2f1"} {
-		assert.Equal(t, post("POST", path, "")[:3], "400", "%s can be read in two ways", path)
+		assert.Equal(t, post("POST", path, ""), "400 request-ambiguous", "%s can be read in two ways", path)
 	}
-	assert.Equal(t, post("post", "/orders", ""), "400", "a method in small letters")
+	assert.Equal(t, post("post", "/orders", ""), "400 request-ambiguous", "a method in small letters")
 	assert.Equal(t, post("POST", "/orders/1%2Fitems", ""), "400 key-missing", "an encoded slash that makes no difference")
 	assert.Equal(t, post("POST", "/other%2Fpath", ""), "200", "one that no route is near")
 	assert.Equal(t, post("POST", "/ordersX", ""), "200", "another path")

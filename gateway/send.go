@@ -76,7 +76,7 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 	}
 	if !g.begin() {
 		_ = a.Release(r.Context(), retrysafe.NothingDone(retrysafe.ErrClosed))
-		g.middleware.Problem(w, r, httpidem.NewProblem("shutting-down", retrysafe.ErrClosed).RetryAfter(time.Second))
+		g.middleware.Problem(w, r, httpidem.NewProblem("shutting-down", retrysafe.ErrClosed).WithRetryAfter(time.Second))
 		return
 	}
 	x := new(exchange)
@@ -111,7 +111,7 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 				g.late(finish, r, a, x)
 			})
 			g.logger.Warn("no answer in time; the client was told so, and the gateway reads on", "method", r.Method,
-				"path", r.URL.EscapedPath(), "attempt", a.N())
+				"path", r.URL.EscapedPath(), "attempt", a.Number(), "key_hash", a.KeyHash())
 			metricsOf(r.Context()).record("late")
 			g.middleware.Problem(w, r, outcomeUnknown(a, context.DeadlineExceeded, http.StatusGatewayTimeout))
 			return

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -18,8 +17,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// close the connection (RFC 9112, section 6.1).
 		w.Header().Set("Connection", "close")
 	}
-	if refused, status := g.incoming(r); refused != "" {
-		g.observed(w, r, "none", nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, refused, status) }))
+	if r.Method == http.MethodConnect || r.Method == http.MethodTrace {
+		g.observed(w, r, "none", nil, http.HandlerFunc(noTunnel))
+		return
+	}
+	if advice := g.incoming(r); advice != "" {
+		g.observed(w, r, "none", nil, g.ambiguous(advice))
 		return
 	}
 	if c := g.preflighted(r); c != nil {
@@ -39,15 +42,26 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x, ok := g.routes.Find(r)
 	if !ok || r.Method != strings.ToUpper(r.Method) || r.URL.Opaque != "" {
-		g.observed(w, r, "none", nil, http.HandlerFunc(twoWays))
+		// The service might read it as a request that another route guards.
+		g.observed(w, r, "none", nil, g.ambiguous("Send the method and the path as the service documents them."))
 		return
 	}
 	g.observed(w, r, x.name, x.cors, x.handler)
 }
 
-// twoWays refuses a request that the service might read as one that another route guards.
-func twoWays(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "The method or the path of this request can be read in two ways: send the path as the service documents it.", http.StatusBadRequest)
+// noTunnel refuses a method that no service behind the gateway gets.
+func noTunnel(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "This server takes no CONNECT and no TRACE.", http.StatusMethodNotAllowed)
+}
+
+// ambiguous refuses a request that the service could read differently from the guard. No route is
+// known then, so the settings of the defaults decide the form of the answer.
+func (g *Gateway) ambiguous(advice string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := httpidem.NewProblem("request-ambiguous", nil)
+		p.Detail = advice + " Nothing was done."
+		g.routes.Rest().problem(w, r, p)
+	})
 }
 
 // status answers a status request with the route of the request that it asks about.
@@ -103,7 +117,12 @@ func (g *Gateway) observed(w http.ResponseWriter, r *http.Request, route string,
 				slog.String("outcome", outcome), slog.Int("attempt", attempt), slog.String("key_hash", hash))
 		}
 	}()
-	h.ServeHTTP(aw, r.WithContext(context.WithValue(r.Context(), metricsKey{}, v)))
+	ctx := r.Context()
+	if g.continues != nil {
+		ctx = g.continues(ctx, r.Header)
+	}
+	aw.ctx = metricsContext{ctx, v}
+	h.ServeHTTP(aw, r.WithContext(&aw.ctx))
 	if aw.status == 0 {
 		aw.share() // an answer without a header or body written
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/gateway/internal/h1server"
 )
 
-// Limits are the limits of the server before a gateway. A zero field means its default.
-type Limits struct {
+// ServerOptions configure a [Server]. A nil *ServerOptions and zero fields mean the defaults.
+type ServerOptions struct {
 	// Header is the largest head of a request in bytes; default 64 KiB. Larger: 431.
 	Header int64
 	// HeaderTime is how long a head may take to arrive; default 10 s.
@@ -26,9 +26,14 @@ type Limits struct {
 	Connections int
 	// Streams is how many requests one connection of HTTP/2 may have at once; default 250.
 	Streams int
-	// NoFront leaves all requests to net/http's server. By default a cheaper server serves small
-	// guarded requests over HTTP/1.1 without TLS; see [Server].
+	// WriteTime is how long an answer may take, from the head of its request to its last byte.
+	// Default: no limit, and the handler sets deadlines itself, as a gateway does.
+	WriteTime time.Duration
+	// NoFront leaves all requests to net/http's server. By default a cheaper server serves
+	// those that a [Fronted] handler names; see [Server].
 	NoFront bool
+	// Logger gets the errors of connections; default slog.Default().
+	Logger *slog.Logger
 }
 
 // Server serves a gateway, or another handler. Its methods are like those of [http.Server], and may
@@ -37,25 +42,32 @@ type Limits struct {
 // Small guarded requests over HTTP/1.1 without TLS are most of the traffic behind a load balancer.
 // A front serves them, at a lower cost than net/http's server. At the first request of a connection
 // of any other kind, and before a byte of that request is used, net/http takes the connection over
-// for good (with Limits.NoFront: from the start). Such requests are: large and chunked bodies,
-// streams, upgrades, HTTP/2, TLS, malformed requests, and requests without a key header.
+// for good (with ServerOptions.NoFront: from the start). Such requests are: large and chunked
+// bodies, streams, upgrades, HTTP/2, TLS, malformed requests, and requests without a key header.
+// For another handler than a gateway, the front serves those that the handler names ([Fronted]).
 type Server struct{ inner *h1server.Server }
 
-// guarding is a handler that knows by the header which requests it guards.
-type guarding interface {
+// Fronted is a handler with small requests that the front of a [Server] may serve.
+type Fronted interface {
 	http.Handler
-	guards(http.Header) bool
+	// Front reports by the method, the URL and the header of a request whether the front may serve
+	// it. It is called concurrently, before ServeHTTP.
+	Front(*http.Request) bool
 }
 
 // NewServer returns a server for h, usually a [Gateway] or a [Live]. It speaks HTTP/1.1 and HTTP/2,
 // over TLS and without it (by prior knowledge).
-func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
-	c := &h1server.Config{
-		Handler: h, Header: int(cmp.Or(l.Header, 64<<10)), HeaderTime: cmp.Or(l.HeaderTime, 10*time.Second), IdleTime: cmp.Or(l.IdleTime, 2*time.Minute),
-		Connections: cmp.Or(l.Connections, 20_000), Streams: cmp.Or(l.Streams, 250), Log: log,
+func NewServer(h http.Handler, options *ServerOptions) *Server {
+	var o ServerOptions
+	if options != nil {
+		o = *options
 	}
-	if g, ok := h.(guarding); ok && !l.NoFront {
-		c.Guards = g.guards
+	c := &h1server.Config{
+		Handler: h, Header: int(cmp.Or(o.Header, 64<<10)), HeaderTime: cmp.Or(o.HeaderTime, 10*time.Second), IdleTime: cmp.Or(o.IdleTime, 2*time.Minute),
+		WriteTime: o.WriteTime, Connections: cmp.Or(o.Connections, 20_000), Streams: cmp.Or(o.Streams, 250), Log: cmp.Or(o.Logger, slog.Default()),
+	}
+	if f, ok := h.(Fronted); ok && !o.NoFront {
+		c.Front = f.Front
 	}
 	return &Server{h1server.New(c)}
 }

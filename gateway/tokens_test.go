@@ -50,7 +50,7 @@ func newShop(t *testing.T, file string, change func(*gateway.Options)) *shop {
 	if change != nil {
 		change(o)
 	}
-	store := memstore.New(&memstore.Options{Clock: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }})
+	store := memstore.New(&memstore.Options{Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }})
 	s.base = serve(t, newEngine(t, store, policy), o)
 	return s
 }

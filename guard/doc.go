@@ -13,9 +13,10 @@
 //
 // # What all guards have in common
 //
-// A successful write returns [Applied] or [Repeat]. Anything else is an error that says what to do;
-// roll the transaction back after it. Guards wrap the errors of the database, so that DoTx can run
-// the transaction again if the database aborted it in favour of another one (retrysafe.RetryWork).
+// A successful write returns [Applied] or [AlreadyApplied]. Anything else is an error that says
+// what to do; roll the transaction back after it. Guards wrap the errors of the database, so that
+// DoTx can run the transaction again if the database aborted it in favour of another one
+// (retrysafe.RetryWork).
 //
 // Names of tables and columns come from the program. Guards check and quote them. So PostgreSQL
 // takes them exactly as written, and a table that was created without quotes has a lower-case name.

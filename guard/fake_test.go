@@ -18,6 +18,7 @@ type fakeTx struct {
 	mu      sync.Mutex
 	d       dbtx.Dialect
 	sent    []string
+	digests []string
 	asked   int // queries to the catalogue
 	results []result
 	answers []answer
@@ -50,6 +51,7 @@ func (f *fakeTx) Exec(_ context.Context, query string, args ...any) (int64, erro
 		f.asked++
 		return 0, nil
 	}
+	f.keep(args)
 	f.sent = append(f.sent, shown(query, args))
 	if len(f.results) == 0 {
 		return 1, nil
@@ -117,6 +119,15 @@ func (f *fakeTx) catalogue(query string, dest []any) error {
 	}
 	*dest[0].(*string), *dest[1].(*int64) = table, indexes //nolint:errcheck // the query has these destinations
 	return nil
+}
+
+// keep notes the digests among the values of a statement.
+func (f *fakeTx) keep(args []any) {
+	for _, a := range args {
+		if s, ok := a.(string); ok && len(s) == guard.DigestLen {
+			f.digests = append(f.digests, s)
+		}
+	}
 }
 
 // shown returns a statement followed by its values.

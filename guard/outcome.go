@@ -12,18 +12,19 @@ type Outcome uint8
 const (
 	// Applied means that this call has written. The caller must commit its transaction.
 	Applied Outcome = iota + 1
-	// Repeat means that the same request has written before, and that this call has written
+	// AlreadyApplied means that the same request has written before, and that this call has written
 	// nothing. Skip the request's other writes to the database, and answer as if they had been
 	// done.
-	Repeat
+	AlreadyApplied
 )
 
+// String returns the constant's name in words.
 func (o Outcome) String() string {
 	switch o {
 	case Applied:
 		return "applied"
-	case Repeat:
-		return "repeat"
+	case AlreadyApplied:
+		return "already applied"
 	}
 	return fmt.Sprintf("outcome %d", uint8(o))
 }

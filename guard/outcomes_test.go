@@ -137,7 +137,7 @@ func TestOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		call    string
 		answers []answer
-		want    error // nil means Repeat
+		want    error // nil means AlreadyApplied
 		text    string
 	}{
 		{"Version", row(int64(1)), nil, ""},
@@ -173,7 +173,7 @@ func TestOutcomes(t *testing.T) {
 			out, err := byName[c.call].run(t.Context(), tx)
 			if c.want == nil {
 				assert.NoError(t, err, "%s on %s", c.call, d)
-				assert.Equal(t, out, guard.Repeat, "%s on %s", c.call, d)
+				assert.Equal(t, out, guard.AlreadyApplied, "%s on %s", c.call, d)
 			} else {
 				assert.ErrorIs(t, err, c.want, "%s on %s", c.call, d)
 				assert.Contains(t, err.Error(), c.text, "%s on %s", c.call, d)
@@ -258,7 +258,7 @@ func TestTry(t *testing.T) {
 			out, err := vote.Try(t.Context(), tx, func(context.Context) error { return c.err }, func(context.Context) (bool, error) { return c.same, nil })
 			assert.True(t, errors.Is(err, c.want) || err == nil && c.want == nil, "%v: %v", c.err, err)
 			if c.want == nil {
-				assert.Equal(t, out == guard.Repeat, c.err != nil, "outcome of %v", c.err)
+				assert.Equal(t, out == guard.AlreadyApplied, c.err != nil, "outcome of %v", c.err)
 			}
 			assert.Contains(t, strings.Join(tx.sent, "|"), "RELEASE SAVEPOINT", "statements")
 			assert.Equal(t, strings.Contains(strings.Join(tx.sent, "|"), "ROLLBACK TO"), c.err != nil, "whether it was undone: %q", tx.sent)
@@ -287,6 +287,20 @@ func TestDigestIsFrozen(t *testing.T) {
 	other, err := guard.Digest(retrysafe.Key{Tenant: "an", Operation: "npay", ID: "8e03978e/ü"})
 	assert.NoError(t, err, "Digest")
 	assert.NotEqual(t, other, got, "another key")
+	by := retrysafe.Key{Tenant: "ann", Operation: "pay", ID: "8e03978e/ü"}
+	version := &guard.Version{Table: "account", ID: "id", Column: "Version", LastKey: "last_key"}
+	tx := fake(dbtx.PostgreSQL)
+	_, err = version.Update(t.Context(), tx, 7, 3, by, guard.Set{"note": "x"})
+	assert.NoError(t, err, "Update")
+	// "retrysafe guard 1\nversion version\nann/pay/8e03978e%2F%C3%BC"
+	assert.Equal(t, tx.digests, []string{"3defea80e090bbb41d4c3f8306bbfb677c35fb894bc1044a083a3eecabd788c9", "3defea80e090bbb41d4c3f8306bbfb677c35fb894bc1044a083a3eecabd788c9"}, "digests of Version")
+	m, err := guard.NewMachine("lamp", "id", "Status", map[string][]string{"on": {"off \"é"}, "off \"é": {"on"}}, guard.LastKey("last_key"))
+	assert.NoError(t, err, "NewMachine")
+	tx = fake(dbtx.PostgreSQL)
+	_, err = m.MoveBy(t.Context(), tx, 7, by, "on", "off \"é", nil)
+	assert.NoError(t, err, "MoveBy")
+	// "retrysafe guard 1\nmove status \"on\" \"off \\\"é\"\nann/pay/8e03978e%2F%C3%BC"
+	assert.Equal(t, tx.digests, []string{"10c3fff15ca5aeecbcbe4e0a53c7aca54c6168e74a79bae090c3f3fcf0c8c24a", "10c3fff15ca5aeecbcbe4e0a53c7aca54c6168e74a79bae090c3f3fcf0c8c24a"}, "digests of Machine")
 	_, err = guard.Digest(retrysafe.Key{})
 	assert.ErrorIs(t, err, guard.ErrMisuse, "no key")
 	assert.ErrorIs(t, err, retrysafe.ErrInvalidKey, "no key")

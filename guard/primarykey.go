@@ -10,7 +10,7 @@ import (
 
 // PrimaryKey guards an INSERT by the row's own id, which is chosen before the request is submitted:
 // the server sends it with the form, or the client generates it. The second INSERT fails, and
-// Insert returns [Repeat].
+// Insert returns [AlreadyApplied].
 //
 // It is [Unique] on the id. An id that another request has is [ErrConflict], because two clients
 // chose the same one, or because one used another's. The column Key stores the digest of the

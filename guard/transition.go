@@ -20,15 +20,15 @@ import (
 //
 // It costs one statement, and a second one if the first changed nothing, to find out why. In a
 // machine without cycles, a row that can only have reached its state by this move has made it: the
-// call returns [Repeat]. If there is another path, as to "cancelled" from several states, it
-// returns [ErrStale]. Another request may have made the move: without a key column, Repeat says
-// that the move was made, but not by which request. So the Set of this request may not be in the
-// row.
+// call returns [AlreadyApplied]. If there is another path, as to "cancelled" from several states,
+// it returns [ErrStale]. Another request may have made the move: without a key column,
+// AlreadyApplied says that the move was made, but not by which request. So the Set of this request
+// may not be in the row.
 //
 // With a key column ([LastKey]) the row stores the key of its last move. Then the machine may have
-// cycles, and [Machine.MoveBy] returns Repeat only for this request's own move between these two
-// states. It knows only the last move. If others have moved the row on and it is back in `from`, a
-// late retry moves it again. Inside retrysafe.DoTx it does not.
+// cycles, and [Machine.MoveBy] returns AlreadyApplied only for this request's own move between
+// these two states. It knows only the last move. If others have moved the row on and it is back in
+// `from`, a late retry moves it again. Inside retrysafe.DoTx it does not.
 //
 // A Machine is safe for concurrent use.
 type Machine[S comparable] struct {
@@ -163,12 +163,12 @@ func (m *Machine[S]) why(ctx context.Context, tx dbtx.Tx, p *plan, id any, diges
 	case !found.Valid:
 		return 0, misuse("%s: the column %s of this row is NULL, which is no state; give every row a first one, and make the column NOT NULL", p.where, m.column)
 	case own == 1:
-		return Repeat, nil
+		return AlreadyApplied, nil
 	}
 	now := m.moves.known(found.V)
 	switch {
 	case digest == "" && m.moves.passed(from, to, now):
-		return Repeat, nil
+		return AlreadyApplied, nil
 	case digest == "" && now == to:
 		return 0, fail(ErrStale, nil, "%s: the row is in %v, and may have come there in another way than from %v; read it again, or give the machine a column for the key of the last move: "+
 			"guard.LastKey(\"last_key\")", p.where, now, from)

@@ -14,10 +14,10 @@ import (
 // Unique guards an INSERT by a unique index on one or more columns: of any number of concurrent
 // requests, one inserts the row.
 //
-// If the row exists already, the call returns [Repeat] only if the row is this request's own, by
-// the digest in the column Key. Otherwise it returns [ErrConflict]: a vote, a name or a number that
-// another caller has is not this request's success. The guard lasts as long as the row: after the
-// row is deleted, the request can insert it again.
+// If the row exists already, the call returns [AlreadyApplied] only if the row is this request's
+// own, by the digest in the column Key. Otherwise it returns [ErrConflict]: a vote, a name or a
+// number that another caller has is not this request's success. The guard lasts as long as the row:
+// after the row is deleted, the request can insert it again.
 //
 // Columns are the columns of the index. They must not be NULL, because to an index NULL equals
 // nothing. Key is a column for digests (see [Digest]) that no other code changes. It may be one of
@@ -87,7 +87,7 @@ func (u *Unique) Insert(ctx context.Context, tx dbtx.Tx, by retrysafe.Key, row S
 		case looked != nil:
 			return 0, looked
 		case own:
-			return Repeat, nil
+			return AlreadyApplied, nil
 		case there:
 			return 0, p.conflict(Duplicate{Columns: u.Columns}, nil)
 		case duplicate:
@@ -158,7 +158,7 @@ func (u *Unique) Try(ctx context.Context, tx dbtx.Tx, insert func(context.Contex
 	case asked != nil:
 		return 0, asked
 	case own:
-		return Repeat, nil
+		return AlreadyApplied, nil
 	case there:
 		return 0, p.conflict(hit, err)
 	}

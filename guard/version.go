@@ -21,11 +21,11 @@ import (
 // new version and write again.
 //
 // The row stores the key of its last writer, which tells a duplicate from a lost race. A duplicate
-// returns [Repeat], whatever version it names. After another request has written, a late retry that
-// names its first version gets [ErrStale], although it was applied at the time. One that names the
-// newer version writes again, since the row does not have its key any more. Inside retrysafe.DoTx
-// both get the first answer. A key is for one change: a request with the same key and another Set
-// counts as a duplicate.
+// returns [AlreadyApplied], whatever version it names. After another request has written, a late
+// retry that names its first version gets [ErrStale], although it was applied at the time. One that
+// names the newer version writes again, since the row does not have its key any more. Inside
+// retrysafe.DoTx both get the first answer. A key is for one change: a request with the same key
+// and another Set counts as a duplicate.
 //
 // Table may be schema.table. ID is a column with a unique index of its own, or the primary key.
 // Column is the version: an integer for [Version.Update] or a time for [Version.UpdateAt], and not
@@ -136,7 +136,7 @@ func (v *Version) why(ctx context.Context, tx dbtx.Tx, p *plan, id any, digest s
 	case err != nil:
 		return 0, explain(p.where, err)
 	case found == own:
-		return Repeat, nil
+		return AlreadyApplied, nil
 	case found == none:
 		return 0, misuse("%s: the column %s of this row is NULL, which no version is equal to; give every row a first version, and make the column NOT NULL", p.where, v.Column)
 	}

@@ -135,7 +135,7 @@ func (b *buffer) more(announced, limit int64) bool {
 
 var errNoRoom = errors.New("there is no room for the body in memory; Options.Bodies bounds it")
 
-func noRoom() *Problem { return NewProblem("no-room", errNoRoom).RetryAfter(time.Second) }
+func noRoom() *Problem { return NewProblem("no-room", errNoRoom).WithRetryAfter(time.Second) }
 
 var errBodyRead = errors.New("the body was read before it came to the middleware; Tenant, Operation and outer handlers must leave it alone")
 

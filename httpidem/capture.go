@@ -86,6 +86,16 @@ func (c *capture) crash() {
 // Header returns the handler's fields. As with net/http, changes after WriteHeader have no effect.
 func (c *capture) Header() http.Header { return c.header }
 
+// TakeHeader makes h the handler's fields, so that a proxy need not copy those of its answer. It
+// returns false if there are fields already. The caller must not use h afterwards.
+func (c *capture) TakeHeader(h http.Header) bool {
+	if len(c.header) > 0 || c.wrote {
+		return false
+	}
+	c.header = h
+	return true
+}
+
 // WriteHeader records the status and the current fields. It sends 1xx at once.
 func (c *capture) WriteHeader(status int) {
 	c.mu.Lock()
@@ -289,6 +299,9 @@ func (c *capture) stored() retrysafe.Answer {
 	if c.hijacked {
 		return retrysafe.Answer{Codec: codecName} // what was sent on the connection is not known
 	}
+	if c.m.o.KeepAnswer == KeepNever {
+		return c.statusAlone()
+	}
 	if c.head == nil {
 		c.makeHead()
 	}
@@ -303,6 +316,13 @@ func (c *capture) stored() retrysafe.Answer {
 		a.Digest = sha256.Sum256(c.body.b)
 	}
 	return a
+}
+
+// statusAlone returns what is stored under KeepNever: the status line. It has no digest, since the
+// digest of a short answer can be guessed, and its size is that of the line.
+func (c *capture) statusAlone() retrysafe.Answer {
+	line := appendHead(nil, c.status, nil, nil, false)
+	return retrysafe.Answer{Codec: codecName, Body: line, Size: int64(len(line))}
 }
 
 // send sends the answer, or the rest of it, to the client.

@@ -25,8 +25,8 @@ func ContextWithKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, clientKey{}, key)
 }
 
-// KeyFromContext returns the key that [ContextWithKey] put into ctx.
-func KeyFromContext(ctx context.Context) (key string, ok bool) {
+// KeyFrom returns the key that [ContextWithKey] put into ctx.
+func KeyFrom(ctx context.Context) (key string, ok bool) {
 	key, ok = ctx.Value(clientKey{}).(string)
 	return key, ok
 }
@@ -66,7 +66,7 @@ func (t *Transport) keyFor(req *http.Request) (outgoingKey, error) {
 	if unkeyed(req.Method) || req.Method == http.MethodConnect {
 		return k, nil
 	}
-	key, given := KeyFromContext(req.Context())
+	key, given := KeyFrom(req.Context())
 	switch {
 	case given && elsewhere(req):
 		if idempotent(req.Method) {

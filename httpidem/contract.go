@@ -49,7 +49,7 @@ func (o *Options) underContract() *Options {
 	if full.Key == 0 {
 		full.Key = c.key
 	}
-	if full.Fingerprint == 0 && !Made(full.Key) {
+	if full.Fingerprint == 0 && !full.Key.Derived() {
 		full.Fingerprint = c.fingerprint
 	}
 	if full.After5xx == 0 {
@@ -65,18 +65,21 @@ func (o *Options) validateContract(given *Options, p *retrysafe.Policy, wrong fu
 	if int(o.Contract) >= len(contracts) {
 		wrong("Contract is %d; use the constants of this package", o.Contract)
 	}
-	switch reruns := o.After5xx == ReleaseIt && p.OnDoubt != retrysafe.Reexecute; {
+	switch reruns := o.After5xx == After5xxRelease && p.OnDoubt != retrysafe.Reexecute; {
 	case reruns && given.After5xx == 0 && o.Key == Off: // nothing is guarded
 	case reruns && given.After5xx == 0:
-		wrong("Contract %s runs a request again after an answer of 500 or above, and work under Refuse starts at most once; set OnDoubt to Reexecute, or After5xx to KeepIt, which departs from it", c.name)
+		wrong("Contract %s runs a request again after an answer of 500 or above, and work under Refuse starts at most once; set OnDoubt to Reexecute, or After5xx to After5xxKeep, which departs from it", c.name)
 	case reruns:
-		wrong("After5xx ReleaseIt runs work again that may have acted; set Policy.OnDoubt to Reexecute, or use Auto")
+		wrong("After5xx is After5xxRelease, which runs work again that may have acted; set Policy.OnDoubt to Reexecute, or use After5xxAuto")
 	}
 	if c == &contracts[ContractCustom] {
 		return
 	}
-	if Made(o.Key) || o.Key == Token {
+	if o.Key.Derived() || o.Key == Token {
 		wrong("Contract %s is about keys that clients choose, and Key takes none of those; set Contract to %s there", c.name, ContractCustom)
+	}
+	if o.KeepAnswer == KeepNever {
+		wrong("Contract %s answers a duplicate with the first answer, and KeepAnswer KeepNever stores none; set Contract to %s there", c.name, ContractCustom)
 	}
 	if p.WithDefaults().Duplicate != retrysafe.Replay {
 		wrong("Contract %s answers a duplicate with the first answer; leave Duplicate out, or set Contract to %s", c.name, ContractCustom)

@@ -27,12 +27,12 @@ func TestContractsThatCannotBeKept(t *testing.T) {
 		"acp under Reexecute":          {httpidem.Options{Contract: httpidem.ContractACP}, reexecute, ""},
 		"acp with its own policy":      {httpidem.Options{Contract: httpidem.ContractACP, Policy: reexecute}, retrysafe.Policy{}, ""},
 		"acp with Refuse of its own":   {httpidem.Options{Contract: httpidem.ContractACP, Policy: retrysafe.Policy{OnDoubt: retrysafe.Refuse}}, reexecute, "set OnDoubt to Reexecute"},
-		"acp that keeps 5xx":           {httpidem.Options{Contract: httpidem.ContractACP, After5xx: httpidem.KeepIt}, retrysafe.Policy{}, ""},
-		"acp by the status":            {httpidem.Options{Contract: httpidem.ContractACP, After5xx: httpidem.Auto}, retrysafe.Policy{}, ""},
+		"acp that keeps 5xx":           {httpidem.Options{Contract: httpidem.ContractACP, After5xx: httpidem.After5xxKeep}, retrysafe.Policy{}, ""},
+		"acp by the status":            {httpidem.Options{Contract: httpidem.ContractACP, After5xx: httpidem.After5xxAuto}, retrysafe.Policy{}, ""},
 		"acp that guards nothing":      {httpidem.Options{Contract: httpidem.ContractACP, Key: httpidem.Off}, retrysafe.Policy{}, ""},
 		"stripe under Refuse":          {httpidem.Options{Contract: httpidem.ContractStripe}, retrysafe.Policy{}, ""},
 		"ietf under Refuse":            {httpidem.Options{Contract: httpidem.ContractIETF}, retrysafe.Policy{}, ""},
-		"stripe that releases 5xx":     {httpidem.Options{Contract: httpidem.ContractStripe, After5xx: httpidem.ReleaseIt}, retrysafe.Policy{}, "After5xx ReleaseIt runs work again"},
+		"stripe that releases 5xx":     {httpidem.Options{Contract: httpidem.ContractStripe, After5xx: httpidem.After5xxRelease}, retrysafe.Policy{}, "After5xx is After5xxRelease, which runs work again"},
 		"duplicates that are rejected": {httpidem.Options{Contract: httpidem.ContractIETF}, retrysafe.Policy{Duplicate: retrysafe.Reject}, "Contract ietf answers a duplicate with the first answer"},
 		"custom rejects duplicates":    {httpidem.Options{Contract: httpidem.ContractCustom}, retrysafe.Policy{Duplicate: retrysafe.Reject}, ""},
 		"keys that are derived":        {httpidem.Options{Contract: httpidem.ContractStripe, Key: httpidem.Params}, retrysafe.Policy{}, "Contract stripe is about keys that clients choose"},
@@ -63,10 +63,10 @@ func TestContractOfARoute(t *testing.T) {
 	o := acp.Options()
 	assert.Equal(t, o.Key, httpidem.Required, "Key of acp")
 	assert.Equal(t, o.Fingerprint, httpidem.FingerprintJSON, "Fingerprint of acp")
-	assert.Equal(t, o.After5xx, httpidem.ReleaseIt, "After5xx of acp")
+	assert.Equal(t, o.After5xx, httpidem.After5xxRelease, "After5xx of acp")
 	o = acp.With(func(o *httpidem.Options) { o.Contract = httpidem.ContractStripe }).Options()
 	assert.Equal(t, o.Key, httpidem.Optional, "Key of stripe")
-	assert.Equal(t, o.After5xx, httpidem.KeepIt, "After5xx of stripe")
+	assert.Equal(t, o.After5xx, httpidem.After5xxKeep, "After5xx of stripe")
 	w := httptest.NewRecorder()
 	acp.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
 	assert.Contains(t, w.Body.String(), `"code":"idempotency_key_required"`, "a POST without a key")

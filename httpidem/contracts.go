@@ -36,7 +36,7 @@ type refusal struct {
 var contracts = [...]profile{
 	ContractCustom: {name: "custom", replayed: headerReplayed},
 	ContractIETF: {
-		name: "ietf", after5xx: KeepIt, replayed: headerReplayed,
+		name: "ietf", after5xx: After5xxKeep, replayed: headerReplayed,
 		refusals: map[string]refusal{
 			"key-missing":      {status: http.StatusBadRequest},
 			"payload-mismatch": {status: http.StatusUnprocessableEntity},
@@ -44,7 +44,7 @@ var contracts = [...]profile{
 		},
 	},
 	ContractStripe: {
-		name: "stripe", after5xx: KeepIt, retention: 24 * time.Hour, replayed: "Idempotent-Replayed", echo: true,
+		name: "stripe", after5xx: After5xxKeep, retention: 24 * time.Hour, replayed: "Idempotent-Replayed", echo: true,
 		document: stripeDocument, kind: stripeType,
 		refusals: map[string]refusal{
 			"payload-mismatch":  {http.StatusBadRequest, "idempotency_error", ""},
@@ -53,7 +53,7 @@ var contracts = [...]profile{
 		},
 	},
 	ContractACP: {
-		name: "acp", key: Required, fingerprint: FingerprintJSON, after5xx: ReleaseIt, retention: 24 * time.Hour,
+		name: "acp", key: Required, fingerprint: FingerprintJSON, after5xx: After5xxRelease, retention: 24 * time.Hour,
 		replayed: "Idempotent-Replayed", echo: true, document: acpDocument, kind: acpType,
 		refusals: map[string]refusal{
 			"key-missing":      {http.StatusBadRequest, "invalid_request", "idempotency_key_required"},

@@ -74,7 +74,10 @@ func (c *Credentials) On(e *retrysafe.Engine) (tenant func(*http.Request) (strin
 	return func(r *http.Request) (string, error) { return own.tenant(e, r) }, own.binding
 }
 
-// Credential is [Credentials] with the Authorization header alone.
+// Credential is [Credentials] with the Authorization header alone. It returns two functions:
+//
+//	tenant, binding := httpidem.Credential(engine)
+//	idem := httpidem.New(engine, &httpidem.Options{Tenant: tenant, Binding: binding})
 //
 // The tenant is the stable part of the header: the user id of Basic; the claims iss and sub of a
 // bearer token that has the form of a JWT; for any other credential a keyed digest of the whole.
@@ -230,7 +233,7 @@ func plainCookie(value string) string {
 }
 
 func digestOf(e *retrysafe.Engine, kind, s string) string {
-	var space [512]byte
+	var space [512]byte // for the credentials of nearly all callers
 	sum := e.Digest(append(append(append(space[:0], kind...), 0), s...))
 	return string(hex.AppendEncode(append(append(space[:0], kind...), ':'), sum[:]))
 }

@@ -5,6 +5,16 @@
 //	idem := httpidem.New(engine, &httpidem.Options{Tenant: userOf})
 //	mux.Handle("POST /orders", idem.Handler(http.HandlerFunc(createOrder)))
 //
+// A good key is a UUID that the client makes once for a payment and sends with every retry of it.
+//
+// Every answer of the handler is stored and replayed for the whole retention, 24 hours by default,
+// also a 400. A 500 is no exception under Refuse: the handler may have had an effect before it
+// failed. Under Reexecute an answer of 500 and above is not stored, and the next request runs
+// ([After5xx]). The statuses 401, 403, 407, 408, 409, 421, 423, 425 and 429 are not stored either,
+// unless the handler sets the header "Idempotency-Outcome: executed". A handler that certainly did
+// nothing sets "Idempotency-Outcome: not-executed" with any status, and the next request runs.
+// [Options].Keep can decide the outcome by status and header.
+//
 // It works with every router that takes func(http.Handler) http.Handler. Put it after
 // authentication, so that only an authenticated caller can get a stored answer. The header follows
 // draft-ietf-httpapi-idempotency-key-header. Errors are problem documents (RFC 9457); docs/problems

@@ -249,7 +249,7 @@ func TestProblemsForHandlers(t *testing.T) {
 		_, _ = fmt.Fprintf(w, "%s %d", p.Code, p.RetrySeconds())
 	}})
 	w := httptest.NewRecorder()
-	m.Problem(w, keyed("x"), httpidem.NewProblem("upstream-unreachable", nil).RetryAfter(1500))
+	m.Problem(w, keyed("x"), httpidem.NewProblem("upstream-unreachable", nil).WithRetryAfter(1500))
 	assert.Equal(t, w.Body.String(), "upstream-unreachable 1", "answer")
 	assert.True(t, bytes.HasPrefix([]byte(httpidem.NewProblem("in-progress", errWork).Error()), []byte("in-progress: ")), "error")
 }

@@ -21,7 +21,7 @@ func createOrder(w http.ResponseWriter, r *http.Request) {
 	attempt, guarded := retrysafe.AttemptFrom(r.Context()) // not guarded if no key was sent
 	w.WriteHeader(http.StatusCreated)
 	if guarded {
-		fmt.Fprintf(w, "order made by attempt %d", attempt.N())
+		fmt.Fprintf(w, "order made by attempt %d", attempt.Number())
 	}
 }
 

@@ -113,7 +113,7 @@ func ExampleContextWithKey() {
 // A client that wants to know the reason parses the problem. The body of the answer stays whole.
 func ExampleProblemFrom() {
 	w := httptest.NewRecorder()
-	httpidem.NewProblem("in-progress", nil).RetryAfter(2*time.Second).ServeHTTP(w, nil)
+	httpidem.NewProblem("in-progress", nil).WithRetryAfter(2*time.Second).ServeHTTP(w, nil)
 
 	if p, ok := httpidem.ProblemFrom(w.Result()); ok {
 		fmt.Println(p.Status, p.Code, p.RetrySeconds(), "s")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
@@ -50,9 +49,7 @@ func TestFormats(t *testing.T) {
 			_, _ = fmt.Fprint(w, strings.Repeat("body", 100))
 		}))
 	}
-	want, err := os.ReadFile("testdata/formats_v1.golden")
-	assert.NoError(t, err, "golden file")
-	assert.Equal(t, got.String(), string(want), "formats")
+	assert.Golden(t, "testdata/formats_v1.golden", got.String())
 }
 
 func FuzzParseKey(f *testing.F) {

@@ -35,12 +35,12 @@ type maker struct {
 // forwarded names the key that inner services get in place of a derived one.
 const forwarded = "retrysafe forwarded"
 
-// Made reports whether the keys of a mode are derived from requests instead of sent by clients.
-func Made(mode KeyMode) bool { return mode == Params || mode == Fields }
+// Derived reports whether the keys of a mode are derived from requests instead of sent by clients.
+func (m KeyMode) Derived() bool { return m == Params || m == Fields }
 
 // maker compiles rule and fields; it returns nil if clients send the keys.
 func (o *Options) maker() (*maker, error) {
-	if !Made(o.Key) {
+	if !o.Key.Derived() {
 		return nil, nil //nolint:nilnil // no key is derived
 	}
 	k := &maker{any: o.AnyPayload}
@@ -73,11 +73,11 @@ func (o *Options) validateMade(wrong func(format string, args ...any)) {
 		wrong("Fields is set, and Key is not Fields; set it, or leave Fields out")
 	case o.Key != Fields && o.AnyPayload:
 		wrong("AnyPayload is for the key Fields; set it, or leave AnyPayload out")
-	case Made(o.Key) && o.Fingerprint != 0:
+	case o.Key.Derived() && o.Fingerprint != 0:
 		wrong("Fingerprint is for keys that clients send, and Key derives them, by meaning already; leave Fingerprint out")
 	case o.Fingerprint > FingerprintJSON:
 		wrong("Fingerprint is %d; use FingerprintBytes or FingerprintJSON", o.Fingerprint)
-	case !Made(o.Key) && o.Fingerprint != FingerprintJSON && (len(o.Rule.Only) > 0 || len(o.Rule.Ignore) > 0 || o.Rule.NumbersAsWritten):
+	case !o.Key.Derived() && o.Fingerprint != FingerprintJSON && (len(o.Rule.Only) > 0 || len(o.Rule.Ignore) > 0 || o.Rule.NumbersAsWritten):
 		wrong("Rule is for the keys Params and Fields and for FingerprintJSON; set one of them, or leave Rule out")
 	}
 	_, errMade := o.maker()
@@ -85,7 +85,7 @@ func (o *Options) validateMade(wrong func(format string, args ...any)) {
 	if err := errors.Join(errMade, errMeaning); err != nil {
 		wrong("Rule: %w", err)
 	}
-	if o.FormKey && (Made(o.Key) || o.Key == Off) {
+	if o.FormKey && (o.Key.Derived() || o.Key == Off) {
 		wrong("FormKey reads keys that forms bring, and Key takes none; leave one of them out")
 	}
 }

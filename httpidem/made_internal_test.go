@@ -38,3 +38,21 @@ func TestMadeFormats(t *testing.T) {
 		assert.Equal(t, fmt.Sprint(id, " ", c.FingerprintRule, " ", len(c.Fingerprint)), tt.want, "%v", tt.o.Fields)
 	}
 }
+
+// TestMeaningFormat freezes the fingerprints of FingerprintJSON and the number of a rule.
+func TestMeaningFormat(t *testing.T) {
+	t.Parallel()
+	o := Options{Fingerprint: FingerprintJSON, Rule: fingerprint.Rule{Ignore: []string{"ts"}}}
+	m, err := o.meaning()
+	assert.NoError(t, err, "meaning")
+	assert.Equal(t, m.mark, uint8(56), "the number of the rule")
+	for media, want := range map[string]string{
+		"application/json": "883f22c3039dc7bb47689db9a171713a88991aa4b2328c825786b84e3fcf1f80",
+		"text/plain":       "dd3567ce5147c07a1fc1e15e247f73bf06f8a9227850cc36869f3d6c8413331a",
+	} {
+		body := `{"a": [1.50]}`
+		r := httptest.NewRequest("POST", "/a%2Fb?q=%61&q", strings.NewReader(body))
+		r.Header.Set("Content-Type", media+"; charset=utf-8")
+		assert.Equal(t, fmt.Sprintf("%x", m.sum(r, []byte(body))), want, "%s", media)
+	}
+}

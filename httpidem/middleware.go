@@ -119,7 +119,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		}
 		lines := m.keyLines(r)
 		switch {
-		case lines != nil, Made(m.o.Key), m.mayBeInForm(r):
+		case lines != nil, m.o.Key.Derived(), m.mayBeInForm(r):
 			m.guard(w, r, next, lines)
 		case m.o.Key == Token:
 			m.Problem(w, r, m.tokenMissing())

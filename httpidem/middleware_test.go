@@ -41,7 +41,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		want string
 	}{
 		"no tenant":              {httpidem.Options{}, "httpidem.Global"},
-		"5xx released":           {httpidem.Options{Tenant: httpidem.Global, After5xx: httpidem.ReleaseIt}, "Reexecute"},
+		"5xx released":           {httpidem.Options{Tenant: httpidem.Global, After5xx: httpidem.After5xxRelease}, "Reexecute"},
 		"a safe method":          {httpidem.Options{Tenant: httpidem.Global, Methods: []string{"GET"}}, "never guarded"},
 		"a header name":          {httpidem.Options{Tenant: httpidem.Global, KeyHeader: []string{"no name"}}, "no header name"},
 		"an empty header name":   {httpidem.Options{Tenant: httpidem.Global, KeyHeader: []string{""}}, "no header name"},

@@ -45,13 +45,28 @@ type After5xx uint8
 
 // The values of After5xx.
 const (
-	// Auto stores the answer under Refuse and releases the key under Reexecute. It is the default.
-	Auto After5xx = iota + 1
-	// KeepIt stores and replays the answer: the handler ran, and may have had an effect.
-	KeepIt
-	// ReleaseIt releases the key, so a retry runs again. Options.Validate refuses it under Refuse,
-	// whose guarantee it would break.
-	ReleaseIt
+	// After5xxAuto stores the answer under Refuse and releases the key under Reexecute. It is the
+	// default.
+	After5xxAuto After5xx = iota + 1
+	// After5xxKeep stores and replays the answer: the handler ran, and may have had an effect.
+	After5xxKeep
+	// After5xxRelease releases the key, so a retry runs again. Options.Validate refuses it under
+	// Refuse, whose guarantee it would break.
+	After5xxRelease
+)
+
+// KeepAnswer says what of an answer is stored.
+type KeepAnswer uint8
+
+// The values of KeepAnswer.
+const (
+	// KeepAlways stores the answer, which duplicates get. It is the default.
+	KeepAlways KeepAnswer = iota + 1
+	// KeepNever stores the status alone, for answers that must not lie anywhere: the number of a
+	// card, a password that is shown once. Duplicates get 409 answer-not-kept, which has the
+	// status; under the policy Succeed or Reject they get what that says. Nothing runs again.
+	// Answers of retrysafe.Step inside the handler are stored as always.
+	KeepNever
 )
 
 // Options configure a [Middleware].
@@ -144,7 +159,7 @@ type Options struct {
 	// that must not share keys, include the host. It does not apply to tokens, which the first use
 	// ties to its method, path and body.
 	Operation func(*http.Request) string
-	// After5xx is Auto by default.
+	// After5xx is After5xxAuto by default.
 	After5xx After5xx
 	// Keep decides, in place of the status table, what an answer means. Under Refuse it cannot turn
 	// an answer of a handler that ran into "nothing done"; the middleware treats that result as in
@@ -159,6 +174,8 @@ type Options struct {
 	// MinKey is the least length of keys of the anonymous tenant, except tokens. Default 22, the
 	// length of 128 bits in base64.
 	MinKey int
+	// KeepAnswer is KeepAlways by default. To store answers encrypted, use package sealstore.
+	KeepAnswer KeepAnswer
 	// KeepCookies stores Set-Cookie with the answer. By default a replay sets no cookies.
 	KeepCookies bool
 	// Succeed is what duplicates get under the policy Succeed; default 200 without a body.
@@ -207,8 +224,11 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if err := p.Validate(); err != nil {
 		errs = append(errs, err)
 	}
-	if o.Key > Fields || o.After5xx > ReleaseIt {
-		wrong("Key is %d and After5xx %d; use the constants of this package", o.Key, o.After5xx)
+	if o.Key > Fields || o.After5xx > After5xxRelease || o.KeepAnswer > KeepNever {
+		wrong("Key is %d, After5xx %d and KeepAnswer %d; use the constants of this package", o.Key, o.After5xx, o.KeepAnswer)
+	}
+	if o.KeepAnswer == KeepNever && o.KeepCookies {
+		wrong("KeepCookies stores cookies with the answer, and KeepAnswer is KeepNever; leave one of them out")
 	}
 	o.validateMade(wrong)
 	o.validateContract(given, &p, wrong)
@@ -220,7 +240,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if o.Age != nil {
 		if err := o.Age.validate(); err != nil {
 			wrong("%w", err)
-		} else if !o.Age.inHead() && !Made(o.Key) {
+		} else if !o.Age.inHead() && !o.Key.Derived() {
 			wrong("Age.Field is %q, in what a key is bound to: a retry with another time would be another request; take the time from a header, or make keys here (Params, Fields)", o.Age.Field)
 		}
 		if o.Key == Off {
@@ -288,7 +308,10 @@ func (o *Options) fill() {
 		o.Operation = asSent
 	}
 	if o.After5xx == 0 {
-		o.After5xx = Auto
+		o.After5xx = After5xxAuto
+	}
+	if o.KeepAnswer == 0 {
+		o.KeepAnswer = KeepAlways
 	}
 	if o.MaxBody == 0 {
 		o.MaxBody = 1 << 20

@@ -61,6 +61,7 @@ var problems = map[string]entry{
 	"key-missing":          {400, "This request needs an idempotency key", "Send a random key in the header, one per logical action, and the same one in each retry. Nothing was done."},
 	"key-too-short":        {400, "The idempotency key is too short", "Without a credential keys are shared by all callers: send at least 128 random bits, for example a UUID. Nothing was done."},
 	"caller-ambiguous":     {400, "This request names its caller in two ways", ""},
+	"request-ambiguous":    {400, "This request can be read in two ways", "Send the method and the path as the service documents them. Nothing was done."},
 	"key-not-made":         {400, "No idempotency key can be made of this request", ""},
 	"time-refused":         {400, "The time of this request is not that of now", ""},
 	"token-missing":        {400, "This request needs a one-time token", "Ask for a token first, and send it in the key's header or in the form field " + TokenField + ". Nothing was done."},
@@ -78,7 +79,7 @@ var problems = map[string]entry{
 	"principal-changed":    {409, "This key was used with another credential", "Send the retry with the credential of the first request. Nothing was done."},
 	"cookies-changed":      {409, "This key was used with other cookies", "Callers without a credential are told apart by their cookies. Send the retry with the cookies of the first request. The operator of this service can name those that count (binding). Nothing was done."},
 	"nonce-used":           {409, "This signed request was accepted before", "This copy did nothing. A retry needs a new signature, and the same idempotency key."},
-	"answer-not-kept":      {409, "This was done before, and its answer was too large to keep or did not end", "This request did nothing. Look up what the first one made."},
+	"answer-not-kept":      {409, "This was done before, and its answer was not stored", "This request did nothing. Look up what the first one made."},
 	"lease-lost":           {409, "Another attempt has taken this key over", "Send the request again with the same key to get its answer."},
 	"resolved-failed":      {409, "This was refused for good", ""},
 	"body-too-large":       {413, "The request body is too large to be guarded", "Send a smaller body. Nothing was done."},
@@ -104,8 +105,8 @@ func NewProblem(code string, cause error) *Problem {
 	return &Problem{Title: e.title, Status: e.status, Detail: e.detail, Code: code, cause: cause}
 }
 
-// RetryAfter sets the Retry-After header to d, rounded up to whole seconds, at least 1.
-func (p *Problem) RetryAfter(d time.Duration) *Problem {
+// WithRetryAfter sets the Retry-After header to d, rounded up to whole seconds, at least 1.
+func (p *Problem) WithRetryAfter(d time.Duration) *Problem {
 	p.retryAfter = max(1, int((d+time.Second-1)/time.Second))
 	return p
 }
@@ -183,19 +184,19 @@ func problemOf(err error, reject bool) *Problem {
 	case errors.Is(err, retrysafe.ErrNotIssued):
 		return NewProblem("token-refused", err)
 	case errors.Is(err, retrysafe.ErrTooManyKeys):
-		return NewProblem("too-many-keys", err).RetryAfter(after)
+		return NewProblem("too-many-keys", err).WithRetryAfter(after)
 	case errors.Is(err, retrysafe.ErrTooManyRequests):
-		return NewProblem("too-many-requests", err).RetryAfter(after)
+		return NewProblem("too-many-requests", err).WithRetryAfter(after)
 	case errors.Is(err, retrysafe.ErrInDoubt):
 		p := NewProblem("outcome-unknown", err)
 		if after > 0 { // Policy.Reconcile will be asked then
-			p = p.RetryAfter(after)
+			p = p.WithRetryAfter(after)
 		}
 		return p
 	case errors.Is(err, retrysafe.ErrLeaseLost):
-		return NewProblem("lease-lost", err).RetryAfter(time.Second)
+		return NewProblem("lease-lost", err).WithRetryAfter(time.Second)
 	case errors.Is(err, retrysafe.ErrClosed):
-		return NewProblem("shutting-down", err).RetryAfter(time.Second)
+		return NewProblem("shutting-down", err).WithRetryAfter(time.Second)
 	}
-	return NewProblem("store-unavailable", err).RetryAfter(time.Second)
+	return NewProblem("store-unavailable", err).WithRetryAfter(time.Second)
 }

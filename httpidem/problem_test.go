@@ -26,6 +26,9 @@ func TestProblemPages(t *testing.T) {
 	assert.NoError(t, err, "index")
 	have := map[string]bool{}
 	for _, path := range pages {
+		if strings.HasSuffix(path, ".zh-CN.md") {
+			continue
+		}
 		code := strings.TrimSuffix(filepath.Base(path), ".md")
 		have[code] = true
 		text, err := os.ReadFile(path)

@@ -61,7 +61,7 @@ func TestProblemFrom(t *testing.T) {
 func TestProblemsThereAndBack(t *testing.T) {
 	t.Parallel()
 	for _, code := range httpidem.Codes() {
-		w, want := httptest.NewRecorder(), httpidem.NewProblem(code, nil).RetryAfter(2*time.Second)
+		w, want := httptest.NewRecorder(), httpidem.NewProblem(code, nil).WithRetryAfter(2*time.Second)
 		want.ServeHTTP(w, nil)
 		want.Type = httpidem.DefaultDocs + code + ".md" // if none was set
 		got, ok := httpidem.ProblemFrom(w.Result())

@@ -2,6 +2,7 @@ package httpidem
 
 import (
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -33,7 +34,7 @@ func (m *Middleware) replay(w http.ResponseWriter, r *http.Request, rec *retrysa
 			p.Detail = f.Message
 		}
 		m.Problem(w, r, p)
-	case !rec.Answer.Kept:
+	case !rec.Answer.Kept, rec.Answer.Sealed():
 		m.Problem(w, r, notKept(rec))
 	default:
 		// An answer that an operator gave when resolving an outcome in doubt.
@@ -54,10 +55,8 @@ func (m *Middleware) replayMessage(w http.ResponseWriter, r *http.Request, rec *
 	h := w.Header()
 	msg.header(h)
 	h[m.contract.replayed] = yes
-	for _, name := range [...]string{"Date", "Content-Type"} {
-		if _, set := h[name]; !set {
-			h[name] = nil // net/http adds its own only if there is no entry
-		}
+	if _, set := h["Content-Type"]; !set {
+		h["Content-Type"] = nil // net/http adds its own only if there is no entry
 	}
 	write(w, msg.status, msg.body)
 }
@@ -66,7 +65,7 @@ func (m *Middleware) replayMessage(w http.ResponseWriter, r *http.Request, rec *
 // get a success.
 func succeeded(rec *retrysafe.Record) bool {
 	var msg message
-	if rec.State != retrysafe.StateCompleted || rec.Answer.Codec == codecName && (msg.parse(rec.Answer.Body) != nil || msg.status >= 400) {
+	if rec.State != retrysafe.StateCompleted || rec.Answer.Sealed() || rec.Answer.Codec == codecName && (msg.parse(rec.Answer.Body) != nil || msg.status >= 400) {
 		return false
 	}
 	return true
@@ -83,9 +82,20 @@ func write(w http.ResponseWriter, status int, body []byte) {
 	}
 }
 
-// notKept returns the problem that describes an answer that was too large to store.
+// notKept returns the problem that describes an answer that was too large to store, that was not to
+// be stored, or that is sealed.
 func notKept(rec *retrysafe.Record) *Problem {
 	p := NewProblem("answer-not-kept", nil)
+	var msg message
+	if rec.Answer.Sealed() {
+		p.Title, p.cause = "This was done before, and its answer cannot be opened any more", retrysafe.ErrAnswerSealed
+		return p
+	}
+	if rec.Answer.Digest == ([32]byte{}) && rec.Answer.Codec == codecName && msg.parse(rec.Answer.Body) == nil {
+		p.Title, p.AnswerStatus = "This was done before, and answers of this kind are not kept", msg.status
+		p.Detail = fmt.Sprintf("The first request was answered with status %d. %s", msg.status, p.Detail)
+		return p
+	}
 	if rec.Answer.Digest == ([32]byte{}) {
 		// the answer is not known: the handler took the connection over, or an operator resolved an
 		// outcome in doubt
@@ -94,7 +104,6 @@ func notKept(rec *retrysafe.Record) *Problem {
 	size := rec.Answer.Size
 	p.AnswerLength = &size
 	p.AnswerSHA256 = hex.EncodeToString(rec.Answer.Digest[:])
-	var msg message
 	if msg.parse(rec.Answer.Body) == nil {
 		p.AnswerStatus, p.Location = msg.status, msg.get("Location")
 	}

@@ -91,7 +91,7 @@ func (m *Middleware) settle(c *capture) {
 	case errors.Is(err, retrysafe.ErrUnconfirmed):
 		c.send(true)
 	case errors.Is(err, retrysafe.ErrLeaseLost):
-		m.refuse(c, NewProblem("lease-lost", err).RetryAfter(time.Second))
+		m.refuse(c, NewProblem("lease-lost", err).WithRetryAfter(time.Second))
 	case errors.Is(err, retrysafe.ErrStepsChanged):
 		// the handler's answer does not finish what an earlier attempt began
 		m.refuse(c, NewProblem("outcome-unknown", err))
@@ -141,7 +141,7 @@ func (m *Middleware) classify(c *capture) retrysafe.Outcome {
 	if slices.Contains(notRun, c.status) {
 		return retrysafe.NotDone
 	}
-	if c.status >= 500 && (m.o.After5xx == ReleaseIt || m.o.After5xx == Auto && !refuse) {
+	if c.status >= 500 && (m.o.After5xx == After5xxRelease || m.o.After5xx == After5xxAuto && !refuse) {
 		return retrysafe.NotDone
 	}
 	return retrysafe.Done

@@ -21,8 +21,8 @@ type Status struct {
 	Attempt int `json:"attempt,omitempty"`
 	// HTTPStatus is the status of the answer that a duplicate gets, if it is known.
 	HTTPStatus int `json:"http_status,omitempty"`
-	// RetryAfterS says, while the request is in progress, after how many seconds to ask again.
-	RetryAfterS int `json:"retry_after_s,omitempty"`
+	// RetryAfterSeconds says, while the request is in progress, when to ask again.
+	RetryAfterSeconds int `json:"retry_after_s,omitempty"`
 }
 
 // Status returns a handler for clients that want to know the outcome of a key without sending the
@@ -110,7 +110,7 @@ func statusOf(rec *retrysafe.Record) *Status {
 	case rec.InDoubt():
 		s.State = "in-doubt"
 	case rec.State == retrysafe.StateInProgress:
-		s.RetryAfterS = min(5, max(1, int((rec.LeaseLeft+time.Second-1)/time.Second)))
+		s.RetryAfterSeconds = min(5, max(1, int((rec.LeaseLeft+time.Second-1)/time.Second)))
 	case rec.Answer.Codec == codecName && msg.parse(rec.Answer.Body) == nil:
 		s.HTTPStatus = msg.status
 	}

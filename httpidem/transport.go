@@ -52,9 +52,9 @@ type Transport struct {
 	// bits and may be called concurrently; Text of crypto/rand is suitable. Default: no key is
 	// made.
 	NewKey func() string
-	// Max is the largest number of tries of one request, the first included. Default 4; 1 means no
-	// retries.
-	Max int
+	// MaxTries is the largest number of tries of one request, the first included. Default 4; 1
+	// means no retries.
+	MaxTries int
 	// MinWait is the longest wait before the second try; it doubles with each try. The actual wait
 	// is random between zero and that ("full jitter"), on top of what Retry-After asks for. Default
 	// 100 ms.
@@ -85,7 +85,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	for n := 1; ; n++ {
-		try := req.WithContext(req.Context())
+		try := req.WithContext(withResends(req.Context(), n-1))
 		key.put(req, try)
 		if err := body.put(try, n); err != nil {
 			return nil, &triesError{n - 1, err}

@@ -94,7 +94,7 @@ type world struct {
 func newWorld(tb testing.TB, change ...func(*httpsig.Options)) *world {
 	tb.Helper()
 	w := &world{t: tb, clock: newClock(), keys: signingKeys(tb)}
-	w.store = memstore.New(&memstore.Options{Clock: w.clock.now})
+	w.store = memstore.New(&memstore.Options{Now: w.clock.now})
 	ring := httpsig.Keyring{}
 	for id, key := range w.keys {
 		ring[id] = []httpsig.Key{key}

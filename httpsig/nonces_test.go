@@ -204,3 +204,15 @@ type noncesFunc func(ctx context.Context, keyid, nonce string, life time.Duratio
 func (f noncesFunc) Claim(ctx context.Context, keyid, nonce string, life time.Duration) error {
 	return f(ctx, keyid, nonce, life)
 }
+
+// TestNonceKeyIsFrozen: a later build knows the nonces that this one has accepted.
+func TestNonceKeyIsFrozen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	assert.NoError(t, httpsig.NoncesOn(engineOn(t, w.store)).Claim(t.Context(), "key/1", "n é", time.Minute), "claim")
+	var key storeapi.StoreKey
+	assert.NoError(t, key.UnmarshalText([]byte("app/sig/key%2F1/nonce/n%20%C3%A9")), "key")
+	rec, err := w.store.Lookup(t.Context(), key)
+	assert.NoError(t, err, "look")
+	assert.Equal(t, rec.State, storeapi.StateIssued, "the record of a nonce")
+}

@@ -54,7 +54,7 @@ func (r *Refusal) Problem() *httpidem.Problem {
 		if errors.As(r.err, &e) && e.RetryAfter > 0 {
 			after = e.RetryAfter
 		}
-		p = p.RetryAfter(after)
+		p = p.WithRetryAfter(after)
 	}
 	return p
 }

@@ -17,7 +17,7 @@ func benchGenerator(b *testing.B, layout idgen.Layout) *idgen.Snowflake {
 }
 
 func BenchmarkSnowflake(b *testing.B) {
-	g := benchGenerator(b, idgen.Fast)
+	g := benchGenerator(b, idgen.Fast())
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			if _, err := g.Next(b.Context()); err != nil {
@@ -29,7 +29,7 @@ func BenchmarkSnowflake(b *testing.B) {
 }
 
 func BenchmarkBuffered(b *testing.B) {
-	g := idgen.NewBuffered(benchGenerator(b, idgen.Fast))
+	g := idgen.NewBuffered(benchGenerator(b, idgen.Fast()))
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			if _, err := g.Next(b.Context()); err != nil {

@@ -35,7 +35,7 @@ func (s *Segment) fetch() {
 func (s *Segment) try(n int64, wait time.Duration) (again bool) {
 	ctx, cancel := context.WithTimeout(s.life, s.o.Timeout)
 	// After an error, values that the source may have assigned are never used.
-	first, count, err := s.ranges.Take(ctx, s.tag, n)
+	first, count, err := s.ranges.Allocate(ctx, s.tag, n)
 	cancel()
 
 	s.mu.Lock()

@@ -20,7 +20,7 @@ func TestClockBackAcrossRestart(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var off atomic.Int64
 				now := func() time.Time { return time.Now().Add(-time.Duration(off.Load())) }
-				store := &cut{Store: memstore.New(&memstore.Options{Clock: now})}
+				store := &cut{Store: memstore.New(&memstore.Options{Now: now})}
 				workers := idgen.NewWorkers(store, with(1, now))
 				first := claim(t, workers)
 				g := snowflake(t, first, &idgen.Options{Now: now})

@@ -16,26 +16,26 @@ type Layout struct {
 	Epoch                              time.Time
 }
 
-// DefaultEpoch is the epoch of the layouts of this package.
-var DefaultEpoch = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+// DefaultEpoch returns the epoch of the layouts of this package: 2025-01-01, in UTC.
+func DefaultEpoch() time.Time { return time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// The predefined layouts, with [DefaultEpoch]. They have the widths of the programs that they are
-// named after.
-var (
-	// Twitter is the layout of Snowflake: 41 bits of milliseconds (69 years), 1024 workers, 4096
-	// ids a millisecond each.
-	Twitter = Layout{41, 10, 12, time.Millisecond, DefaultEpoch}
-	// Fast has 64 workers that make 65 536 ids a millisecond each.
-	Fast = Layout{41, 6, 16, time.Millisecond, DefaultEpoch}
-	// UIDGenerator is the layout of Baidu's uid-generator: 28 bits of seconds (8.5 years), 4 194
-	// 304 workers, 8192 ids a second each. It is for workers that come and go and never return a
-	// number.
-	UIDGenerator = Layout{28, 22, 13, time.Second, DefaultEpoch}
-	// Sonyflake has the widths of Sonyflake: 39 bits of 10 ms (174 years), 65 536 workers, 256 ids
-	// in 10 ms each. In Sonyflake the sequence is above the worker; here it is below, as in all
-	// layouts.
-	Sonyflake = Layout{39, 16, 8, 10 * time.Millisecond, DefaultEpoch}
-)
+// Twitter returns the layout of Snowflake: 41 bits of milliseconds (69 years), 1024 workers, 4096
+// ids a millisecond each, with [DefaultEpoch].
+func Twitter() Layout { return Layout{41, 10, 12, time.Millisecond, DefaultEpoch()} }
+
+// Fast returns a layout of 64 workers that make 65 536 ids a millisecond each: 41 bits of
+// milliseconds, with [DefaultEpoch].
+func Fast() Layout { return Layout{41, 6, 16, time.Millisecond, DefaultEpoch()} }
+
+// UIDGenerator returns the layout of Baidu's uid-generator: 28 bits of seconds (8.5 years), 4 194
+// 304 workers, 8192 ids a second each, with [DefaultEpoch]. It is for workers that come and go and
+// never return a number.
+func UIDGenerator() Layout { return Layout{28, 22, 13, time.Second, DefaultEpoch()} }
+
+// Sonyflake returns a layout with the widths of Sonyflake: 39 bits of 10 ms (174 years), 65 536
+// workers, 256 ids in 10 ms each, with [DefaultEpoch]. In Sonyflake the sequence is above the
+// worker; here it is below, as in all layouts.
+func Sonyflake() Layout { return Layout{39, 16, 8, 10 * time.Millisecond, DefaultEpoch()} }
 
 // leastLeft is how much of a layout's time must be left when a generator starts, so that the
 // operator learns of its end early.

@@ -23,9 +23,9 @@ type Numbers interface {
 	// [ErrLayout] means that the namespace has another one. Agree also refuses a source that may
 	// lose reservations, unless the source was configured to allow that.
 	Agree(ctx context.Context, namespace string, layout Layout) error
-	// Take leases a number. [ErrTaken] means that another holder has it. After any other error it
+	// Claim leases a number. [ErrTaken] means that another holder has it. After any other error it
 	// is unknown whether the number was leased; if it was, it is released, or ends with its lease.
-	Take(ctx context.Context, r NumberRequest) (Taken, error)
+	Claim(ctx context.Context, r NumberRequest) (Claimed, error)
 }
 
 // OtherLayout returns the error of [Numbers].Agree for a namespace whose ids have the layout is,
@@ -41,8 +41,8 @@ type NumberRequest struct {
 	Lease     time.Duration
 }
 
-// Taken is a leased number, with what was known of it when it was leased.
-type Taken struct {
+// Claimed is a leased number, with what was known of it when it was leased.
+type Claimed struct {
 	NumberLease
 	// Fence is greater than that of every earlier holder.
 	Fence retrysafe.Fence
@@ -59,11 +59,11 @@ type Taken struct {
 // NumberLease is the lease of a number. Its methods are called one at a time. A call whose context
 // has ended may still be in progress when the next one starts, and must not undo its effect.
 type NumberLease interface {
-	// Reserve stores until, in nanoseconds since 1970, as the time that ids stay below, and renews
-	// the lease from now. Times grow from call to call. [retrysafe.ErrLeaseLost] means that another
+	// Reserve stores until, to the nanosecond, as the time that ids stay below, and renews the
+	// lease from now. Times grow from call to call. [retrysafe.ErrLeaseLost] means that another
 	// holder may have the number and that nothing was written. After any other error the outcome is
 	// unknown, and the caller makes no id with these times.
-	Reserve(ctx context.Context, until int64, lease time.Duration) error
+	Reserve(ctx context.Context, until time.Time, lease time.Duration) error
 	// Release ends the lease; the reservation stays. The cause is one word, for people who look at
 	// the stored record.
 	Release(ctx context.Context, cause string) error

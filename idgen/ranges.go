@@ -12,17 +12,17 @@ import (
 // sqlranges and redisranges implement it, and package rangestest tests other implementations. It is
 // safe for concurrent use.
 type Ranges interface {
-	// Take assigns count consecutive values, starting with first: n of them, or more if the source
-	// has a larger step for the tag. n is 1 or more. Each value is assigned once, to one caller of
-	// all processes, for ever. This also holds if the source crashes after its answer: it stores
-	// the assignment before it answers. Values are 1 or more. If one call begins after another has
-	// ended, it gets greater values.
+	// Allocate assigns count consecutive values, starting with first: n of them, or more if the
+	// source has a larger step for the tag. n is 1 or more. Each value is assigned once, to one
+	// caller of all processes, for ever. This also holds if the source crashes after its answer: it
+	// stores the assignment before it answers. Values are 1 or more. If one call begins after
+	// another has ended, it gets greater values.
 	//
 	// [ErrNoTag] means that there is no such tag, and nothing was assigned. Operators create tags;
-	// Take never does, since a tag that was lost would start again from the beginning. [ErrSpent]
-	// means that there are fewer values than that below 2^63. After any other error it is unknown
-	// whether values were assigned; such values are never used.
-	Take(ctx context.Context, tag string, n int64) (first, count int64, err error)
+	// Allocate never does, since a tag that was lost would start again from the beginning.
+	// [ErrSpent] means that there are fewer values than that below 2^63. After any other error it
+	// is unknown whether values were assigned; such values are never used.
+	Allocate(ctx context.Context, tag string, n int64) (first, count int64, err error)
 }
 
 // The errors of ranges; test with errors.Is.

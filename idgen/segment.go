@@ -154,14 +154,15 @@ func (k *span) left() int64 {
 }
 
 // Close ends the background work and waits for it. Afterwards there are no ids; those that are left
-// are wasted.
-func (s *Segment) Close() {
+// are wasted. It returns nil.
+func (s *Segment) Close() error {
 	s.stop()
 	s.fetching.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.current.Store(nil)
 	s.next = nil
+	return nil
 }
 
 // take returns up to n consecutive values, at least one.

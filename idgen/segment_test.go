@@ -35,7 +35,7 @@ func newSource(t *testing.T, step int64) *source {
 	return s
 }
 
-func (s *source) Take(ctx context.Context, tag string, n int64) (first, count int64, err error) {
+func (s *source) Allocate(ctx context.Context, tag string, n int64) (first, count int64, err error) {
 	if s.slow > 0 {
 		select {
 		case <-time.After(s.slow):
@@ -43,7 +43,7 @@ func (s *source) Take(ctx context.Context, tag string, n int64) (first, count in
 			return 0, 0, ctx.Err()
 		}
 	}
-	first, count, err = s.Ranges.Take(ctx, tag, n)
+	first, count, err = s.Ranges.Allocate(ctx, tag, n)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.takes, s.counts = append(s.takes, time.Now()), append(s.counts, count)
@@ -77,7 +77,7 @@ func segment(t *testing.T, r idgen.Ranges, o *idgen.SegmentOptions) *idgen.Segme
 	t.Helper()
 	s, err := idgen.NewSegment(r, "order", o)
 	assert.NoError(t, err, "segment")
-	t.Cleanup(s.Close)
+	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
@@ -114,8 +114,8 @@ func TestSegmentUnique(t *testing.T) {
 	for _, s := range processes {
 		s.Close() // waits for the range in flight
 	}
-	first, _, err := src.Ranges.Take(t.Context(), "order", 1)
-	assert.NoError(t, err, "Take")
+	first, _, err := src.Ranges.Allocate(t.Context(), "order", 1)
+	assert.NoError(t, err, "Allocate")
 	assert.True(t, first-1-callers*each <= 2*2*4000, "%d values were given for %d ids", first-1, callers*each)
 }
 

@@ -72,7 +72,7 @@ func NewSnowflake(w Worker, o *Options) (*Snowflake, error) {
 	case g.layout == (Layout{}) && leased:
 		g.layout = held.layout
 	case g.layout == (Layout{}):
-		g.layout = Twitter
+		g.layout = Twitter()
 	case leased && !g.layout.same(held.layout):
 		return nil, fmt.Errorf("%w: it is %v, and the generator's is %v; leave Options.Layout empty", ErrLayout, held.layout, g.layout)
 	}
@@ -235,8 +235,8 @@ const (
 // limit returns the first number that must not be taken now.
 func (g *Snowflake) limit(now uint64) (uint64, bound) {
 	units, by := now+g.borrow+1, byClock
-	if until := g.worker.Until(); until != forever {
-		if reserved, _ := g.units(until); reserved < units {
+	if until := g.worker.Until(); !until.IsZero() {
+		if reserved, _ := g.units(until.UnixNano()); reserved < units {
 			// The next holder may use the unit that contains Until.
 			units, by = reserved, byReservation
 		}
@@ -255,7 +255,7 @@ func (g *Snowflake) wait(ctx context.Context, t int64, now, next uint64, by boun
 		return ErrEpochEnds
 	case byReservation:
 		return fmt.Errorf("%w: it is %v by this clock, and the reservation ends at %v; claim a number again, and look at the clocks",
-			ErrReserved, utc(t), utc(g.worker.Until()))
+			ErrReserved, utc(time.Unix(0, t)), utc(g.worker.Until()))
 	}
 	begins := next - min(next, g.borrow)
 	if begins > now+1+g.maxBack && next != g.first {
@@ -269,4 +269,4 @@ func (g *Snowflake) wait(ctx context.Context, t int64, now, next uint64, by boun
 	return backoff.Pause(ctx, d)
 }
 
-func utc(nanos int64) string { return time.Unix(0, nanos).UTC().Format(time.RFC3339Nano) }
+func utc(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

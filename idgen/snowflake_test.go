@@ -47,7 +47,7 @@ func next(t *testing.T, g interface {
 // TestParts: in each layout an id contains the time when it was made, its worker and a sequence.
 func TestParts(t *testing.T) {
 	t.Parallel()
-	for name, layout := range map[string]idgen.Layout{"Twitter": idgen.Twitter, "Fast": idgen.Fast, "UIDGenerator": idgen.UIDGenerator, "Sonyflake": idgen.Sonyflake} {
+	for name, layout := range map[string]idgen.Layout{"Twitter": idgen.Twitter(), "Fast": idgen.Fast(), "UIDGenerator": idgen.UIDGenerator(), "Sonyflake": idgen.Sonyflake()} {
 		c := newClock(day.Add(987654321 * time.Nanosecond))
 		number := layout.Workers() - 1
 		g := snowflake(t, idgen.Static(number), &idgen.Options{Layout: layout, Now: c.now})
@@ -57,15 +57,15 @@ func TestParts(t *testing.T) {
 		}
 		assert.True(t, layout.End().Sub(layout.Epoch) > 8*365*24*time.Hour, "%s ends on %v", name, layout.End())
 	}
-	assert.Equal(t, idgen.Twitter.End().Format(time.DateOnly), "2094-09-07", "the end of 41 bits of milliseconds")
-	assert.Equal(t, idgen.UIDGenerator.End().Format(time.DateOnly), "2033-07-04", "the end of 28 bits of seconds")
+	assert.Equal(t, idgen.Twitter().End().Format(time.DateOnly), "2094-09-07", "the end of 41 bits of milliseconds")
+	assert.Equal(t, idgen.UIDGenerator().End().Format(time.DateOnly), "2033-07-04", "the end of 28 bits of seconds")
 }
 
 // TestUnique: with many callers and all kinds of generators on one another there is no id twice,
 // and each caller's ids are in order.
 func TestUnique(t *testing.T) {
 	t.Parallel()
-	g := snowflake(t, idgen.Static(5), &idgen.Options{Layout: idgen.Fast})
+	g := snowflake(t, idgen.Static(5), &idgen.Options{Layout: idgen.Fast()})
 	b := idgen.NewBuffered(g)
 	const callers, each = 8, 20_000
 	all := make([][]idgen.ID, callers)
@@ -162,7 +162,7 @@ func TestRate(t *testing.T) {
 // TestEpoch: a layout's end is reported a year ahead, and there are no ids after it.
 func TestEpoch(t *testing.T) {
 	t.Parallel()
-	layout := idgen.Twitter
+	layout := idgen.Twitter()
 	for left, ok := range map[time.Duration]bool{366 * 24 * time.Hour: true, 364 * 24 * time.Hour: false, -time.Hour: false} {
 		c := newClock(layout.End().Add(-left))
 		g, err := idgen.NewSnowflake(idgen.Static(1), &idgen.Options{Layout: layout, Now: c.now})
@@ -190,10 +190,10 @@ func TestOptionsOfGenerators(t *testing.T) {
 	}{
 		"no worker":       {nil, nil},
 		"a large worker":  {idgen.Static(1024), nil},
-		"too few bits":    {idgen.Static(1), &idgen.Options{Layout: idgen.Layout{TimeBits: 41, WorkerBits: 10, SequenceBits: 11, Unit: 1e6, Epoch: idgen.DefaultEpoch}}},
-		"no unit":         {idgen.Static(1), &idgen.Options{Layout: idgen.Layout{TimeBits: 41, WorkerBits: 10, SequenceBits: 12, Epoch: idgen.DefaultEpoch}}},
+		"too few bits":    {idgen.Static(1), &idgen.Options{Layout: idgen.Layout{TimeBits: 41, WorkerBits: 10, SequenceBits: 11, Unit: 1e6, Epoch: idgen.DefaultEpoch()}}},
+		"no unit":         {idgen.Static(1), &idgen.Options{Layout: idgen.Layout{TimeBits: 41, WorkerBits: 10, SequenceBits: 12, Epoch: idgen.DefaultEpoch()}}},
 		"no epoch":        {idgen.Static(1), &idgen.Options{Layout: idgen.Layout{TimeBits: 41, WorkerBits: 10, SequenceBits: 12, Unit: 1e6}}},
-		"no sequence":     {idgen.Static(1), &idgen.Options{Layout: idgen.Layout{TimeBits: 41, WorkerBits: 22, Unit: 1e6, Epoch: idgen.DefaultEpoch}}},
+		"no sequence":     {idgen.Static(1), &idgen.Options{Layout: idgen.Layout{TimeBits: 41, WorkerBits: 22, Unit: 1e6, Epoch: idgen.DefaultEpoch()}}},
 		"a long borrow":   {idgen.Static(1), &idgen.Options{Borrow: 2 * time.Hour}},
 		"a negative wait": {idgen.Static(1), &idgen.Options{MaxBack: -1}},
 	} {

@@ -49,14 +49,14 @@ func (s *storeNumbers) Agree(ctx context.Context, namespace string, layout Layou
 		switch {
 		case err != nil:
 			return err
-		case got.Status == storeapi.Won:
+		case got.Status == storeapi.StatusAcquired:
 			text := []byte(layout.String())
 			_, err := s.store.Complete(ctx, storeapi.CompleteRequest{
 				Key: key, Owner: owner, Fence: got.Record.Fence, State: retrysafe.StateCompleted, Retention: retrysafe.Forever,
 				Answer: retrysafe.Answer{Kept: true, Codec: layoutCodec, Body: text, Size: int64(len(text))},
 			})
 			return err
-		case got.Status == storeapi.Finished:
+		case got.Status == storeapi.StatusFinished:
 			if is := string(got.Record.Answer.Body); is != layout.String() {
 				return OtherLayout(is, layout)
 			}
@@ -83,7 +83,7 @@ func (s *storeNumbers) keeps(ctx context.Context) error {
 	return err
 }
 
-func (s *storeNumbers) Take(ctx context.Context, r NumberRequest) (Taken, error) {
+func (s *storeNumbers) Claim(ctx context.Context, r NumberRequest) (Claimed, error) {
 	l := &storeLease{store: s.store, key: storeapi.StoreKey{
 		Namespace: r.Namespace, Layer: "ids", Key: retrysafe.Key{Operation: "worker", ID: strconv.Itoa(r.Number)},
 	}}
@@ -93,12 +93,12 @@ func (s *storeNumbers) Take(ctx context.Context, r NumberRequest) (Taken, error)
 	})
 	switch {
 	case err != nil:
-		return Taken{}, err
-	case got.Status != storeapi.Won:
-		return Taken{}, ErrTaken
+		return Claimed{}, err
+	case got.Status != storeapi.StatusAcquired:
+		return Claimed{}, ErrTaken
 	}
 	l.fence = got.Record.Fence
-	return Taken{NumberLease: l, Fence: l.fence, Now: got.Record.Now, Reserved: reservedUntil(got.Record)}, nil
+	return Claimed{NumberLease: l, Fence: l.fence, Now: got.Record.Now, Reserved: reservedUntil(got.Record)}, nil
 }
 
 // reservedUntil returns the time up to which an earlier holder may have made ids.
@@ -116,10 +116,11 @@ type storeLease struct {
 	fence retrysafe.Fence
 }
 
-func (l *storeLease) Reserve(ctx context.Context, until int64, lease time.Duration) error {
+func (l *storeLease) Reserve(ctx context.Context, until time.Time, lease time.Duration) error {
+	ns := until.UnixNano()
 	return l.store.Extend(ctx, storeapi.ExtendRequest{
 		Key: l.key, Owner: l.owner, Fence: l.fence, Lease: lease,
-		Progress: &retrysafe.Answer{Codec: codec, Body: binary.BigEndian.AppendUint64(nil, uint64(until)), Kept: true, Size: until}, //nolint:gosec // not negative
+		Progress: &retrysafe.Answer{Codec: codec, Body: binary.BigEndian.AppendUint64(nil, uint64(ns)), Kept: true, Size: ns},
 	})
 }
 

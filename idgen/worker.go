@@ -12,9 +12,9 @@ type Worker interface {
 	Number() uint64
 	// From returns the first time that ids may have. It does not change.
 	From() time.Time
-	// Until returns the time that ids must stay below, in nanoseconds since 1970. It grows while
+	// Until returns the time that ids must stay below; zero: there is no such time. It grows while
 	// the number is held.
-	Until() int64
+	Until() time.Time
 }
 
 // Static returns a worker with a number from a configuration file, without a time limit. The
@@ -24,10 +24,7 @@ func Static(number uint64) Worker { return static(number) }
 
 type static uint64
 
-// forever is the Until of a number that is not leased.
-const forever = 1<<63 - 1
-
-func (s static) Number() uint64  { return uint64(s) }
-func (s static) From() time.Time { return time.Time{} }
-func (s static) Until() int64    { return forever }
-func (s static) String() string  { return fmt.Sprintf("worker %d, not leased", uint64(s)) }
+func (s static) Number() uint64   { return uint64(s) }
+func (s static) From() time.Time  { return time.Time{} }
+func (s static) Until() time.Time { return time.Time{} }
+func (s static) String() string   { return fmt.Sprintf("worker %d, not leased", uint64(s)) }

@@ -78,7 +78,7 @@ func NewWorkersOn(n Numbers, o *WorkersOptions) *Workers {
 		w.o.Namespace = "ids"
 	}
 	if w.o.Layout == (Layout{}) {
-		w.o.Layout = Twitter
+		w.o.Layout = Twitter()
 	}
 	if err := w.o.Layout.Validate(); err != nil {
 		panic(err.Error())
@@ -162,7 +162,7 @@ func (w *Workers) try(ctx context.Context, number int) (*Held, time.Duration, er
 		now = func() time.Time { return time.Unix(0, clock()) }
 	}
 	sent := now()
-	taken, err := w.numbers.Take(ctx, NumberRequest{Namespace: w.o.Namespace, Number: number, Lease: w.o.Lease})
+	taken, err := w.numbers.Claim(ctx, NumberRequest{Namespace: w.o.Namespace, Number: number, Lease: w.o.Lease})
 	switch {
 	case errors.Is(err, ErrTaken):
 		return nil, 0, nil
@@ -192,13 +192,13 @@ func (w *Workers) try(ctx context.Context, number int) (*Held, time.Duration, er
 
 // Held is a leased number. Pass it to NewSnowflake, once.
 type Held struct {
-	taken  Taken
+	taken  Claimed
 	layout Layout
 	number uint64
 	lease  time.Duration
 	now    func() time.Time
-	until  atomic.Int64
-	used   atomic.Bool // whether it has a generator
+	until  atomic.Int64 // in nanoseconds since 1970
+	used   atomic.Bool  // whether it has a generator
 
 	life  context.Context
 	stop  context.CancelFunc
@@ -217,7 +217,7 @@ func (h *Held) Fence() retrysafe.Fence { return h.taken.Fence }
 func (h *Held) From() time.Time { return h.taken.Reserved }
 
 // Until implements [Worker].
-func (h *Held) Until() int64 { return h.until.Load() }
+func (h *Held) Until() time.Time { return time.Unix(0, h.until.Load()) }
 
 // Done returns a channel that is closed when the number is not held any more: it was released, or
 // its lease was lost. After that, only ids with times that were reserved before are made. Claim
@@ -230,16 +230,16 @@ func (h *Held) String() string { return fmt.Sprintf("worker %d, fence %d", h.num
 // extend renews the lease and reserves the times up to its end. They count from when the call is
 // sent, by this clock.
 func (h *Held) extend(ctx context.Context) error {
-	until := h.now().Add(h.lease).UnixNano()
-	if last := h.until.Load(); until <= last {
+	until := h.now().Add(h.lease)
+	if last := h.Until(); !until.After(last) {
 		// The clock was set back; the reserved time stays, and reservations keep growing.
-		until = last + 1
+		until = last.Add(1)
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.lease/3)
 	defer cancel()
 	err := h.taken.Reserve(ctx, until, h.lease)
 	if err == nil {
-		h.until.Store(until)
+		h.until.Store(until.UnixNano())
 	}
 	return err
 }

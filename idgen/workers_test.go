@@ -21,7 +21,7 @@ var small = &idgen.WorkersOptions{Max: 3, Lease: 3 * time.Second, Unsafe: true}
 // with returns options with a few numbers, and a layout that starts before the clock of a bubble.
 func with(most int, now func() time.Time) *idgen.WorkersOptions {
 	o := *small
-	o.Max, o.Now, o.Layout = most, now, idgen.Twitter
+	o.Max, o.Now, o.Layout = most, now, idgen.Twitter()
 	o.Layout.Epoch = begun
 	return &o
 }
@@ -156,7 +156,7 @@ func TestClocksOfWorkers(t *testing.T) {
 		assert.NoError(t, h.Release(t.Context()), "Release")
 	}
 	var back atomic.Int64
-	store := memstore.New(&memstore.Options{Clock: func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }})
+	store := memstore.New(&memstore.Options{Now: func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }})
 	o := with(1, func() time.Time { return time.Now().Add(-time.Duration(back.Load())) })
 	assert.NoError(t, claim(t, idgen.NewWorkers(store, o)).Release(t.Context()), "Release")
 	back.Store(int64(time.Hour)) // all clocks go back
@@ -205,7 +205,7 @@ func TestWorkersOptions(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]*idgen.WorkersOptions{
 		"max": {Max: -1}, "a short lease": {Lease: time.Millisecond}, "a long lease": {Lease: 2 * time.Hour}, "skew": {Lease: time.Second, MaxSkew: time.Second},
-		"a layout": {Layout: idgen.Layout{TimeBits: 1}}, "more than its layout has": {Layout: idgen.Fast, Max: 65},
+		"a layout": {Layout: idgen.Layout{TimeBits: 1}}, "more than its layout has": {Layout: idgen.Fast(), Max: 65},
 	} {
 		func() {
 			defer func() { assert.True(t, recover() != nil, "%s is refused", name) }()
@@ -263,7 +263,7 @@ func TestOneLayout(t *testing.T) {
 func oneLayout(t *testing.T) {
 	t.Helper()
 	store := memstore.New(nil)
-	layouts := []idgen.Layout{idgen.Twitter, idgen.Fast}
+	layouts := []idgen.Layout{idgen.Twitter(), idgen.Fast()}
 	for i := range layouts {
 		layouts[i].Epoch = begun
 	}

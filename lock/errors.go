@@ -8,8 +8,8 @@ var (
 	ErrHeld = errors.New("lock: another holder has it; nothing was done; wait with Lock, or try again later")
 	// ErrLost means that this holder has lost the lock, and that another one may have it.
 	ErrLost = errors.New("lock: the lock is lost, and another holder may work by now; write nothing more, and check the fence where you have written")
-	// ErrBound means that the lock was held for MaxHold, and that its heartbeats have stopped.
-	ErrBound = errors.New("lock: held for as long as MaxHold allows; its lease is left to end; raise MaxHold or call Extend for longer work")
+	// ErrMaxHold means that the lock was held for MaxHold, and that its heartbeats have stopped.
+	ErrMaxHold = errors.New("lock: held for as long as MaxHold allows; its lease is left to end; raise MaxHold or call Extend for longer work")
 	// ErrReleased means that this holder has released the lock.
 	ErrReleased = errors.New("lock: the lock was released by its holder")
 	// ErrName means that the name is empty, too long, or contains a NUL.

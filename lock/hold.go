@@ -14,6 +14,7 @@ type hold struct {
 	req    Request
 	most   time.Duration // the longest lease, if the backend has a limit; else zero
 	grant  Grant
+	began  time.Time // when it was requested
 
 	mu        sync.Mutex
 	locks     []*Lock
@@ -70,7 +71,7 @@ func (h *hold) tick() {
 	case !h.until.After(now):
 		cause = ErrLost
 	case !h.boundAt.After(now):
-		cause = ErrBound
+		cause = ErrMaxHold
 	case !h.extending && !h.beatAt.After(now):
 		h.extending = true
 		go h.heartbeat()
@@ -176,6 +177,7 @@ func (h *hold) end(cause error, gone bool) {
 		left = 0
 	}
 	h.mu.Unlock()
+	h.over(cause)
 	l := h.locker
 	l.turns.pass(h.req.Name)
 	go func() {

@@ -68,8 +68,8 @@ func (l *Locker) inside(ctx context.Context, name string) *hold {
 func (l *Lock) Fence() retrysafe.Fence { return l.hold.grant.Fence }
 
 // Context returns a context that is derived from the one that the lock was requested with. It ends
-// with the lock. Its cause is [ErrLost], [ErrBound], [ErrClosed] or, after Release, [ErrReleased].
-// A request in this context for the same name on the same locker returns this lock.
+// with the lock. Its cause is [ErrLost], [ErrMaxHold], [ErrClosed] or, after Release,
+// [ErrReleased]. A request in this context for the same name on the same locker returns this lock.
 func (l *Lock) Context() context.Context { return l.ctx }
 
 // Done returns a channel that is closed when the lock is lost, or when all holders in one context
@@ -111,7 +111,7 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 // Release continues after ctx has ended, for at most a lease and ten seconds. A second call on the
 // same Lock does nothing and returns nil.
 //
-// Errors: [ErrLost], [ErrBound] or [ErrClosed] if the lock was lost before, so another holder may
+// Errors: [ErrLost], [ErrMaxHold] or [ErrClosed] if the lock was lost before, so another holder may
 // have worked at the same time; those of the backend if the server did not confirm, and then the
 // lock ends with its lease.
 func (l *Lock) Release(_ context.Context) error {
@@ -143,6 +143,7 @@ func (l *Lock) Release(_ context.Context) error {
 	if !last {
 		return cause
 	}
+	h.over(ErrReleased)
 	defer h.locker.forget(h)
 	defer h.locker.turns.pass(h.req.Name)
 	return h.locker.unlock(h.req)

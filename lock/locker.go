@@ -59,6 +59,13 @@ func New(b Backend, o *Options) *Locker {
 // [ErrLost] in the context of a lock that was lost; [ErrClosed]; those of the backend, after which
 // a lock that may have been acquired is released, or ends with its lease.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
+	done := l.asked(ctx)
+	held, err := l.lock(ctx, name, opts)
+	done(held, err)
+	return held, err
+}
+
+func (l *Locker) lock(ctx context.Context, name string, opts []Option) (*Lock, error) {
 	o, held, err := l.begin(ctx, name, opts)
 	if held != nil || err != nil {
 		return held, err
@@ -107,6 +114,13 @@ func (l *Locker) wait(ctx context.Context, req Request) error {
 // TryLock is like Lock but does not wait. It returns [ErrHeld] if another holder has the lock, or
 // if another goroutine of this process is about to acquire it.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
+	done := l.asked(ctx)
+	held, err := l.tryLock(ctx, name, opts)
+	done(held, err)
+	return held, err
+}
+
+func (l *Locker) tryLock(ctx context.Context, name string, opts []Option) (*Lock, error) {
 	o, held, err := l.begin(ctx, name, opts)
 	if held != nil || err != nil {
 		return held, err
@@ -133,7 +147,7 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Loc
 
 // With runs fn while it holds the lock, and releases the lock also if fn panics. fn's context ends
 // when the lock is lost. If it was lost, With returns fn's error joined with [ErrLost] or
-// [ErrBound], also if fn returned nil: another holder may have worked at the same time.
+// [ErrMaxHold], also if fn returned nil: another holder may have worked at the same time.
 //
 // If the server did not confirm the release, With returns no error for it: the work is done, and
 // the lock ends with its lease.
@@ -143,7 +157,7 @@ func (l *Locker) With(ctx context.Context, name string, fn func(context.Context,
 		return err
 	}
 	defer func() {
-		if ended := held.Release(ctx); errors.Is(ended, ErrLost) || errors.Is(ended, ErrBound) {
+		if ended := held.Release(ctx); errors.Is(ended, ErrLost) || errors.Is(ended, ErrMaxHold) {
 			err = errors.Join(err, ended)
 		}
 	}()
@@ -234,7 +248,7 @@ func (l *Locker) try(ctx context.Context, req Request, o Options) (*hold, error)
 
 // hold starts a hold for what the backend granted.
 func (l *Locker) hold(req Request, o Options, g Grant, began time.Time) (*hold, error) {
-	h := &hold{locker: l, req: req, most: g.Lease, grant: g}
+	h := &hold{locker: l, req: req, most: g.Lease, grant: g, began: began}
 	h.locks = h.space[:0]
 	if h.grant.Lease <= 0 || h.grant.Lease > o.Lease {
 		h.grant.Lease = o.Lease

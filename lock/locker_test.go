@@ -181,7 +181,7 @@ func TestMaxHold(t *testing.T) {
 		assert.NoError(t, err, "Lock")
 		<-held.Done()
 		assert.Equal(t, time.Since(began), 45*time.Second, "held for")
-		assert.ErrorIs(t, held.Err(), lock.ErrBound, "Err")
+		assert.ErrorIs(t, held.Err(), lock.ErrMaxHold, "Err")
 		_, err = b.TryLock(t.Context(), "x") // the notified holder may still be writing
 		assert.ErrorIs(t, err, lock.ErrHeld, "TryLock")
 		next, err := b.Lock(t.Context(), "x")
@@ -189,7 +189,7 @@ func TestMaxHold(t *testing.T) {
 		// The last heartbeat was after 40 s.
 		assert.Equal(t, time.Since(began), 70*time.Second, "free for others after")
 		assert.NoError(t, next.Release(t.Context()), "Release")
-		assert.ErrorIs(t, held.Release(t.Context()), lock.ErrBound, "Release")
+		assert.ErrorIs(t, held.Release(t.Context()), lock.ErrMaxHold, "Release")
 	})
 }
 

@@ -14,9 +14,11 @@ type Options struct {
 	// after a third of it.
 	Lease time.Duration
 	// MaxHold is how long heartbeats continue; default ten leases, at least one. After it the lock
-	// counts as lost, with [ErrBound], and its lease expires: a holder that hangs must not block
+	// counts as lost, with [ErrMaxHold], and its lease expires: a holder that hangs must not block
 	// the others for ever.
 	MaxHold time.Duration
+	// Trace receives what the locker does, for metrics and spans. Default: none.
+	Trace *Trace
 }
 
 // Option changes the options of one call.
@@ -24,7 +26,7 @@ type Option func(*Options)
 
 // WithLease sets Options.Lease for one call. It also sets MaxHold to ten leases, unless WithMaxHold
 // follows it.
-func WithLease(d time.Duration) Option { return func(o *Options) { *o = Options{Lease: d} } }
+func WithLease(d time.Duration) Option { return func(o *Options) { o.Lease, o.MaxHold = d, 0 } }
 
 // WithMaxHold sets Options.MaxHold for one call.
 func WithMaxHold(d time.Duration) Option { return func(o *Options) { o.MaxHold = d } }

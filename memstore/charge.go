@@ -7,7 +7,10 @@ import (
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-var _ storeapi.Limiter = (*Store)(nil)
+var (
+	_ storeapi.Limiter     = (*Store)(nil)
+	_ storeapi.UsageReader = (*Store)(nil)
+)
 
 // tenant is the owner of counted keys.
 type tenant struct{ namespace, name string }
@@ -31,6 +34,20 @@ func (s *Store) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeap
 		s.usage[who] = next
 	}
 	return charged, nil
+}
+
+// Usage implements [storeapi.UsageReader].
+func (s *Store) Usage(ctx context.Context, req storeapi.UsageRequest) (storeapi.Usage, error) {
+	if err := ctx.Err(); err != nil {
+		return storeapi.Usage{}, err
+	}
+	if err := req.Validate(); err != nil {
+		return storeapi.Usage{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.usage[tenant{req.Namespace, req.Tenant}]
+	return u.Report(s.clock().UnixMicro()), nil
 }
 
 // sweepUsage removes tenants without any live count.

@@ -44,13 +44,14 @@ func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Pa
 		all = append(all, found{string(text), rec})
 	}
 	slices.SortFunc(all, func(a, b found) int { return strings.Compare(a.text, b.text) })
-	var page storeapi.Page
+	page := storeapi.Page{Scans: true}
 	for i, f := range all {
 		if i == limit {
 			page.Next = all[i-1].text
 			break
 		}
 		page.Records = append(page.Records, f.rec)
+		page.Read++
 	}
 	return page, nil
 }

@@ -15,9 +15,9 @@ import (
 
 // Options configure a store. Nil is valid.
 type Options struct {
-	// Clock is the store's clock; default the process's monotonic time, which does not change when
+	// Now is the store's clock; default the process's monotonic time, which does not change when
 	// the machine's clock is set. It may differ from the callers' clocks.
-	Clock func() time.Time
+	Now func() time.Time
 }
 
 // Store keeps records in memory. All methods are safe for concurrent use and never wait.
@@ -40,8 +40,8 @@ func steady() func() time.Time {
 // New returns an empty store.
 func New(o *Options) *Store {
 	s := &Store{clock: steady(), rows: make(map[storeapi.StoreKey]*protocol.Row), usage: make(map[tenant]protocol.Usage)}
-	if o != nil && o.Clock != nil {
-		s.clock = o.Clock
+	if o != nil && o.Now != nil {
+		s.clock = o.Now
 	}
 	return s
 }
@@ -71,7 +71,7 @@ func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (got s
 	if got.Status, err = protocol.Decide(row, now, &req); err != nil {
 		return got, err
 	}
-	if got.Status == storeapi.Won {
+	if got.Status == storeapi.StatusAcquired {
 		row = s.win(row, now, &req)
 	}
 	rec := &got.Record
@@ -88,7 +88,7 @@ func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (got s
 
 // win grants req, and returns the row of its key as it is then.
 func (s *Store) win(row *protocol.Row, now protocol.Micros, req *storeapi.AcquireRequest) *protocol.Row {
-	next, _, _, _ := protocol.Acquire(*row, now, s.floor, req) //nolint:dogsled // Decide said Won, so it has to be written
+	next, _, _, _ := protocol.Acquire(*row, now, s.floor, req) //nolint:dogsled // Decide said StatusAcquired, so it has to be written
 	next.Fingerprint, next.Binding = bytes.Clone(next.Fingerprint), bytes.Clone(next.Binding)
 	return s.put(req.Key, row, next)
 }

@@ -12,9 +12,9 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(*testing.T) storetest.Backend {
 		clock := storetest.NewClock()
-		store := memstore.New(&memstore.Options{Clock: clock.Now})
+		store := memstore.New(&memstore.Options{Now: clock.Now})
 		return storetest.Backend{Store: store, Advance: clock.Advance, Rewind: clock.Rewind}
-	}, storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true})
+	}, storetest.Features{Issuer: true, Limiter: true, UsageReader: true, Lister: true, Sweeper: true})
 }
 
 func BenchmarkStore(b *testing.B) {

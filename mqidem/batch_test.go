@@ -249,3 +249,27 @@ func (s *counting) CompleteBatch(ctx context.Context, reqs []storeapi.CompleteRe
 func (s *counting) ReleaseBatch(context.Context, []storeapi.ReleaseRequest) ([]error, error) {
 	panic("not called")
 }
+
+// batched is a source that fetches ahead.
+type batched struct {
+	mqidem.Source
+	ahead chan int
+}
+
+func (b batched) Ahead(n int) { b.ahead <- n }
+
+// A source learns the size of batches, so that the next batch is there when one is done.
+func TestBatchSaysItsSize(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := batched{w.broker.Open("q"), make(chan int, 2)}
+		ended := make(chan error, 1)
+		go func() {
+			h := mqidem.OnceBatch(w.engine, "stock", func(context.Context, []*mqidem.Message) []error { return nil })
+			ended <- mqidem.ConsumeBatch(ctx, s, h, w.options(mqidem.Options{Batch: 70}))
+		}()
+		assert.Equal(t, <-s.ahead, 70, "messages ahead")
+		cancel()
+		assert.NoError(t, <-ended, "consume")
+	})
+}

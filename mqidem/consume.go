@@ -32,37 +32,57 @@ func Consume(ctx context.Context, s Source, h Handler, o *Options) error {
 	}
 	c := newConsumer(ctx, s, opts)
 	if opts.Order == nil {
-		return c.run(ctx, opts.Concurrency, 1, func(ds []*inFlight) func() { return func() { c.handle(ds[0], h) } })
+		return c.run(ctx, opts.Concurrency, func() (int, func()) {
+			d := c.receive()
+			return one(d), func() { c.handle(d, h) }
+		})
 	}
 	// Messages that wait for others of their name do not count as concurrent, so more are received.
 	c.turns = make(turns, opts.Concurrency)
 	lanes := lanes{last: map[string]chan struct{}{}}
-	return c.run(ctx, inHand*opts.Concurrency, 1, func(ds []*inFlight) func() {
-		d := ds[0]
-		_ = call(func() error { // if Order panics, the message has no name
+	return c.run(ctx, inHand*opts.Concurrency, c.inTurn(func() (int, func()) {
+		d := c.receive()
+		if d == nil {
+			return 0, nil
+		}
+		_ = c.hands.call(func() error { // if Order panics, the message has no name
 			d.lane = opts.Order(d.message)
 			return nil
 		})
-		return lanes.after(d.lane, func() {
+		return 1, lanes.after(d.lane, func() {
 			c.turns.take()
 			defer c.turns.leave()
 			c.handle(d, h)
 		})
-	})
+	}))
+}
+
+// one returns how many messages there are.
+func one(d *inFlight) int {
+	if d == nil {
+		return 0
+	}
+	return 1
 }
 
 // inHand is how many messages are received for each one that is worked on, if Order is set.
 const inHand = 16
 
 // ConsumeBatch is [Consume] for batch handlers. A batch has up to Batch messages that arrived
-// within Linger.
+// within Linger. The defaults are right for most queues; see [Options].Batch.
 func ConsumeBatch(ctx context.Context, s Source, h BatchHandler, o *Options) error {
 	opts, err := o.checked(true)
 	if err != nil {
 		return err
 	}
 	c := newConsumer(ctx, s, opts)
-	return c.run(ctx, opts.Concurrency, opts.Batch, func(ds []*inFlight) func() { return func() { c.handleBatch(ds, h) } })
+	if ahead, ok := s.(Batched); ok {
+		ahead.Ahead(opts.Batch)
+	}
+	return c.run(ctx, opts.Concurrency, c.inTurn(func() (int, func()) {
+		ds := c.receiveBatch()
+		return len(ds), func() { c.handleBatch(ds, h) }
+	}))
 }
 
 // errStopped ends the contexts of handlers that are still running after Drain.
@@ -78,6 +98,7 @@ type consumer struct {
 	holds    time.Duration
 	turns    turns
 	returned returnedMessages
+	hands    hands
 
 	receiving context.Context // ends with the caller's, and with a fatal error
 	stop      context.CancelCauseFunc
@@ -86,11 +107,10 @@ type consumer struct {
 	gaveUp    context.Context
 	giveUp    context.CancelFunc
 
-	all sync.WaitGroup
+	workers workers
 
-	mu      sync.Mutex // guards the fields below
-	running int
-	fatal   error
+	mu    sync.Mutex // guards the field below
+	fatal error
 }
 
 func newConsumer(ctx context.Context, s Source, o Options) *consumer {
@@ -123,95 +143,11 @@ func (c *consumer) fail(err error) {
 	c.stop(err)
 }
 
-// run receives until the consumer ends. It receives up to most deliveries at a time, and holds at
-// most hands such groups. It calls plan with each group, in order of arrival, and runs the returned
-// function on its own goroutine.
-func (c *consumer) run(ctx context.Context, hands, most int, plan func([]*inFlight) func()) error {
-	defer c.giveUp()
-	defer c.cut(errStopped)
-	defer c.stop(errStopped)
-	if err := c.start(ctx); err != nil {
-		return err
-	}
-	turns := make(chan struct{}, hands)
-	for c.turn(turns) {
-		ds, err := c.receive(most)
-		if len(ds) > 0 {
-			c.work(len(ds), turns, plan(ds))
-		} else {
-			<-turns
-		}
-		if err != nil {
-			if c.receiving.Err() == nil {
-				c.fail(fmt.Errorf("mqidem: no more messages can be received: %w", err))
-			}
-			break
-		}
-	}
-	return c.drain()
-}
-
-func (c *consumer) turn(turns chan struct{}) bool {
-	select {
-	case <-c.receiving.Done():
-		return false
-	case turns <- struct{}{}:
-		return true
-	}
-}
-
-// receive returns one message, or for a batch also those that arrive within Linger.
-func (c *consumer) receive(most int) ([]*inFlight, error) {
-	d, err := c.source.Receive(c.receiving)
-	if err != nil {
-		return nil, err
-	}
-	ds := []*inFlight{c.take(d)}
-	if most == 1 {
-		return ds, nil
-	}
-	limited, _ := c.source.(Limited)
-	ctx, cancel := context.WithTimeout(c.receiving, c.Linger)
-	defer cancel()
-	for len(ds) < most {
-		if limited != nil && limited.Full() {
-			return ds, nil
-		}
-		d, err := c.source.Receive(ctx)
-		if err != nil && ctx.Err() != nil && c.receiving.Err() == nil {
-			return ds, nil // Linger has passed
-		}
-		if err != nil {
-			return ds, err
-		}
-		ds = append(ds, c.take(d))
-	}
-	return ds, nil
-}
-
-// work runs planned, which handles n messages.
-func (c *consumer) work(n int, turns <-chan struct{}, planned func()) {
-	c.count(n)
-	c.all.Go(func() {
-		defer func() {
-			c.count(-n)
-			<-turns
-		}()
-		planned()
-	})
-}
-
-func (c *consumer) count(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.running += n
-}
-
 // drain waits for the running handlers.
 func (c *consumer) drain() error {
 	idle := make(chan struct{})
 	go func() { // ends when the last handler does
-		c.all.Wait()
+		c.workers.all.Wait()
 		close(idle)
 	}()
 	for _, step := range []struct {
@@ -230,5 +166,5 @@ func (c *consumer) drain() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return errors.Join(c.fatal, fmt.Errorf("mqidem: %d messages were still being worked on %v after the end: they are delivered again, and their keys stay claimed until the leases expire: %w",
-		c.running, c.Drain+grace, errStopped))
+		c.workers.busy.Load(), c.Drain+grace, errStopped))
 }

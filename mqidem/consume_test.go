@@ -54,7 +54,7 @@ func TestTries(t *testing.T) {
 		w.pass(3 * time.Second)
 		w.rans("bad", "good", "bad", "good")
 		w.pass(3 * time.Second)
-		w.saw(mqidem.Again, mqidem.Again, mqidem.Again, mqidem.Again, mqidem.Again, mqidem.Done)
+		w.saw(mqidem.OutcomeAgain, mqidem.OutcomeAgain, mqidem.OutcomeAgain, mqidem.OutcomeAgain, mqidem.OutcomeAgain, mqidem.OutcomeDone)
 		assert.Equal(t, len(w.deadLetters()), 0, "dead letters")
 		w.pass(3 * time.Second)
 		p := w.deadLetters()
@@ -108,7 +108,7 @@ func TestDeadLetterAtOnce(t *testing.T) {
 				}), one.options)
 				w.pass(time.Second)
 				assert.NoError(t, stop(), "consume")
-				w.saw(mqidem.Dead)
+				w.saw(mqidem.OutcomeDead)
 				p := w.deadLetters()
 				assert.Equal(t, len(p), 1, "dead letters")
 				assert.Equal(t, p[0].Reason.Why, one.why, "why")
@@ -129,7 +129,7 @@ func TestIDs(t *testing.T) {
 		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{ID: mqidem.FromHeader("Event"), MissingID: mqidem.BodyDigest, Concurrency: 1})
 		w.pass(time.Second)
 		assert.NoError(t, stop(), "consume")
-		w.saw(mqidem.Done, mqidem.Repeat, mqidem.Done, mqidem.Repeat)
+		w.saw(mqidem.OutcomeDone, mqidem.OutcomeDuplicate, mqidem.OutcomeDone, mqidem.OutcomeDuplicate)
 		w.rans("one", "two")
 		assert.Equal(t, w.record("stock", retrysafe.KeyPart(long)).State, retrysafe.StateCompleted, "state")
 	})
@@ -145,7 +145,7 @@ func TestInProgressElsewhere(t *testing.T) {
 		w.pass(time.Minute) // twice the lease
 		assert.True(t, len(w.outcomes) > 5, "it came several times: %d", len(w.outcomes))
 		for _, o := range w.outcomes {
-			assert.Equal(t, [2]any{o.What, o.Try}, [2]any{mqidem.Later, 0}, "outcome and try")
+			assert.Equal(t, [2]any{o.What, o.Try}, [2]any{mqidem.OutcomeLater, 0}, "outcome and try")
 		}
 		assert.NoError(t, a.Release(w.t.Context(), nil), "release")
 		w.pass(time.Minute)
@@ -208,7 +208,7 @@ func TestStoreAway(t *testing.T) {
 		here.Store(true)
 		w.pass(10 * time.Minute)
 		assert.NoError(t, stop(), "consume")
-		w.saw(mqidem.Done)
+		w.saw(mqidem.OutcomeDone)
 		w.rans("one")
 	})
 }
@@ -276,7 +276,7 @@ func TestRepeatsUnderReject(t *testing.T) {
 		stop := w.consume(h, mqidem.Options{Concurrency: 1})
 		w.pass(time.Second)
 		assert.NoError(t, stop(), "consume")
-		w.saw(mqidem.Done, mqidem.Repeat)
+		w.saw(mqidem.OutcomeDone, mqidem.OutcomeDuplicate)
 	})
 }
 
@@ -295,7 +295,7 @@ func TestPlainHandler(t *testing.T) {
 		}), mqidem.Options{MaxDeliveries: 2})
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
-		w.saw(mqidem.Again, mqidem.Dead, mqidem.Dead, mqidem.Done)
+		w.saw(mqidem.OutcomeAgain, mqidem.OutcomeDead, mqidem.OutcomeDead, mqidem.OutcomeDone)
 		assert.Equal(t, w.deadLetters()[0].Reason.Key, "", "key of a record that is not there")
 		w.empty()
 	})

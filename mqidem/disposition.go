@@ -42,31 +42,38 @@ const laterWait = time.Second
 
 // dispose decides what to do with a message, from the report of its handler and from the error.
 func (c *consumer) dispose(d *inFlight, err error) disposition {
+	switch r := d.handling.result; {
+	case r.kind == dead:
+		return disposition{action: leave, what: OutcomeDead, err: err}
+	case err == nil && r.kind == duplicate:
+		return disposition{action: ack, what: OutcomeDuplicate}
+	case err == nil:
+		return disposition{action: ack, what: OutcomeDone}
+	}
+	return c.disposeFailed(d, err)
+}
+
+// disposeFailed decides what to do with a message whose handler has returned an error.
+func (c *consumer) disposeFailed(d *inFlight, err error) disposition {
 	var short *retentionError
 	var failed *deadLetterError
 	switch r := d.handling.result; {
-	case r.kind == dead:
-		return disposition{action: leave, what: Dead, err: err}
-	case err == nil && r.kind == duplicate:
-		return disposition{action: ack, what: Repeat}
-	case err == nil:
-		return disposition{action: ack, what: Done}
 	case errors.As(err, &short):
 		c.fail(short)
-		return disposition{action: leave, what: Left, err: err}
+		return disposition{action: leave, what: OutcomeLeft, err: err}
 	case errors.As(err, &failed):
 		return failed.disposition(err)
 	case c.working.Err() != nil: // the consumer has ended
-		return disposition{action: leave, what: Left, err: err}
+		return disposition{action: leave, what: OutcomeLeft, err: err}
 	case r.kind == failedTry:
-		return disposition{action: requeue, what: Again, after: c.Backoff(r.try), err: err}
+		return disposition{action: requeue, what: OutcomeAgain, after: c.Backoff(r.try), err: err}
 	}
 	wait, later := retrysafe.Retryable(err)
 	switch {
 	case errors.Is(err, retrysafe.ErrInProgress), errors.Is(err, retrysafe.ErrLeaseLost), errors.Is(err, retrysafe.ErrAttemptFailed),
 		errors.Is(err, retrysafe.ErrUnconfirmed), errors.Is(err, retrysafe.ErrTooManyKeys), errors.Is(err, retrysafe.ErrTooManyRequests),
 		errors.Is(err, retrysafe.ErrInDoubt) && later:
-		return disposition{action: requeue, what: Later, after: max(wait, laterWait), err: err}
+		return disposition{action: requeue, what: OutcomeLater, after: max(wait, laterWait), err: err}
 	case errors.Is(err, retrysafe.ErrUnavailable), errors.Is(err, retrysafe.ErrClosed):
 		return disposition{action: hold, err: err}
 	}
@@ -85,9 +92,9 @@ func (c *consumer) disposePlain(d *inFlight, err error) disposition {
 		why = DeadTries
 	}
 	if why == "" {
-		return disposition{action: requeue, what: Again, after: c.Backoff(try), err: err}
+		return disposition{action: requeue, what: OutcomeAgain, after: c.Backoff(try), err: err}
 	}
-	return disposition{action: deadLetter, what: Dead, reason: d.reason(why, err), err: err}
+	return disposition{action: deadLetter, what: OutcomeDead, reason: d.reason(why, err), err: err}
 }
 
 // reason is for a dead letter that no handler of this package has seen.
@@ -103,7 +110,7 @@ func (d *inFlight) reason(why string, err error) *Reason {
 func (c *consumer) deadLetter(d *inFlight, p disposition) disposition {
 	cause := c.writeDeadLetter(d, *p.reason)
 	if cause == nil {
-		return disposition{action: leave, what: Dead, err: p.err}
+		return disposition{action: leave, what: OutcomeDead, err: p.err}
 	}
 	d.history.dead = p.reason
 	failed := &deadLetterError{cause}
@@ -116,7 +123,7 @@ func (c *consumer) writeDeadLetter(d *inFlight, why Reason) error {
 		if c.DeadLetter == nil {
 			return d.delivery.Dead(ctx, why)
 		}
-		if err := call(func() error { return c.DeadLetter(ctx, d.message, why) }); err != nil {
+		if err := c.hands.call(func() error { return c.DeadLetter(ctx, d.message, why) }); err != nil {
 			return err
 		}
 		return d.delivery.Ack(ctx)

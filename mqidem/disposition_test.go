@@ -30,7 +30,7 @@ func TestHandlerOfHandlers(t *testing.T) {
 				}, mqidem.Options{})
 				w.pass(time.Minute)
 				assert.NoError(t, stop(), "consume")
-				w.saw(mqidem.Dead)
+				w.saw(mqidem.OutcomeDead)
 				w.rans("x")
 				assert.Equal(t, len(w.deadLetters()), 1, "dead letters")
 				w.empty()

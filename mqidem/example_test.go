@@ -105,7 +105,7 @@ func ExampleRedriver() {
 	}
 	work()
 	pieces = 1
-	redriver, err := mqidem.NewRedriver(engine, broker.DeadLetters("orders"), mqidem.Rule{After: -1}, nil)
+	redriver, err := mqidem.NewRedriver(engine, broker.DeadLetters("orders"), &mqidem.RedriverOptions{After: -1})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -229,7 +229,7 @@ func TestDoubtOutlivesItsRecord(t *testing.T) {
 		w.pass(60 * 24 * time.Hour)
 		_, found, err := mqidem.RecordOf(t.Context(), w.engine, &p[0].Reason)
 		t.Logf("record found: %v %v", found, err)
-		assert.ErrorIs(t, mqidem.Redrive(t.Context(), w.engine, w.broker.DeadLetters("q"), p[0], false, "x"), mqidem.ErrMayBeDone, "redrive")
+		assert.ErrorIs(t, mqidem.Redrive(t.Context(), w.engine, w.broker.DeadLetters("q"), p[0], &mqidem.RedriveOptions{By: "x"}), mqidem.ErrMayBeDone, "redrive")
 	})
 }
 
@@ -476,7 +476,7 @@ func TestRedriveOnAnotherStore(t *testing.T) {
 		w.pass(time.Minute)
 		bad = false
 		other := w.newEngine(memstore.New(nil)) // the store of another environment
-		r, err := mqidem.NewRedriver(other, w.broker.DeadLetters("q"), mqidem.Rule{After: -1}, nil)
+		r, err := mqidem.NewRedriver(other, w.broker.DeadLetters("q"), &mqidem.RedriverOptions{After: -1})
 		assert.NoError(t, err, "redriver")
 		did, err := r.Once(t.Context())
 		t.Logf("did %+v, error %v", did, err)
@@ -599,7 +599,7 @@ func TestRedriverKeepsOthers(t *testing.T) {
 		for _, p := range w.deadLetters() {
 			t.Logf("dead letter %s: %s", p.Message.Body, p.Reason.Why)
 		}
-		r, err := mqidem.NewRedriver(w.engine, w.broker.DeadLetters("q"), mqidem.Rule{After: -1}, nil)
+		r, err := mqidem.NewRedriver(w.engine, w.broker.DeadLetters("q"), &mqidem.RedriverOptions{After: -1})
 		assert.NoError(t, err, "redriver")
 		did, err := r.Once(t.Context())
 		assert.NoError(t, err, "redrive")

@@ -75,7 +75,7 @@ func TestFit(t *testing.T) {
 func TestCutIsNotPutBack(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		m := &mqidem.DeadLetter{Message: &mqidem.Message{ID: "1", Source: "q"}, Reason: mqidem.Reason{Why: mqidem.DeadPoison, Cut: mqidem.CutBody}}
-		assert.ErrorIs(t, mqidem.Redrive(t.Context(), w.engine, nil, m, true, "ann"), mqidem.ErrCut, "redrive")
+		assert.ErrorIs(t, mqidem.Redrive(t.Context(), w.engine, nil, m, &mqidem.RedriveOptions{NotDone: true, By: "ann"}), mqidem.ErrCut, "redrive")
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -38,24 +37,3 @@ var errPanicked = errors.New("mqidem: the handler panicked")
 
 // errExited means that the handler called runtime.Goexit, as t.FailNow does.
 var errExited = errors.New("mqidem: the handler ended its goroutine")
-
-// call runs h on its own goroutine and turns a panic or a Goexit into an error. A Goexit then ends
-// only that goroutine.
-func call(h func() error) error {
-	ended := make(chan error, 1)
-	go func() {
-		err := errExited
-		defer func() { ended <- err }()
-		defer func() {
-			switch v := recover().(type) {
-			case nil:
-			case runtime.Error:
-				err = fmt.Errorf("%w: %w", errPanicked, v)
-			default:
-				err = fmt.Errorf("%w with a %T", errPanicked, v)
-			}
-		}()
-		err = h()
-	}()
-	return <-ended
-}

@@ -19,6 +19,8 @@ type handling struct {
 	deadLetter func(context.Context, Reason) error
 	// gaveUp ends when Consume stops waiting for the handler; nil means never.
 	gaveUp context.Context
+	// hands runs the user's handler; nil means a new goroutine for it.
+	hands *hands
 	// history is what earlier calls with the same delivery have left.
 	history *history
 	// result is what the handlers of this package have reported.
@@ -104,7 +106,7 @@ func (e *deadLetterError) Unwrap() error { return e.cause }
 // unless its connection is gone.
 func (e *deadLetterError) disposition(err error) disposition {
 	if errors.Is(e.cause, ErrStale) || errors.Is(e.cause, ErrSettled) {
-		return disposition{action: leave, what: Left, err: err}
+		return disposition{action: leave, what: OutcomeLeft, err: err}
 	}
 	return disposition{action: hold, err: err}
 }

@@ -60,7 +60,7 @@ func TestHealthyConsumerIsSilent(t *testing.T) {
 		assert.Equal(t, done, hours, "orders")
 		assert.Equal(t, log.String(), "", "warnings and errors")
 		assert.Equal(t, failed, 0, "calls of the store that failed")
-		assert.Equal(t, fmt.Sprint(outcomes), "map[again:36 done:360 repeat:360]", "what became of the messages")
+		assert.Equal(t, fmt.Sprint(outcomes), "map[again:36 done:360 duplicate:360]", "what became of the messages")
 		stop()
 		assert.NoError(t, <-ended, "Consume")
 		assert.NoError(t, e.Shutdown(context.Background()), "Shutdown")

@@ -134,7 +134,7 @@ func (w *work) run(ctx context.Context, m *Message, a *retrysafe.Attempt, h func
 	if err := t.usedUp(); err != nil {
 		return w.deadLetter(ctx, t, DeadTries, err)
 	}
-	err := call(func() error { return h(a.Context()) })
+	err := p.hands.call(func() error { return h(a.Context()) })
 	if outcome := w.policy.OutcomeOf(err); outcome != retrysafe.Done {
 		return w.fail(ctx, t, outcome, err)
 	}

@@ -160,7 +160,7 @@ func (b *batch) together(ctx context.Context, places []place) (errs []error, err
 		// If another consumer has a message by now, the work must stop.
 		defer context.AfterFunc(p.attempt.Context(), func() { cancel(context.Cause(p.attempt.Context())) })()
 	}
-	err = call(func() error {
+	err = ms[0].handling().hands.call(func() error {
 		errs = b.h(ctx, ms)
 		return nil
 	})

@@ -29,7 +29,7 @@ func OnceTx[Tx any](e *retrysafe.Engine, db storeapi.TxStore[Tx], consumer strin
 		return m.report(t.handle(ctx, func(ctx context.Context, key retrysafe.Key) (ran txRun) {
 			_, ran.stored = retrysafe.DoTx(ctx, w.engine, db, key, func(ctx context.Context, tx Tx) (struct{}, error) {
 				ran.began = true
-				ran.err = call(func() error { return h(ctx, tx, m) })
+				ran.err = m.handling().hands.call(func() error { return h(ctx, tx, m) })
 				if ran.err != nil {
 					// DoTx must not see the marks of the error: the message becomes a dead letter
 					// before its record says so

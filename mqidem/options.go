@@ -28,7 +28,10 @@ type Options struct {
 	// [ConsumeBatch] refuses it, since a batch runs messages that were tried before alone.
 	Order func(*Message) string
 	// Batch is the largest number of messages in a batch; default 100. Linger is how long a batch
-	// that is not full waits for more; default 50 ms.
+	// that is not full waits for more; default 50 ms. A batch does not wait if the source can hand
+	// out no more until it is acked (see [Limited]), and the source fetches the next batch
+	// meanwhile (see [Batched]). So with the defaults a full queue is consumed about as fast as
+	// with any other values; a longer Linger makes fewer and larger batches when few messages come.
 	Batch  int
 	Linger time.Duration
 	// ID returns the id of a message; nil means [Message].ID, which the producer sets.
@@ -55,20 +58,20 @@ type Options struct {
 
 // The outcomes of a delivery, as [Outcome].What.
 const (
-	// Done: the work was done, and the message acked.
-	Done = "done"
-	// Repeat: the work was done, or the message became a dead letter, before; acked.
-	Repeat = "repeat"
-	// Later: nothing ran, since another consumer works on the message or the store did not answer.
-	// It is redelivered, and no try is counted.
-	Later = "later"
-	// Again: the try failed, and there will be another one.
-	Again = "again"
-	// Dead: the message became a dead letter.
-	Dead = "dead"
-	// Left: the message was not settled, because its connection is gone, the broker did not accept
-	// the settlement, or Consume has ended. It is redelivered.
-	Left = "left"
+	// OutcomeDone: the work was done, and the message acked.
+	OutcomeDone = "done"
+	// OutcomeDuplicate: the work was done, or the message became a dead letter, before; acked.
+	OutcomeDuplicate = "duplicate"
+	// OutcomeLater: nothing ran, since another consumer works on the message or the store did not
+	// answer. It is redelivered, and no try is counted.
+	OutcomeLater = "later"
+	// OutcomeAgain: the try failed, and there will be another one.
+	OutcomeAgain = "again"
+	// OutcomeDead: the message became a dead letter.
+	OutcomeDead = "dead"
+	// OutcomeLeft: the message was not settled, because its connection is gone, the broker did not
+	// accept the settlement, or Consume has ended. It is redelivered.
+	OutcomeLeft = "left"
 )
 
 // Outcome is the outcome of one delivery.

@@ -14,7 +14,7 @@ import (
 // The fetching goroutine asks Room how many messages to fetch, and passes each to Put. If Room is
 // zero, it waits for Woken.
 type Prefetch struct {
-	ahead   int
+	ahead   atomic.Int64
 	waiting atomic.Int64 // calls of Receive
 	wake    chan struct{}
 	ready   chan Delivery
@@ -27,7 +27,23 @@ type Prefetch struct {
 // NewPrefetch returns a queue that fetches up to ahead messages beyond those that calls of Receive
 // wait for, and no more than most at once.
 func NewPrefetch(ahead, most int) *Prefetch {
-	return &Prefetch{ahead: ahead, wake: make(chan struct{}, 1), ready: make(chan Delivery, 2*most), ended: make(chan struct{})}
+	p := &Prefetch{wake: make(chan struct{}, 1), ready: make(chan Delivery, 2*most), ended: make(chan struct{})}
+	p.ahead.Store(int64(ahead))
+	return p
+}
+
+// Ahead raises the number of messages to fetch ahead to n, for an implementation of [Batched].
+func (p *Prefetch) Ahead(n int) {
+	for {
+		now := p.ahead.Load()
+		if int64(n) <= now {
+			return
+		}
+		if p.ahead.CompareAndSwap(now, int64(n)) {
+			p.Wake()
+			return
+		}
+	}
 }
 
 // Receive waits for a message. It returns the error of ctx or the one that End was called with.
@@ -56,7 +72,7 @@ func (p *Prefetch) Receive(ctx context.Context) (Delivery, error) {
 // and at most most may be fetched at once. It returns zero while more than half of the room is
 // taken, so that the source does not ask for each message separately.
 func (p *Prefetch) Room(requested, most int) int {
-	all := min(int(p.waiting.Load())+p.ahead, most)
+	all := int(min(p.waiting.Load()+p.ahead.Load(), int64(most)))
 	room := all - len(p.ready) - requested
 	if room <= 0 || 2*room < all {
 		return 0

@@ -37,6 +37,10 @@ func TestPrefetchRoom(t *testing.T) {
 		assert.NoError(t, err, "Receive")
 	}
 	assert.Equal(t, p.Room(0, 256), 9, "room beside 7 messages")
+	p.Ahead(100)
+	p.Ahead(10) // never lower
+	assert.Equal(t, p.Room(0, 256), 93, "room beside 7 messages, with more ahead")
+	assert.Equal(t, p.Room(0, 50), 43, "room beside 7 messages, at most 50")
 }
 
 // TestPrefetchWaiting: calls of Receive make room, wake the fetching goroutine, and each get one

@@ -25,20 +25,30 @@ var (
 	ErrMayBeDone = errors.New("mqidem: an earlier try of this message may have taken effect; find that out, and then redrive it as not done, or discard it")
 )
 
+// RedriveOptions say who redrives a dead letter, and what they know.
+type RedriveOptions struct {
+	// NotDone says that an operator found out that nothing was done. It is for a message in doubt
+	// under retrysafe.Refuse, and for one whose record is gone.
+	NotDone bool
+	// By is the name of who redrives. It is stored in the record.
+	By string
+}
+
 // Redrive publishes a dead letter to its source again. It first reopens the record, by the fence
 // that it has seen, and starts the count of tries again. Then it publishes the message. In the
 // other order the copy would be acked as a duplicate of a failed message, and lost. If the caller
 // dies in between, the message is still in the dead-letter queue and its record is open; redrive it
 // again. If Redrive returns nil, the caller removes the message ([Remove]).
 //
-// e is an engine on the consumer's store and namespace; nil is for handlers that keep no record.
-// notDone says that an operator found out that nothing was done. It is for a message in doubt under
-// retrysafe.Refuse, and for one whose record is gone. by is stored in the record as the name of who
-// redrives.
+// e is an engine on the consumer's store and namespace; nil is for handlers that keep no record. o
+// may be nil.
 //
 // Errors: [ErrDoneElsewhere], [ErrCut], [ErrMayBeDone], [ErrNoRecord], retrysafe.ErrInProgress (a
 // consumer works on a copy), and failures of store and broker.
-func Redrive(ctx context.Context, e *retrysafe.Engine, p DeadLetters, m *DeadLetter, notDone bool, by string) error {
+func Redrive(ctx context.Context, e *retrysafe.Engine, p DeadLetters, m *DeadLetter, o *RedriveOptions) error {
+	if o == nil {
+		o = new(RedriveOptions)
+	}
 	if m.Reason.Why == DeadUnreadable {
 		return errReason
 	}
@@ -46,7 +56,7 @@ func Redrive(ctx context.Context, e *retrysafe.Engine, p DeadLetters, m *DeadLet
 		return ErrCut
 	}
 	if m.Reason.Key != "" {
-		if err := reopen(ctx, e, &m.Reason, notDone, by); err != nil {
+		if err := reopen(ctx, e, &m.Reason, o.NotDone, o.By); err != nil {
 			return err
 		}
 	}

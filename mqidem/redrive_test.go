@@ -21,9 +21,10 @@ func (w *world) deadLetterOne(id string, opts ...retrysafe.CallOption) {
 	assert.NoError(w.t, stop(), "consume")
 }
 
-func (w *world) redriver(rule mqidem.Rule) *mqidem.Redriver {
+func (w *world) redriver(rule mqidem.RedriverOptions) *mqidem.Redriver {
+	rule.Logger = slog.New(slog.DiscardHandler)
 	w.t.Helper()
-	r, err := mqidem.NewRedriver(w.engine, w.broker.DeadLetters("q"), rule, slog.New(slog.DiscardHandler))
+	r, err := mqidem.NewRedriver(w.engine, w.broker.DeadLetters("q"), &rule)
 	assert.NoError(w.t, err, "new redriver")
 	return r
 }
@@ -32,7 +33,7 @@ func (w *world) redriver(rule mqidem.Rule) *mqidem.Redriver {
 func TestRedrivenRunsOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.deadLetterOne("1")
-		did, err := w.redriver(mqidem.Rule{}).Once(t.Context())
+		did, err := w.redriver(mqidem.RedriverOptions{}).Once(t.Context())
 		assert.NoError(t, err, "redrive")
 		assert.Equal(t, did, mqidem.Redriven{Seen: 1, Sent: 1}, "what was done")
 		assert.Equal(t, len(w.deadLetters()), 0, "dead letters")
@@ -47,7 +48,7 @@ func TestRedrivenRunsOnce(t *testing.T) {
 		stop := w.consume(h, mqidem.Options{MaxDeliveries: 2, Concurrency: 1})
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
-		w.saw(mqidem.Again, mqidem.Done, mqidem.Repeat)
+		w.saw(mqidem.OutcomeAgain, mqidem.OutcomeDone, mqidem.OutcomeDuplicate)
 		w.rans("1", "1")
 		assert.Equal(t, w.outcomes[1].Message.Header(mqidem.HeaderRedrives) == "1" || w.outcomes[0].Message.Header(mqidem.HeaderRedrives) == "1", true, "the copy says that it was redriven")
 		w.empty()
@@ -73,7 +74,7 @@ func TestRedriveInterrupted(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.deadLetterOne("1")
 		p := &deadLettersThat{w.broker.DeadLetters("q"), func() error { return errors.New("no connection") }}
-		r, err := mqidem.NewRedriver(w.engine, p, mqidem.Rule{}, nil)
+		r, err := mqidem.NewRedriver(w.engine, p, nil)
 		assert.NoError(t, err, "new redriver")
 		_, err = r.Once(t.Context())
 		assert.Contains(t, err.Error(), "the record is open, and the message could not be published", "error")
@@ -115,7 +116,7 @@ func TestRedriveOfCopies(t *testing.T) {
 		assert.NoError(t, settle("done").Complete(ctx, retrysafe.Answer{Codec: "raw", Kept: true}), "complete")
 		running := settle("running")
 		w.pass(10 * time.Second)
-		did, err := w.redriver(mqidem.Rule{After: -1}).Once(ctx)
+		did, err := w.redriver(mqidem.RedriverOptions{After: -1}).Once(ctx)
 		assert.NoError(t, err, "redrive")
 		assert.Equal(t, did, mqidem.Redriven{Seen: 4, Sent: 1, Gone: 2}, "what was done")
 		assert.Equal(t, w.deadLetters()[0].Message.ID, "running", "what is left")
@@ -129,15 +130,15 @@ func TestRule(t *testing.T) {
 		ctx := t.Context()
 		w.deadLetterOne("tries")
 		w.deadLetterOne("doubt", retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Refuse}))
-		young := w.redriver(mqidem.Rule{After: time.Hour})
+		young := w.redriver(mqidem.RedriverOptions{After: time.Hour})
 		did, err := young.Once(ctx)
 		assert.NoError(t, err, "redrive")
 		assert.Equal(t, did, mqidem.Redriven{Seen: 2, Kept: 1}, "too young")
-		did, err = w.redriver(mqidem.Rule{Consumer: "points"}).Once(ctx)
+		did, err = w.redriver(mqidem.RedriverOptions{Consumer: "points"}).Once(ctx)
 		assert.NoError(t, err, "redrive")
 		assert.Equal(t, did.Sent, 0, "another's")
 		for round := range 4 {
-			did, err := w.redriver(mqidem.Rule{MaxRedrives: 3}).Once(ctx)
+			did, err := w.redriver(mqidem.RedriverOptions{MaxRedrives: 3}).Once(ctx)
 			assert.NoError(t, err, "redrive")
 			want := mqidem.Redriven{Seen: 2, Sent: 1, Kept: 1}
 			if round == 3 {
@@ -148,9 +149,9 @@ func TestRule(t *testing.T) {
 			w.pass(2 * time.Minute)
 			assert.NoError(t, stop(), "consume")
 		}
-		_, err = mqidem.NewRedriver(w.engine, w.broker.DeadLetters("q"), mqidem.Rule{Why: []string{mqidem.DeadInDoubt}}, nil)
+		_, err = mqidem.NewRedriver(w.engine, w.broker.DeadLetters("q"), &mqidem.RedriverOptions{Why: []string{mqidem.DeadInDoubt}})
 		assert.Contains(t, err.Error(), "cannot redrive what is in doubt", "error")
-		_, err = mqidem.NewRedriver(w.engine, w.broker.DeadLetters("q"), mqidem.Rule{Limit: -1}, nil)
+		_, err = mqidem.NewRedriver(w.engine, w.broker.DeadLetters("q"), &mqidem.RedriverOptions{Limit: -1})
 		assert.True(t, err != nil, "a negative limit is refused")
 	})
 }
@@ -162,17 +163,17 @@ func TestRedriveErrors(t *testing.T) {
 		ctx, p := t.Context(), w.broker.DeadLetters("q")
 		w.deadLetterOne("1", retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Refuse}))
 		one := w.deadLetters()[0]
-		assert.ErrorIs(t, mqidem.Redrive(ctx, w.engine, p, one, false, "ann"), mqidem.ErrMayBeDone, "redrive of a doubt")
-		assert.Contains(t, mqidem.Redrive(ctx, nil, p, one, true, "ann").Error(), "give an engine", "error")
+		assert.ErrorIs(t, mqidem.Redrive(ctx, w.engine, p, one, &mqidem.RedriveOptions{By: "ann"}), mqidem.ErrMayBeDone, "redrive of a doubt")
+		assert.Contains(t, mqidem.Redrive(ctx, nil, p, one, &mqidem.RedriveOptions{NotDone: true, By: "ann"}).Error(), "give an engine", "error")
 		other := retrysafe.New(w.store, &retrysafe.Options{Namespace: "other", Sweep: -1})
-		assert.Contains(t, mqidem.Redrive(ctx, other, p, one, true, "ann").Error(), `the namespace "app", and the engine is on "other"`, "error")
+		assert.Contains(t, mqidem.Redrive(ctx, other, p, one, &mqidem.RedriveOptions{NotDone: true, By: "ann"}).Error(), `the namespace "app", and the engine is on "other"`, "error")
 		w.empty()
-		assert.NoError(t, mqidem.Redrive(ctx, w.engine, p, one, true, "ann"), "redrive as not done")
+		assert.NoError(t, mqidem.Redrive(ctx, w.engine, p, one, &mqidem.RedriveOptions{NotDone: true, By: "ann"}), "redrive as not done")
 		assert.Contains(t, w.record("stock", "1").LastError, `resolved by "ann"`, "who redrove it")
 		unread := &mqidem.DeadLetter{Message: one.Message, Reason: mqidem.Reason{Why: mqidem.DeadUnreadable}}
-		assert.True(t, mqidem.Redrive(ctx, w.engine, p, unread, true, "ann") != nil, "one without a reason is refused")
+		assert.True(t, mqidem.Redrive(ctx, w.engine, p, unread, &mqidem.RedriveOptions{NotDone: true, By: "ann"}) != nil, "one without a reason is refused")
 		plain := &mqidem.DeadLetter{Message: one.Message, Reason: mqidem.Reason{Why: mqidem.DeadTries}}
-		assert.NoError(t, mqidem.Redrive(ctx, nil, p, plain, false, "ann"), "one without a record")
+		assert.NoError(t, mqidem.Redrive(ctx, nil, p, plain, &mqidem.RedriveOptions{By: "ann"}), "one without a record")
 		waiting, _ := w.broker.Stats("q")
 		assert.Equal(t, waiting, 2, "messages that were put back")
 	})
@@ -189,7 +190,7 @@ func TestRedriverRuns(t *testing.T) {
 			}
 			return nil
 		}}
-		r, err := mqidem.NewRedriver(w.engine, p, mqidem.Rule{}, slog.New(slog.DiscardHandler))
+		r, err := mqidem.NewRedriver(w.engine, p, &mqidem.RedriverOptions{Logger: slog.New(slog.DiscardHandler)})
 		assert.NoError(t, err, "new redriver")
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
@@ -198,5 +199,30 @@ func TestRedriverRuns(t *testing.T) {
 		waiting, dead := w.broker.Stats("q")
 		assert.Equal(t, [2]int{waiting, dead}, [2]int{1, 0}, "waiting and dead")
 		assert.True(t, r.Run(ctx, 0) != nil, "an interval of zero is refused")
+	})
+}
+
+// Around sees each message that is redriven, and can keep one. The record has the name of who
+// redrives.
+func TestRuleAround(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.deadLetterOne("1")
+		w.deadLetterOne("2")
+		var seen []string
+		refuse := errors.New("the log is full")
+		rule := mqidem.RedriverOptions{By: "ann", Around: func(_ context.Context, m *mqidem.DeadLetter, redrive func() error) error {
+			seen = append(seen, m.Message.ID)
+			if m.Message.ID == "1" {
+				return refuse
+			}
+			return redrive()
+		}}
+		did, err := w.redriver(rule).Once(t.Context())
+		assert.ErrorIs(t, err, refuse, "redrive")
+		assert.Equal(t, did, mqidem.Redriven{Seen: 2, Sent: 1}, "what was done")
+		assert.Equal(t, seen, []string{"1", "2"}, "what Around has seen")
+		assert.Equal(t, w.deadLetters()[0].Message.ID, "1", "what is left")
+		assert.Contains(t, w.record("stock", "2").LastError, "ann", "who redrove it")
+		assert.Equal(t, w.record("stock", "1").State, retrysafe.StateFailed, "the record of the one that stays")
 	})
 }

@@ -12,11 +12,12 @@ import (
 	"github.com/retrysafe/retrysafe/backoff"
 )
 
-// Rule says which dead letters a [Redriver] redrives. The zero Rule is for messages that used up
-// their tries: one minute after that, and at most three times.
-type Rule struct {
-	// Why lists the reasons that the rule is for; default only [DeadTries]. [DeadInDoubt] is
-	// refused: an operator must decide about it.
+// RedriverOptions say which dead letters a [Redriver] redrives. A nil *RedriverOptions and zero
+// fields mean the defaults: messages that used up their tries, one minute after that, and at most
+// three times.
+type RedriverOptions struct {
+	// Why lists the reasons of the dead letters that are redriven; default only [DeadTries].
+	// [DeadInDoubt] is refused: an operator must decide about it.
 	Why []string
 	// Consumer is the consumer whose messages are redriven; empty means any.
 	Consumer string
@@ -28,63 +29,77 @@ type Rule struct {
 	// Limit is how many messages are redriven in one run; default 100. Too many at once would meet
 	// the same trouble again at once.
 	Limit int
+	// By is the name of who redrives, which is stored in the records; default "redriver".
+	By string
+	// Around, if set, is called for each message that is redriven, for example to write it to a
+	// log. It calls redrive at most once, and returns its error. If it does not call redrive, it
+	// returns an error, and the message stays a dead letter.
+	Around func(ctx context.Context, m *DeadLetter, redrive func() error) error
+	// Logger gets what an operator should know; default slog.Default().
+	Logger *slog.Logger
 }
 
 // checked fills in defaults and returns an error for invalid values.
-func (r Rule) checked() (Rule, error) {
-	if r.Why == nil {
-		r.Why = []string{DeadTries}
+func (o *RedriverOptions) checked() (RedriverOptions, error) {
+	var own RedriverOptions
+	if o != nil {
+		own = *o
 	}
-	if slices.Contains(r.Why, DeadInDoubt) {
-		return r, errors.New("mqidem: a rule cannot redrive what is in doubt: somebody has to find out whether it was done")
+	if own.Why == nil {
+		own.Why = []string{DeadTries}
 	}
-	if r.After == 0 {
-		r.After = time.Minute
+	if slices.Contains(own.Why, DeadInDoubt) {
+		return own, errors.New("mqidem: a rule cannot redrive what is in doubt: somebody has to find out whether it was done")
 	}
-	if r.MaxRedrives == 0 {
-		r.MaxRedrives = 3
+	if own.After == 0 {
+		own.After = time.Minute
 	}
-	if r.Limit == 0 {
-		r.Limit = 100
+	if own.MaxRedrives == 0 {
+		own.MaxRedrives = 3
 	}
-	if r.MaxRedrives < 0 || r.Limit < 0 {
-		return r, fmt.Errorf("mqidem: MaxRedrives is %d and Limit %d; use 1 or more, or leave them zero", r.MaxRedrives, r.Limit)
+	if own.Limit == 0 {
+		own.Limit = 100
 	}
-	return r, nil
+	if own.By == "" {
+		own.By = "redriver"
+	}
+	if own.MaxRedrives < 0 || own.Limit < 0 {
+		return own, fmt.Errorf("mqidem: MaxRedrives is %d and Limit %d; use 1 or more, or leave them zero", own.MaxRedrives, own.Limit)
+	}
+	if own.Logger == nil {
+		own.Logger = slog.Default()
+	}
+	return own, nil
 }
 
-// matches reports whether the rule is for a message.
-func (r *Rule) matches(why *Reason, now time.Time) bool {
-	return slices.Contains(r.Why, why.Why) && (r.Consumer == "" || r.Consumer == why.Consumer) &&
-		why.Redrives < r.MaxRedrives && now.Sub(why.At) >= r.After
+// matches reports whether a message is to be redriven.
+func (o *RedriverOptions) matches(why *Reason, now time.Time) bool {
+	return slices.Contains(o.Why, why.Why) && (o.Consumer == "" || o.Consumer == why.Consumer) &&
+		why.Redrives < o.MaxRedrives && now.Sub(why.At) >= o.After
 }
 
-// Redriver redrives dead letters by a rule, so that messages that failed for a while are done in
-// the end. Run one at a time on a dead-letter queue.
+// Redriver redrives dead letters as its options say, so that messages that failed for a while are
+// done in the end. Run one at a time on a dead-letter queue.
 type Redriver struct {
 	engine      *retrysafe.Engine
 	deadLetters DeadLetters
-	rule        Rule
-	logger      *slog.Logger
+	o           RedriverOptions
 }
 
-// NewRedriver returns a redriver. e is as in [Redrive]. A nil logger means slog.Default().
-func NewRedriver(e *retrysafe.Engine, p DeadLetters, rule Rule, logger *slog.Logger) (*Redriver, error) {
-	rule, err := rule.checked()
+// NewRedriver returns a redriver. e is as in [Redrive].
+func NewRedriver(e *retrysafe.Engine, p DeadLetters, options *RedriverOptions) (*Redriver, error) {
+	o, err := options.checked()
 	if err != nil {
 		return nil, err
 	}
-	if logger == nil {
-		logger = slog.Default()
-	}
-	return &Redriver{engine: e, deadLetters: p, rule: rule, logger: logger}, nil
+	return &Redriver{engine: e, deadLetters: p, o: o}, nil
 }
 
 // Redriven is the result of one run.
 type Redriven struct {
 	// Seen counts all dead letters, Sent those that were redriven, and Gone those that were removed
 	// because a copy of them was done or redriven in the same run. Kept counts those that need an
-	// operator: in doubt, unreadable, cut, or redriven as often as the rule allows.
+	// operator: in doubt, unreadable, cut, or redriven as often as MaxRedrives allows.
 	Seen, Sent, Gone, Kept int
 }
 
@@ -106,13 +121,13 @@ func (r *Redriver) Once(ctx context.Context) (Redriven, error) {
 			did.Kept++
 			return Keep, nil
 		}
-		if !r.rule.matches(&m.Reason, time.Now()) || did.Sent >= r.rule.Limit {
-			if m.Reason.Redrives >= r.rule.MaxRedrives || !slices.Contains(r.rule.Why, m.Reason.Why) {
+		if !r.o.matches(&m.Reason, time.Now()) || did.Sent >= r.o.Limit {
+			if m.Reason.Redrives >= r.o.MaxRedrives || !slices.Contains(r.o.Why, m.Reason.Why) {
 				did.Kept++
 			}
 			return Keep, nil
 		}
-		switch err := Redrive(ctx, r.engine, r.deadLetters, m, false, "redriver"); {
+		switch err := r.redrive(ctx, m); {
 		case err == nil:
 			did.Sent++
 			sent[same] = string(m.Message.Body)
@@ -129,6 +144,15 @@ func (r *Redriver) Once(ctx context.Context) (Redriven, error) {
 	return did, errors.Join(append(failed, err)...)
 }
 
+// redrive redrives a message that the rule selects.
+func (r *Redriver) redrive(ctx context.Context, m *DeadLetter) error {
+	do := func() error { return Redrive(ctx, r.engine, r.deadLetters, m, &RedriveOptions{By: r.o.By}) }
+	if r.o.Around == nil {
+		return do()
+	}
+	return r.o.Around(ctx, m, do)
+}
+
 // Run calls Once at once and then every so often, until ctx ends. It logs errors and continues.
 func (r *Redriver) Run(ctx context.Context, every time.Duration) error {
 	if every <= 0 {
@@ -140,10 +164,10 @@ func (r *Redriver) Run(ctx context.Context, every time.Duration) error {
 			return nil //nolint:nilerr // the end of ctx is no failure
 		}
 		if err != nil {
-			r.logger.Warn("mqidem: some dead letters could not be redriven", slog.Any("error", err))
+			r.o.Logger.Warn("mqidem: some dead letters could not be redriven", slog.Any("error", err))
 		}
 		if did.Sent+did.Gone > 0 {
-			r.logger.Info("mqidem: dead letters were redriven", slog.Int("sent", did.Sent), slog.Int("gone", did.Gone), slog.Int("seen", did.Seen))
+			r.o.Logger.Info("mqidem: dead letters were redriven", slog.Int("sent", did.Sent), slog.Int("gone", did.Gone), slog.Int("seen", did.Seen))
 		}
 		if backoff.Pause(ctx, every) != nil {
 			return nil //nolint:nilerr // as above

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/detached"
 )
 
 // inFlight is a delivery that Consume holds.
@@ -20,12 +22,21 @@ type inFlight struct {
 	// For the current call of the handler:
 	message  *Message
 	handling *handling
+	first    call // of the first one, so that it needs no memory of its own
+	called   bool
+}
+
+// call is what one call of a handler gets.
+type call struct {
+	message  Message
+	handling handling
 }
 
 func (c *consumer) take(d Delivery) *inFlight {
 	f := &inFlight{delivery: d, received: time.Now(), message: d.Message()}
 	f.history = c.returned.take(f.message)
-	f.handling = &handling{history: &f.history}
+	f.handling = &f.first.handling
+	f.handling.history = &f.history
 	return f
 }
 
@@ -35,14 +46,16 @@ const settleTime = 30 * time.Second
 // prepare sets the message that the handler gets, with its id and what the handlers of this package
 // need. If ready is false, the message cannot be handled, and the disposition says what to do.
 func (c *consumer) prepare(d *inFlight) (_ disposition, ready bool) {
-	m := *d.delivery.Message()
-	h := &handling{limit: max(0, c.MaxDeliveries), holds: c.holds, gaveUp: c.gaveUp, history: &d.history}
+	one := d.next()
+	m, h := &one.message, &one.handling
+	*h = handling{limit: max(0, c.MaxDeliveries), holds: c.holds, gaveUp: c.gaveUp, hands: &c.hands, history: &d.history}
 	h.deadLetter = func(_ context.Context, why Reason) error { return c.writeDeadLetter(d, why) }
-	m.passed, d.message, d.handling = h, &m, h
+	*m = *d.delivery.Message()
+	m.passed, d.message, d.handling = h, m, h
 	var err error
 	large := c.MaxBody > 0 && len(m.Body) > c.MaxBody
 	if !large { // MaxBody also bounds the search for an id
-		err = c.identify(&m)
+		err = c.identify(m)
 	}
 	why := d.history.dead
 	code := DeadPoison
@@ -58,7 +71,16 @@ func (c *consumer) prepare(d *inFlight) (_ disposition, ready bool) {
 	if why == nil {
 		why = d.reason(code, err)
 	}
-	return disposition{action: deadLetter, what: Dead, reason: why, err: err}, false
+	return disposition{action: deadLetter, what: OutcomeDead, reason: why, err: err}, false
+}
+
+// next returns the place for a call. Each call has its own: an earlier handler may have kept it.
+func (d *inFlight) next() *call {
+	if d.called {
+		return new(call)
+	}
+	d.called = true
+	return &d.first
 }
 
 // identify sets the message's id according to the options.
@@ -66,7 +88,7 @@ func (c *consumer) identify(m *Message) error {
 	if c.ID == nil && (m.ID != "" || c.MissingID == nil) {
 		return nil
 	}
-	return call(func() (err error) {
+	return c.hands.call(func() (err error) {
 		if c.ID != nil {
 			m.ID, err = c.ID(m)
 		}
@@ -82,7 +104,7 @@ func (c *consumer) handle(d *inFlight, h Handler) {
 	for c.receiving.Err() == nil {
 		p, ready := c.prepare(d)
 		if ready {
-			p = c.dispose(d, call(func() error { return h(c.working, d.message) }))
+			p = c.dispose(d, c.hands.call(func() error { return h(c.working, d.message) }))
 		}
 		wait, held := c.settle(d, p)
 		if !held {
@@ -90,7 +112,7 @@ func (c *consumer) handle(d *inFlight, h Handler) {
 		}
 		c.pause(wait)
 	}
-	c.observe(d, Left, errStopped)
+	c.observe(d, OutcomeLeft, errStopped)
 }
 
 // pause waits for d or until the consumer ends. If Order is set, other messages may run meanwhile.
@@ -112,7 +134,7 @@ func (c *consumer) settle(d *inFlight, p disposition) (wait time.Duration, held 
 	}
 	switch p.action {
 	case ack:
-		err := c.broker(d.delivery.Ack)
+		err := c.ack(d)
 		if err != nil && !errors.Is(err, ErrStale) {
 			c.Logger.Warn("mqidem: a message that is done could not be acked; it is delivered again, and is acked then", slog.Any("error", err))
 		}
@@ -136,7 +158,7 @@ func (c *consumer) settle(d *inFlight, p disposition) (wait time.Duration, held 
 // requeue asks the broker for a redelivery.
 func (c *consumer) requeue(d *inFlight, p disposition) {
 	if cause := c.broker(func(ctx context.Context) error { return d.delivery.Retry(ctx, p.after) }); cause != nil {
-		p.what, p.err = Left, errors.Join(p.err, cause)
+		p.what, p.err = OutcomeLeft, errors.Join(p.err, cause)
 		c.Logger.Warn("mqidem: a message could not be put back for a later try; the broker delivers it again when it sees that this consumer has gone", slog.Any("error", cause))
 	}
 	c.observe(d, p.what, p.err)
@@ -168,7 +190,7 @@ func (c *consumer) giveBack(d *inFlight, err error) bool {
 		c.returned.take(m)
 		return false
 	}
-	c.observe(d, Later, err)
+	c.observe(d, OutcomeLater, err)
 	return true
 }
 
@@ -183,6 +205,14 @@ func (c *consumer) broker(f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.working), settleTime)
 	defer cancel()
 	return f(ctx)
+}
+
+// ack acks a message. Most acks never wait for the broker, so their context starts no timer.
+func (c *consumer) ack(d *inFlight) error {
+	ctx := &detached.Context{}
+	ctx.Begin(c.working, time.Now().Add(settleTime))
+	defer ctx.Stop()
+	return d.delivery.Ack(ctx)
 }
 
 const (

@@ -12,7 +12,7 @@ func (c *consumer) handleBatch(ds []*inFlight, h BatchHandler) {
 		ds = c.settleAll(ds, c.runBatch(ds, h))
 	}
 	for _, d := range ds {
-		c.observe(d, Left, errStopped)
+		c.observe(d, OutcomeLeft, errStopped)
 	}
 }
 
@@ -29,14 +29,9 @@ func (c *consumer) settleAll(ds []*inFlight, ps []disposition) (rest []*inFlight
 			others = append(others, i)
 		}
 	}
-	settle := func(places []int, atOnce int) {
-		parallel.Each(len(places), atOnce, func(n int) {
-			i := places[n]
-			waits[i], held[i] = c.settle(ds[i], ps[i])
-		})
-	}
-	settle(acks, len(acks))
-	settle(others, 16)
+	settle := func(i int) { waits[i], held[i] = c.settle(ds[i], ps[i]) }
+	c.hands.each(len(acks), func(n int) { settle(acks[n]) })
+	parallel.Each(len(others), 16, func(n int) { settle(others[n]) })
 	var wait time.Duration
 	for i, d := range ds {
 		if held[i] {
@@ -89,7 +84,7 @@ func (c *consumer) callOne(m *Message, h BatchHandler) error {
 
 // callBatch calls h. err is a failure of all messages.
 func (c *consumer) callBatch(ms []*Message, h BatchHandler) (errs []error, err error) {
-	err = call(func() error {
+	err = c.hands.call(func() error {
 		errs = h(c.working, ms)
 		return nil
 	})

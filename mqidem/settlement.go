@@ -52,12 +52,10 @@ var errNotSent = errors.New("mqidem: nothing was sent to the broker; the message
 // Settle makes the steps in order, and stops at the first error, which it returns as it is. Other
 // errors are [ErrSettled], [ErrStale], and that of ctx if it has ended before the first step.
 func (s *Settlement) Settle(ctx context.Context, steps SettleSteps) error {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
+	if !s.take(ctx) {
 		return fmt.Errorf("%w: %w", errNotSent, ctx.Err())
 	}
+	defer func() { <-s.turn }()
 	switch {
 	case s.settled:
 		return ErrSettled
@@ -86,6 +84,21 @@ func (s *Settlement) Settle(ctx context.Context, steps SettleSteps) error {
 	}
 	s.settled = true
 	return nil
+}
+
+// take waits for the turn. It reports false if ctx ends first.
+func (s *Settlement) take(ctx context.Context) bool {
+	select {
+	case s.turn <- struct{}{}:
+		return true
+	default: // ctx may make its channel only now
+	}
+	select {
+	case s.turn <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // giveBackLater starts the time after which the delivery counts as returned. The turn is held.

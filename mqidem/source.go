@@ -47,6 +47,14 @@ type Limited interface {
 	Full() bool
 }
 
+// Batched is a Source that fetches messages ahead of Receive, and can fetch more of them.
+type Batched interface {
+	// Ahead makes the source fetch at least n messages ahead, or as many as it can. [ConsumeBatch]
+	// calls it at the beginning with the size of a batch, so that the next batch is there when one
+	// is done.
+	Ahead(n int)
+}
+
 // Holder is a Source that knows how long its broker keeps a copy of a message in the queue.
 type Holder interface {
 	// HoldsFor returns that time, or zero if there is no limit or the broker does not report it.

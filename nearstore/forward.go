@@ -8,14 +8,15 @@ import (
 )
 
 var (
-	_ storeapi.Issuer   = (*Store)(nil)
-	_ storeapi.Limiter  = (*Store)(nil)
-	_ storeapi.Lister   = (*Store)(nil)
-	_ storeapi.Notifier = (*Store)(nil)
-	_ storeapi.Sweeper  = (*Store)(nil)
-	_ storeapi.Batcher  = (*Store)(nil)
-	_ storeapi.Keeper   = (*Store)(nil)
-	_ storeapi.Sharer   = (*Store)(nil)
+	_ storeapi.Issuer      = (*Store)(nil)
+	_ storeapi.Limiter     = (*Store)(nil)
+	_ storeapi.UsageReader = (*Store)(nil)
+	_ storeapi.Lister      = (*Store)(nil)
+	_ storeapi.Notifier    = (*Store)(nil)
+	_ storeapi.Sweeper     = (*Store)(nil)
+	_ storeapi.Batcher     = (*Store)(nil)
+	_ storeapi.Keeper      = (*Store)(nil)
+	_ storeapi.Sharer      = (*Store)(nil)
 )
 
 // Issue implements [storeapi.Issuer].
@@ -32,6 +33,14 @@ func (s *Store) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeap
 		return inner.Charge(ctx, req)
 	}
 	return storeapi.Charged{}, errors.ErrUnsupported
+}
+
+// Usage implements [storeapi.UsageReader].
+func (s *Store) Usage(ctx context.Context, req storeapi.UsageRequest) (storeapi.Usage, error) {
+	if inner, ok := s.Store.(storeapi.UsageReader); ok {
+		return inner.Usage(ctx, req)
+	}
+	return storeapi.Usage{}, errors.ErrUnsupported
 }
 
 // List implements [storeapi.Lister].

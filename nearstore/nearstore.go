@@ -23,8 +23,8 @@ type Options struct {
 	Bytes int64
 	// Age is how long a copy is used; default 10 s.
 	Age time.Duration
-	// Clock measures elapsed time; default time.Now.
-	Clock func() time.Time
+	// Now measures elapsed time; default time.Now.
+	Now func() time.Time
 }
 
 // Store is a [storeapi.Store] in front of another one, with every optional interface. It is safe
@@ -64,8 +64,8 @@ func New(inner storeapi.Store, o *Options) *Store {
 	if s.o.Age <= 0 {
 		s.o.Age = 10 * time.Second
 	}
-	if s.o.Clock == nil {
-		s.o.Clock = time.Now
+	if s.o.Now == nil {
+		s.o.Now = time.Now
 	}
 	return s
 }
@@ -78,10 +78,10 @@ func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (store
 	}
 	hash := maphash.Comparable(s.seed, req.Key)
 	if rec, ok := s.find(hash, &req); ok {
-		return storeapi.Acquired{Status: storeapi.Finished, Record: rec}, nil
+		return storeapi.Acquired{Status: storeapi.StatusFinished, Record: rec}, nil
 	}
 	got, err := s.Store.Acquire(ctx, req)
-	if err == nil && got.Status == storeapi.Finished && got.Record.State == storeapi.StateCompleted && s.again(hash) {
+	if err == nil && got.Status == storeapi.StatusFinished && got.Record.State == storeapi.StateCompleted && s.again(hash) {
 		s.keep(hash, &got.Record)
 	}
 	return got, err
@@ -102,7 +102,7 @@ func (s *Store) find(hash uint64, req *storeapi.AcquireRequest) (storeapi.Record
 	if !ok || c.record.Key != req.Key || !bytes.Equal(c.record.Fingerprint, req.Fingerprint) || !bytes.Equal(c.record.Binding, req.Binding) {
 		return storeapi.Record{}, false
 	}
-	passed := s.o.Clock().Sub(c.at)
+	passed := s.o.Now().Sub(c.at)
 	rec := c.record
 	rec.Now = rec.Now.Add(passed)
 	limit := req.Limit()
@@ -136,7 +136,7 @@ func (s *Store) keep(hash uint64, rec *storeapi.Record) {
 	if size > s.o.Bytes/8 {
 		return // it would displace all others
 	}
-	c := &copied{record: *rec, at: s.o.Clock()}
+	c := &copied{record: *rec, at: s.o.Now()}
 	c.record.Answer.Body = bytes.Clone(rec.Answer.Body)
 	c.record.Fingerprint, c.record.Binding = bytes.Clone(rec.Fingerprint), bytes.Clone(rec.Binding)
 	s.mu.Lock()

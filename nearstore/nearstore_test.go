@@ -20,11 +20,11 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(*testing.T) storetest.Backend {
 		clock := storetest.NewClock()
-		inner := memstore.New(&memstore.Options{Clock: clock.Now})
+		inner := memstore.New(&memstore.Options{Now: clock.Now})
 		return storetest.Backend{
-			Store: nearstore.New(inner, &nearstore.Options{Age: time.Hour, Clock: clock.Now}), Advance: clock.Advance, Rewind: clock.Rewind,
+			Store: nearstore.New(inner, &nearstore.Options{Age: time.Hour, Now: clock.Now}), Advance: clock.Advance, Rewind: clock.Rewind,
 		}
-	}, storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true})
+	}, storetest.Features{Issuer: true, Limiter: true, UsageReader: true, Lister: true, Sweeper: true})
 }
 
 func TestWrapper(t *testing.T) {
@@ -43,8 +43,8 @@ type world struct {
 
 func newWorld(o nearstore.Options) *world {
 	w := &world{clock: storetest.NewClock()}
-	o.Clock = w.clock.Now
-	w.inner = storetest.NewFaulty(memstore.New(&memstore.Options{Clock: w.clock.Now}), func(op string, _ int) storetest.Fault {
+	o.Now = w.clock.Now
+	w.inner = storetest.NewFaulty(memstore.New(&memstore.Options{Now: w.clock.Now}), func(op string, _ int) storetest.Fault {
 		if op == "acquire" {
 			w.asked++
 		}
@@ -71,7 +71,7 @@ func (w *world) finish(t *testing.T, id string, state storeapi.State, size int) 
 	req := request(id)
 	got, err := w.Acquire(t.Context(), req)
 	assert.NoError(t, err, "acquire")
-	assert.Equal(t, got.Status, storeapi.Won, "acquire")
+	assert.Equal(t, got.Status, storeapi.StatusAcquired, "acquire")
 	_, err = w.Complete(t.Context(), storeapi.CompleteRequest{
 		Key: req.Key, Owner: req.Owner, Fence: got.Record.Fence, State: state, Answer: storeapi.Answer{Kept: true, Body: make([]byte, size)},
 	})
@@ -96,7 +96,7 @@ func (w *world) repeat(t *testing.T, id string) storeapi.Acquired {
 	t.Helper()
 	w.again(t, id, nil)
 	got, asked := w.again(t, id, nil)
-	assert.True(t, asked && got.Status == storeapi.Finished, "the second repeat: %v", got.Status)
+	assert.True(t, asked && got.Status == storeapi.StatusFinished, "the second repeat: %v", got.Status)
 	return got
 }
 
@@ -129,15 +129,15 @@ func TestWhatIsAsked(t *testing.T) {
 		change func(*world, *storeapi.AcquireRequest)
 		want   storeapi.Status
 	}{
-		"another payload":    {storeapi.StateCompleted, func(_ *world, r *storeapi.AcquireRequest) { r.Fingerprint = []byte("1other") }, storeapi.Mismatch},
-		"another credential": {storeapi.StateCompleted, func(_ *world, r *storeapi.AcquireRequest) { r.Binding = []byte("x") }, storeapi.PrincipalChanged},
-		"no payload":         {storeapi.StateCompleted, func(_ *world, r *storeapi.AcquireRequest) { r.Fingerprint = nil }, storeapi.Finished},
-		"a resolution":       {storeapi.StateCompleted, func(_ *world, r *storeapi.AcquireRequest) { r.IfFence = 1 }, storeapi.FenceChanged},
-		"an issued key":      {storeapi.StateCompleted, func(_ *world, r *storeapi.AcquireRequest) { r.MustBeIssued = true }, storeapi.NotIssued},
-		"a failure":          {storeapi.StateFailed, nil, storeapi.Finished},
-		"the retention":      {storeapi.StateCompleted, func(w *world, _ *storeapi.AcquireRequest) { w.clock.Advance(time.Hour) }, storeapi.Won},
-		"almost over":        {storeapi.StateCompleted, func(w *world, _ *storeapi.AcquireRequest) { w.clock.Advance(time.Hour - time.Millisecond) }, storeapi.Finished},
-		"a clock set back":   {storeapi.StateCompleted, func(w *world, _ *storeapi.AcquireRequest) { w.clock.Rewind(time.Minute) }, storeapi.Finished},
+		"another payload":    {storeapi.StateCompleted, func(_ *world, r *storeapi.AcquireRequest) { r.Fingerprint = []byte("1other") }, storeapi.StatusMismatch},
+		"another credential": {storeapi.StateCompleted, func(_ *world, r *storeapi.AcquireRequest) { r.Binding = []byte("x") }, storeapi.StatusPrincipalChanged},
+		"no payload":         {storeapi.StateCompleted, func(_ *world, r *storeapi.AcquireRequest) { r.Fingerprint = nil }, storeapi.StatusFinished},
+		"a resolution":       {storeapi.StateCompleted, func(_ *world, r *storeapi.AcquireRequest) { r.IfFence = 1 }, storeapi.StatusFenceChanged},
+		"an issued key":      {storeapi.StateCompleted, func(_ *world, r *storeapi.AcquireRequest) { r.MustBeIssued = true }, storeapi.StatusNotIssued},
+		"a failure":          {storeapi.StateFailed, nil, storeapi.StatusFinished},
+		"the retention":      {storeapi.StateCompleted, func(w *world, _ *storeapi.AcquireRequest) { w.clock.Advance(time.Hour) }, storeapi.StatusAcquired},
+		"almost over":        {storeapi.StateCompleted, func(w *world, _ *storeapi.AcquireRequest) { w.clock.Advance(time.Hour - time.Millisecond) }, storeapi.StatusFinished},
+		"a clock set back":   {storeapi.StateCompleted, func(w *world, _ *storeapi.AcquireRequest) { w.clock.Rewind(time.Minute) }, storeapi.StatusFinished},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -189,7 +189,7 @@ func TestStoreAway(t *testing.T) {
 	w.repeat(t, "k")
 	w.away = true
 	got, asked := w.again(t, "k", nil)
-	assert.True(t, !asked && got.Status == storeapi.Finished, "what is near: %v", got.Status)
+	assert.True(t, !asked && got.Status == storeapi.StatusFinished, "what is near: %v", got.Status)
 	_, err := w.Acquire(t.Context(), request("other"))
 	assert.True(t, err != nil, "what is not")
 	ctx, cancel := context.WithCancel(t.Context())

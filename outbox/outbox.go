@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
@@ -42,6 +44,10 @@ type Options struct {
 	// Keep is how long published messages stay in the table for inspection. By default they are
 	// removed at once. Relays remove them.
 	Keep time.Duration
+	// Prepare is called for each message that Add writes, with the context of Add, before the
+	// message is checked. It may add headers, for example those of a trace, to Headers, which is
+	// then a copy of the caller's map and not nil. Concurrent calls of Add call it concurrently.
+	Prepare func(context.Context, *Message)
 	// Logger gets the few warnings; default slog.Default(). It gets no ids, keys and payloads.
 	Logger *slog.Logger
 }
@@ -55,6 +61,7 @@ type Outbox struct {
 	queries    queries
 	maxPayload int
 	keep       time.Duration
+	prepare    func(context.Context, *Message)
 	logger     *slog.Logger
 
 	writer chan struct{} // the one writer of a SQLite file
@@ -66,7 +73,7 @@ func New(db *sql.DB, d Dialect, o *Options) (*Outbox, error) {
 	if o == nil {
 		o = new(Options)
 	}
-	b := &Outbox{db: db, dialect: d, table: o.Table, maxPayload: o.MaxPayload, keep: o.Keep, logger: o.Logger, writer: make(chan struct{}, 1)}
+	b := &Outbox{db: db, dialect: d, table: o.Table, maxPayload: o.MaxPayload, keep: o.Keep, prepare: o.Prepare, logger: o.Logger, writer: make(chan struct{}, 1)}
 	if b.table == "" {
 		b.table = DefaultTable
 	}
@@ -106,6 +113,7 @@ func (o *Outbox) Add(ctx context.Context, tx dbtx.Tx, messages ...Message) error
 	if d := tx.Dialect(); d != o.dialect {
 		return fmt.Errorf("outbox: the transaction is one of %s, and the outbox is on %s: add in one of the same database", d, o.dialect)
 	}
+	messages = o.prepared(ctx, messages)
 	for i := range messages {
 		if err := messages[i].check(o.maxPayload); err != nil {
 			return fmt.Errorf("outbox: message %d of %d was not added: %w", i+1, len(messages), err)
@@ -117,6 +125,22 @@ func (o *Outbox) Add(ctx context.Context, tx dbtx.Tx, messages ...Message) error
 		}
 	}
 	return nil
+}
+
+// prepared returns the messages as Options.Prepare wants them. It does not change the caller's.
+func (o *Outbox) prepared(ctx context.Context, messages []Message) []Message {
+	if o.prepare == nil {
+		return messages
+	}
+	messages = slices.Clone(messages)
+	for i := range messages {
+		m := &messages[i]
+		if m.Headers = maps.Clone(m.Headers); m.Headers == nil {
+			m.Headers = map[string]string{}
+		}
+		o.prepare(ctx, m)
+	}
+	return messages
 }
 
 func (o *Outbox) add(ctx context.Context, tx dbtx.Tx, m Message) error {

@@ -72,7 +72,7 @@ func TestOrderWhileKeysAreHeldUp(t *testing.T) {
 				last[m.Key] = m.seq
 				at[m.Key]++
 				return nil
-			}), &RelayOptions{Batch: 7, Wait: 20 * time.Millisecond, MaxAttempts: 3})
+			}), &RelayOptions{Batch: 7, MinWait: 20 * time.Millisecond, MaxAttempts: 3})
 			for range 300 {
 				f.add(fmt.Sprint(draw(1<<62)), fmt.Sprint(draw(9)))
 				if chance(20) {

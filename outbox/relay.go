@@ -27,10 +27,10 @@ type RelayOptions struct {
 	// MaxAttempts is the number of failures after which a message is dead; default 15, which takes
 	// an hour or more.
 	MaxAttempts int
-	// Wait is how long a message waits after its first failure; default 1 s. It doubles with each
-	// failure up to MaxWait; default 10 min. Each wait is random, between half of that and the
+	// MinWait is how long a message waits after its first failure; default 1 s. It doubles with
+	// each failure up to MaxWait; default 10 min. Each wait is random, between half of that and the
 	// whole.
-	Wait, MaxWait time.Duration
+	MinWait, MaxWait time.Duration
 	// SkipDead lets a key continue after a dead message. If that message is redriven, it is then
 	// out of order. By default a dead message holds up its key until an operator redrives or
 	// discards it.
@@ -107,7 +107,7 @@ func newRelay(t table, p Publisher, o *RelayOptions, logger *slog.Logger) (*Rela
 		{"Lease", &r.o.Lease, 15 * time.Second, time.Second},
 		{"Poll", &r.o.Poll, 500 * time.Millisecond, time.Millisecond},
 		{"PublishTimeout", &r.o.PublishTimeout, 30 * time.Second, time.Millisecond},
-		{"Wait", &r.o.Wait, time.Second, time.Millisecond},
+		{"MinWait", &r.o.MinWait, time.Second, time.Millisecond},
 		{"MaxWait", &r.o.MaxWait, 10 * time.Minute, time.Millisecond},
 		{"Drain", &r.o.Drain, 10 * time.Second, time.Millisecond},
 	} {
@@ -220,7 +220,7 @@ func jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) }
 
 // backoff returns how long a message waits after this many failures.
 func (r *Relay) backoff(failures int) time.Duration {
-	d := r.o.Wait
+	d := r.o.MinWait
 	for range failures - 1 {
 		if d *= 2; d >= r.o.MaxWait {
 			break

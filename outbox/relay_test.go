@@ -64,7 +64,7 @@ func TestBackoffDoubles(t *testing.T) {
 		_, stop := start(t, f, OneByOne(func(_ context.Context, m Outgoing) error {
 			at, last = append(at, time.Now()), m.Attempt
 			return errors.New("no")
-		}), &RelayOptions{Wait: time.Minute, MaxWait: 5 * time.Minute, MaxAttempts: 6})
+		}), &RelayOptions{MinWait: time.Minute, MaxWait: 5 * time.Minute, MaxAttempts: 6})
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		assert.Equal(t, len(at), 6, "attempts")

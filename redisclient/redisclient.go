@@ -13,7 +13,11 @@ import (
 )
 
 // Script is a Lua script that the server runs atomically.
-type Script struct{ Name, Source, SHA1 string }
+type Script struct {
+	Name, Source, SHA1 string
+	// joined runs the script for many keys; nil if it cannot.
+	joined *Script
+}
 
 // NewScript returns a script with its digest, which EVALSHA uses as its name.
 func NewScript(name, source string) *Script {
@@ -29,6 +33,9 @@ type Call struct {
 	// Alone: a client that sends calls together sends this one separately. It keeps heartbeats from
 	// queueing with claims.
 	Alone bool
+	// Join: one server has this key and those of other calls with Join, whatever their slots. A
+	// client may make one run of several such calls; see [SendMany].
+	Join bool
 }
 
 // Reply is the server's reply: an int64, a string, a []any of them, or nil. Err is an [Error] if
@@ -46,19 +53,6 @@ func (r Reply) UnknownScript() bool {
 	return ok && refused.Code() == "NOSCRIPT"
 }
 
-// SendMany makes n calls in one round trip. send makes the calls at places, with the script sources
-// if whole is set, and returns the places of the calls whose script the server did not know.
-// SendMany sends those again with the sources, in a second round trip.
-func SendMany(n int, send func(whole bool, places []int) (unknown []int)) {
-	places := make([]int, n)
-	for i := range places {
-		places[i] = i
-	}
-	if unknown := send(false, places); len(unknown) > 0 {
-		send(true, unknown)
-	}
-}
-
 // Pairs converts a RESP3 map to the alternating names and values of RESP2. They are in map order,
 // which is random.
 func Pairs[K comparable](m map[K]any) []any {
@@ -73,6 +67,7 @@ func Pairs[K comparable](m map[K]any) []any {
 // or OOM. Either the call was not applied, or the script ended where the error occurred.
 type Error string
 
+// Error returns the text after "redis: ".
 func (e Error) Error() string { return "redis: " + string(e) }
 
 // Code returns the first word.
@@ -96,6 +91,12 @@ type Client interface {
 // no particular order: calls for the same key must be in different batches.
 type Pipeliner interface {
 	EvalMany(context.Context, []Call) []Reply
+}
+
+// Joiner is a Pipeliner that makes one run of several calls with Join. Joins reports false if it
+// does so only for keys of one slot, since it is a client of a cluster.
+type Joiner interface {
+	Joins() bool
 }
 
 // Subscriber receives messages from a channel, to wake waiters and to drop copies; without it they

@@ -26,26 +26,6 @@ func TestUnknownScript(t *testing.T) {
 	}
 }
 
-// TestSendMany: calls with an unknown script are sent once more with the source, and the others are
-// not.
-func TestSendMany(t *testing.T) {
-	t.Parallel()
-	for _, unknown := range [][]int{nil, {1, 3}, {0, 1, 2, 3}} {
-		var sent []string
-		redisclient.SendMany(4, func(whole bool, places []int) []int {
-			sent = append(sent, fmt.Sprint(whole, places))
-			return unknown
-		})
-		want := []string{"false [0 1 2 3]"}
-		if unknown != nil {
-			want = append(want, fmt.Sprint("true ", unknown))
-		}
-		if fmt.Sprint(sent) != fmt.Sprint(want) {
-			t.Errorf("unknown %v: sent %v, want %v", unknown, sent, want)
-		}
-	}
-}
-
 func TestPairs(t *testing.T) {
 	got := redisclient.Pairs(map[string]any{"a": int64(1), "b": "two"})
 	if len(got) != 4 {

@@ -100,7 +100,7 @@ func (a *answer) acquired(req *storeapi.AcquireRequest, args []string, err error
 		return storeapi.Acquired{}, storeapi.ErrTooLate
 	}
 	if a.code == fresh {
-		a.code, a.packed = byte(storeapi.Won), freshRecord(a, args[0][:8], args[0][8:24], protocol.Span(req.Lease), args[1])
+		a.code, a.packed = byte(storeapi.StatusAcquired), freshRecord(a, args[0][:8], args[0][8:24], protocol.Span(req.Lease), args[1])
 	}
 	rec, err := a.record(req.Key)
 	return storeapi.Acquired{Status: storeapi.Status(a.code), Record: rec}, err

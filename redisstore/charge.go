@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
@@ -9,7 +10,10 @@ import (
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-var _ storeapi.Limiter = (*Store)(nil)
+var (
+	_ storeapi.Limiter     = (*Store)(nil)
+	_ storeapi.UsageReader = (*Store)(nil)
+)
 
 // Charge implements [storeapi.Limiter]: one script on one key for each tenant. The server removes
 // the key when nothing counts any more. It does not wait for replicas: a failover may lose the
@@ -23,7 +27,7 @@ func (s *Store) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeap
 	}
 	t := protocol.TermsOf(&req)
 	a, err := s.read(s.client.Eval(ctx, redisclient.Call{
-		Script: charge, Keys: []string{s.o.Prefix + string(protocol.UsageName(req.Namespace, req.Tenant))},
+		Script: charge, Keys: []string{s.usageKey(req.Namespace, req.Tenant)},
 		Args: []string{
 			number(t.Keys), number(t.Bytes), number(t.For), number(t.Width), number(t.Live), number(t.Stored), number(t.Every), number(t.Room),
 		},
@@ -38,4 +42,28 @@ func (s *Store) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeap
 		return storeapi.Charged{}, errReply
 	}
 	return storeapi.Charged{After: time.Duration(micros(a.packed)) * time.Microsecond}, nil
+}
+
+// Usage implements [storeapi.UsageReader]: one script that only reads.
+func (s *Store) Usage(ctx context.Context, req storeapi.UsageRequest) (storeapi.Usage, error) {
+	if err := req.Validate(); err != nil {
+		return storeapi.Usage{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return storeapi.Usage{}, err
+	}
+	a, err := s.read(s.client.Eval(ctx, redisclient.Call{Script: usage, Keys: []string{s.usageKey(req.Namespace, req.Tenant)}}))
+	if err != nil {
+		return storeapi.Usage{}, err
+	}
+	u, err := protocol.ParseUsage(a.packed)
+	if err != nil {
+		return storeapi.Usage{}, fmt.Errorf("redisstore: %w", err)
+	}
+	return u.Report(a.now), nil
+}
+
+// usageKey returns the Redis key of a tenant's counts.
+func (s *Store) usageKey(namespace, tenant string) string {
+	return s.o.Prefix + string(protocol.UsageName(namespace, tenant))
 }

@@ -164,6 +164,7 @@ func (s *Store) take(ctx context.Context, req *storeapi.ListRequest, page *store
 		return err
 	}
 	var spent []string
+	page.Read += len(records)
 	for i := range records {
 		rec := &records[i]
 		switch {

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/retrysafe/retrysafe/internal/redisnode"
 	"github.com/retrysafe/retrysafe/redisclient"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // List implements [storeapi.Lister] for all primaries. Records are in the order of their keys'
-// text. It scans the store's names once for each 65,536 of them.
+// text. It scans the store's names once for each 65,536 of them, unless the request is for records
+// in doubt or in progress, or for progress of an operation: those have an index.
 func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Page, error) {
 	nodes, ok := s.client.(redisclient.Nodes)
 	if !ok {
@@ -29,20 +31,22 @@ func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Pa
 		if err != nil {
 			return storeapi.Page{}, err
 		}
-		if err := s.fill(ctx, &page, &req, after, w.rest(after)); err != nil || page.Next != "" {
+		page.Scans = page.Scans || !w.indexed
+		if err := s.fill(ctx, &page, &req, after, w); err != nil || page.Next != "" {
 			return page, err
 		}
 		s.walks.forget(w)
 		if !w.more {
 			return page, nil
 		}
-		after = w.names[len(w.names)-1]
+		after = w.end
 	}
 }
 
-// fill adds the selected records with these names, which come after last, to the page until it is
-// full. The next page then begins after the last name before the first record that did not fit.
-func (s *Store) fill(ctx context.Context, page *storeapi.Page, req *storeapi.ListRequest, last string, names []string) error {
+// fill adds the selected records of the walk, which come after last, to the page until it is full.
+// The next page then begins after the last name before the first record that did not fit.
+func (s *Store) fill(ctx context.Context, page *storeapi.Page, req *storeapi.ListRequest, last string, w *walk) error {
+	names := w.rest(last)
 	for at := 0; at < len(names); at += 200 {
 		chunk := names[at:min(at+200, len(names))]
 		records, errs, err := s.heads(ctx, chunk)
@@ -50,6 +54,10 @@ func (s *Store) fill(ctx context.Context, page *storeapi.Page, req *storeapi.Lis
 			*page = storeapi.Page{}
 			return err
 		}
+		if w.indexed {
+			s.dropFinished(ctx, chunk, records, errs)
+		}
+		page.Read += len(records)
 		for i, rec := range records {
 			switch {
 			case errs[i] != nil:
@@ -71,25 +79,6 @@ func (s *Store) fill(ctx context.Context, page *storeapi.Page, req *storeapi.Lis
 func selected(req *storeapi.ListRequest, rec *storeapi.Record) bool {
 	return rec.State != 0 && (!req.InDoubt || rec.InDoubt()) && (req.State == 0 || rec.State == req.State) &&
 		(!req.Progress || !rec.State.Finished() && rec.Answer.Codec != "")
-}
-
-// escaped escapes the pattern characters of SCAN.
-func escaped(prefix string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(prefix)
-}
-
-func scanned(v any) (next string, keys []string, ok bool) {
-	pair, _ := v.([]any)
-	if len(pair) != 2 {
-		return "", nil, false
-	}
-	next, ok = pair[0].(string)
-	list, isList := pair[1].([]any)
-	for _, k := range list {
-		name, isName := k.(string)
-		keys, ok = append(keys, name), ok && isName
-	}
-	return next, keys, ok && isList
 }
 
 // selects reports whether text is a key of this store with the requested parts.
@@ -118,14 +107,7 @@ func (s *Store) heads(ctx context.Context, names []string) (records []storeapi.R
 	for i, name := range names {
 		calls[i] = redisclient.Call{Script: lookup, Keys: []string{s.o.Prefix + name}, Args: []string{"1"}}
 	}
-	replies := make([]redisclient.Reply, len(calls))
-	if p, ok := s.client.(redisclient.Pipeliner); ok {
-		replies = p.EvalMany(ctx, calls)
-	} else {
-		for i, c := range calls {
-			replies[i] = s.client.Eval(ctx, c)
-		}
-	}
+	replies := redisnode.EvalMany(ctx, s.client, calls)
 	records, errs = make([]storeapi.Record, len(names)), make([]error, len(names))
 	for i, r := range replies {
 		var key storeapi.StoreKey

@@ -21,7 +21,7 @@ func TestScriptsOfNginx(t *testing.T) {
 	}
 	b.WriteString("-- Made of redisstore/lua by UPDATE=1 go test -run TestScriptsOfNginx ./redisstore; not changed by hand. The digests are those of the\n" +
 		"-- scripts in Go, which store.lua compares.\n" +
-		"local head = " + piece(head) + "\nlocal lib = " + piece(lib) + "\nreturn {\n")
+		"local head = " + piece(timeLua+"local later\n"+head) + "\nlocal lib = " + piece(lib) + "\nreturn {\n")
 	for _, s := range []struct {
 		*redisclient.Script
 		first, rest string

@@ -47,6 +47,8 @@ type Store struct {
 	client    redisclient.Client
 	o         Options
 	primaries *redisnode.Primaries
+	single    bool // one server has all keys
+	joins     bool // calls may be joined to one run
 
 	// lower bound of the difference between the servers' clocks at the start
 	apart     time.Duration
@@ -54,7 +56,8 @@ type Store struct {
 
 	walks walks
 
-	indexed indexed
+	indexed    indexed
+	unfinished unfinished
 }
 
 var (
@@ -81,7 +84,15 @@ func New(ctx context.Context, c redisclient.Client, o *Options) (*Store, error) 
 	if s.primaries, err = redisnode.NewPrimaries("redisstore", c, s.o.Replicas, s.o.ReplicaTime, refusal); err != nil {
 		return nil, err
 	}
-	return s, s.inspect(ctx)
+	if err = s.inspect(ctx); err != nil {
+		return nil, err
+	}
+	if err = s.openIndex(ctx); err != nil {
+		return nil, err
+	}
+	s.single = s.oneServer(ctx)
+	s.joins = s.single && s.o.Replicas == 0
+	return s, nil
 }
 
 // name returns the key of a record on the server. The text of a key contains no braces, so no part

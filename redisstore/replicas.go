@@ -21,7 +21,9 @@ func (e *shortError) Error() string {
 // claim that too few replicas have is an error, and its record stays. The same owner may ask again,
 // and the replicas are then counted again. Otherwise the engine gives the claim back, since it
 // knows whether the key was in doubt before.
-func won(a *answer) bool { return a.code == fresh || storeapi.Status(a.code) == storeapi.Won }
+func won(a *answer) bool {
+	return a.code == fresh || storeapi.Status(a.code) == storeapi.StatusAcquired
+}
 
 // confirmed is eval, with a confirmation of the replicas if wants says so.
 func (s *Store) confirmed(ctx context.Context, call redisclient.Call, wants func(*answer) bool) (answer, error) {

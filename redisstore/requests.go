@@ -15,7 +15,16 @@ import (
 // call returns a call of a script on the key.
 func (s *Store) call(script *redisclient.Script, key *storeapi.StoreKey, args ...string) (redisclient.Call, error) {
 	name, err := s.name(key)
-	return redisclient.Call{Script: script, Keys: []string{name}, Args: args}, err
+	return redisclient.Call{Script: script, Keys: []string{name}, Args: args, Join: s.joins}, err
+}
+
+// open returns a call of a script that changes the index of unfinished records too.
+func (s *Store) open(script *redisclient.Script, key *storeapi.StoreKey, args ...string) (redisclient.Call, error) {
+	call, err := s.call(script, key, args...)
+	if index := s.unfinished.of(call.Keys[0]); index != "" {
+		call.Keys = append(call.Keys, index)
+	}
+	return call, err
 }
 
 func (s *Store) acquireCall(req *storeapi.AcquireRequest) (redisclient.Call, error) {
@@ -32,12 +41,12 @@ func (s *Store) acquireCall(req *storeapi.AcquireRequest) (redisclient.Call, err
 		if err != nil {
 			return redisclient.Call{}, err
 		}
-		return s.call(acquire, &req.Key, string(claim), behind, unusual(req), string(packed))
+		return s.open(acquire, &req.Key, string(claim), behind, unusual(req), string(packed))
 	}
 	if more := unusual(req); more != "" {
-		return s.call(acquire, &req.Key, string(claim), behind, more)
+		return s.open(acquire, &req.Key, string(claim), behind, more)
 	}
-	return s.call(acquire, &req.Key, string(claim), behind)
+	return s.open(acquire, &req.Key, string(claim), behind)
 }
 
 func (s *Store) extendCall(req *storeapi.ExtendRequest) (redisclient.Call, error) {
@@ -77,7 +86,7 @@ func (s *Store) completeCall(req *storeapi.CompleteRequest) (redisclient.Call, e
 	var space [40]byte
 	end := append(space[:0], holder(req.Fence, req.Owner)...)
 	end = appendMicros(append(end, row.AnswerFlags(), byte(req.State), how), protocol.Span(req.Retention))
-	return s.call(complete, &req.Key, string(end), string(head), string(req.Answer.Body))
+	return s.open(complete, &req.Key, string(end), string(head), string(req.Answer.Body))
 }
 
 func (s *Store) releaseCall(req *storeapi.ReleaseRequest) (redisclient.Call, error) {
@@ -90,7 +99,7 @@ func (s *Store) releaseCall(req *storeapi.ReleaseRequest) (redisclient.Call, err
 	if req.Quiet || s.o.Quiet {
 		publish = ""
 	}
-	return s.call(release, &req.Key, holder(req.Fence, req.Owner), retention(req.Retention), doubt, cause, lastError, publish)
+	return s.open(release, &req.Key, holder(req.Fence, req.Owner), retention(req.Retention), doubt, cause, lastError, publish)
 }
 
 // opening returns the beginning and the end of a new record for req. Fence, owner and times go

@@ -6,8 +6,13 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// head is the beginning of every script. The common cases come between head and lib, and take few
-// steps. Only the rare cases need lib, whose definitions alone cost as much as a call.
+// timeLua is the beginning of every script. A joined script reads the time once for all its calls.
+//
+//go:embed lua/time.lua
+var timeLua string
+
+// head begins what a script does for its key. The common cases come between head and lib, and take
+// few steps. Only the rare cases need lib, whose definitions alone cost as much as a call.
 //
 //go:embed lua/head.lua
 var head string
@@ -48,30 +53,57 @@ var indexPageLua string
 //go:embed lua/index_drop.lua
 var indexDropLua string
 
+//go:embed lua/index_probe.lua
+var indexProbeLua string
+
+//go:embed lua/unfinished_page.lua
+var unfinishedPageLua string
+
+//go:embed lua/unfinished_set.lua
+var unfinishedSetLua string
+
+//go:embed lua/unfinished_mark.lua
+var unfinishedMarkLua string
+
 //go:embed lua/charge.lua
 var chargeLua string
+
+//go:embed lua/usage.lua
+var usageLua string
 
 // Calls that end an attempt are allowed also when memory is full. They are small, and a refusal
 // would put finished work in doubt.
 var (
-	acquire  = script("acquire", "", acquireFirst, acquireLua)
-	extend   = script("extend", "allow-oom", "", extendLua)
-	complete = script("complete", "allow-oom", completeFirst, completeLua)
-	release  = script("release", "allow-oom", "", releaseLua)
-	lookup   = script("lookup", "no-writes", "", lookupLua)
-	issue    = script("issue", "", "", issueLua)
+	acquire  = script("acquire", "", acquireFirst, acquireLua, laterAdded)
+	extend   = script("extend", "allow-oom", "", extendLua, "")
+	complete = script("complete", "allow-oom", completeFirst, completeLua, laterRemoved)
+	release  = script("release", "allow-oom", "", releaseLua, "")
+	lookup   = script("lookup", "no-writes", "", lookupLua, "")
+	issue    = script("issue", "", "", issueLua, "")
 
 	indexAdd  = redisclient.NewScript("index_add", "#!lua flags=allow-oom\n"+indexAddLua)
 	indexPage = redisclient.NewScript("index_page", "#!lua flags=no-writes\n"+indexPageLua)
 	indexDrop = redisclient.NewScript("index_drop", "#!lua flags=allow-oom\n"+indexDropLua)
 
+	indexProbe     = redisclient.NewScript("index_probe", "#!lua flags=no-writes\n"+indexProbeLua)
+	unfinishedPage = redisclient.NewScript("unfinished_page", "#!lua flags=no-writes\n"+unfinishedPageLua)
+	unfinishedSet  = redisclient.NewJoinable("unfinished_set", "#!lua", timeLua, head+unfinishedSetLua, "")
+	unfinishedMark = redisclient.NewScript("unfinished_mark", "#!lua\n"+unfinishedMarkLua)
+
 	charge = redisclient.NewScript("charge", "#!lua\n"+chargeLua)
+	usage  = redisclient.NewScript("usage", "#!lua flags=no-writes\n"+usageLua)
 )
 
-func script(name, flags, first, rest string) *redisclient.Script {
+// What joined claims and completions change in the index of unfinished records, in one command.
+const (
+	laterAdded   = "if #later > 2 then redis.call('ZADD', shared, unpack(later)) end\n"
+	laterRemoved = "if #later > 1 then redis.call('ZREM', shared, unpack(later)) end\n"
+)
+
+func script(name, flags, first, rest, last string) *redisclient.Script {
 	shebang := "#!lua"
 	if flags != "" {
 		shebang += " flags=" + flags
 	}
-	return redisclient.NewScript(name, shebang+"\n"+head+first+lib+rest)
+	return redisclient.NewJoinable(name, shebang, timeLua, head+first+lib+rest, last)
 }

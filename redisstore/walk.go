@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/redisnode"
 	"github.com/retrysafe/retrysafe/redisclient"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
@@ -19,7 +20,10 @@ type walk struct {
 	of    storeapi.ListRequest
 	after string
 	names []string // those after after, in order
-	more  bool     // the server has more than fit
+	more  bool     // the server may have more after end
+	end   string
+	// indexed: the names are those of the index of unfinished records.
+	indexed bool
 }
 
 const (
@@ -54,21 +58,59 @@ func (w *walk) rest(after string) []string {
 
 // has reports whether the walk has what comes after a name.
 func (w *walk) has(after string) bool {
-	return after >= w.after && (!w.more || after < w.names[len(w.names)-1])
+	return after >= w.after && (!w.more || after < w.end)
+}
+
+// endAt notes that the walk does not know what comes after a name.
+func (w *walk) endAt(name string) {
+	if !w.more || name < w.end {
+		w.more, w.end = true, name
+	}
+}
+
+// trim sorts the names, and drops those that are too many or after the walk's end.
+func (w *walk) trim() {
+	slices.Sort(w.names)
+	w.names = slices.Compact(w.names) // SCAN may return a name twice
+	if len(w.names) > walkNames {
+		w.endAt(w.names[walkNames-1])
+	}
+	if w.more {
+		last, found := slices.BinarySearch(w.names, w.end)
+		if found {
+			last++
+		}
+		clear(w.names[last:])
+		w.names = w.names[:last]
+	}
 }
 
 // walkFrom returns a walk with the names after a name. The first page of a list scans again.
 func (s *Store) walkFrom(ctx context.Context, nodes redisclient.Nodes, req *storeapi.ListRequest, after string) (*walk, error) {
+	indexed := s.byIndex(req)
 	of := *req
 	of.After, of.Limit, of.State, of.InDoubt, of.Progress = "", 0, 0, false, false
 	if after != "" {
-		if w := s.walks.find(&of, after); w != nil {
+		if w := s.walks.find(&of, after, indexed); w != nil {
 			return w, nil
 		}
 	}
 	w := &walk{of: of, after: after}
-	if err := s.scan(ctx, nodes, w); err != nil {
-		return nil, err
+	if indexed {
+		complete, err := s.readIndex(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		w.indexed = complete
+	}
+	if !w.indexed {
+		if indexed {
+			s.buildIndex(ctx, nodes)
+		}
+		*w = walk{of: of, after: after}
+		if err := s.scan(ctx, nodes, w); err != nil {
+			return nil, err
+		}
 	}
 	s.walks.keep(w)
 	return w, nil
@@ -76,51 +118,55 @@ func (s *Store) walkFrom(ctx context.Context, nodes redisclient.Nodes, req *stor
 
 // scan reads the names of the server that the walk is for.
 func (s *Store) scan(ctx context.Context, nodes redisclient.Nodes, w *walk) error {
-	last := "" // if there are more than fit: none after it is needed
-	cut := func() {
-		slices.Sort(w.names)
-		w.names = slices.Compact(w.names) // SCAN may return a name twice
-		if len(w.names) > walkNames {
-			clear(w.names[walkNames:])
-			w.names, w.more = w.names[:walkNames], true
-			last = w.names[walkNames-1]
+	err := s.eachName(ctx, nodes, func(names []string) error {
+		for _, text := range names {
+			if text > w.after && (!w.more || text < w.end) && selects(&w.of, text) {
+				w.names = append(w.names, text)
+			}
 		}
-	}
-	err := nodes.EachPrimary(ctx, func(ctx context.Context, do func(context.Context, ...string) redisclient.Reply) error {
+		if len(w.names) >= 2*walkNames {
+			w.trim()
+		}
+		return nil
+	})
+	w.trim()
+	w.names = slices.Clone(w.names) // without the room that the scan needed
+	return err
+}
+
+// eachName calls f with the server's names that begin with the prefix, without it. A name may come
+// twice.
+func (s *Store) eachName(ctx context.Context, nodes redisclient.Nodes, f func(names []string) error) error {
+	return nodes.EachPrimary(ctx, func(ctx context.Context, do doing) error {
 		for cursor := "0"; ; {
-			r := do(ctx, "SCAN", cursor, "MATCH", escaped(s.o.Prefix)+"*", "COUNT", "1000")
+			r := do(ctx, "SCAN", cursor, "MATCH", redisnode.Begins(s.o.Prefix), "COUNT", "1000")
 			if r.Err != nil {
 				return refusal(r.Err)
 			}
-			next, keys, ok := scanned(r.Value)
+			next, keys, ok := redisnode.Scanned(r.Value)
 			if !ok {
 				return errors.New("redisstore: the server's reply to SCAN makes no sense")
 			}
-			for _, key := range keys {
-				text := strings.TrimPrefix(key, s.o.Prefix)
-				if text > w.after && (last == "" || text < last) && selects(&w.of, text) {
-					w.names = append(w.names, text)
-				}
+			for i, key := range keys {
+				keys[i] = strings.TrimPrefix(key, s.o.Prefix)
 			}
-			if len(w.names) >= 2*walkNames {
-				cut()
+			if err := f(keys); err != nil {
+				return err
 			}
 			if cursor = next; cursor == "0" {
 				return nil
 			}
 		}
 	})
-	cut()
-	w.names = slices.Clone(w.names) // without the room that the scan needed
-	return err
 }
 
-// find returns a walk that has what comes after a name, or nil.
-func (all *walks) find(of *storeapi.ListRequest, after string) *walk {
+// find returns a walk that has what comes after a name, or nil. A walk through the index is only
+// for requests that it can answer.
+func (all *walks) find(of *storeapi.ListRequest, after string, indexed bool) *walk {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for _, w := range all.kept {
-		if w.of == *of && w.has(after) {
+		if w.of == *of && w.has(after) && (indexed || !w.indexed) {
 			w.used = time.Now()
 			w.timer.Reset(walkTime)
 			return w.walk

@@ -9,9 +9,9 @@ import (
 
 // Retry configures how a client retries a call that has a key. The zero Retry has the defaults.
 type Retry struct {
-	// Max is the largest number of tries of one call, the first included; default 4. With 1 there
-	// are no retries.
-	Max int
+	// MaxTries is the largest number of tries of one call, the first included; default 4. With 1
+	// there are no retries.
+	MaxTries int
 	// MinWait is the upper bound of the wait before the second try; it doubles with each further
 	// try. The wait is random, from zero up to that ("full jitter"), on top of what the server asks
 	// for. Default 100 ms.
@@ -26,9 +26,9 @@ type Failure struct {
 	Code Code
 	// Reason is the reason of a refusal of this package; empty if the error is not one.
 	Reason string
-	// RetryAfter is the wait that the server asks for. Told reports whether it asks.
+	// RetryAfter is the wait that the server asks for. Asked reports whether it asks.
 	RetryAfter time.Duration
-	Told       bool
+	Asked      bool
 }
 
 // Info notes the ErrorInfo of an error. Its reason counts if the domain is that of this package.
@@ -41,7 +41,7 @@ func (f *Failure) Info(domain, reason string) {
 // Delay notes the RetryInfo of an error. A negative delay does not count.
 func (f *Failure) Delay(d time.Duration) {
 	if d >= 0 {
-		f.RetryAfter, f.Told = d, true
+		f.RetryAfter, f.Asked = d, true
 	}
 }
 
@@ -58,19 +58,19 @@ var final = map[string]bool{
 func (f Failure) again() bool {
 	switch {
 	case f.Reason == "OUTCOME_UNKNOWN":
-		return f.Told // Policy.Reconcile will be called
+		return f.Asked // Policy.Reconcile will be called
 	case final[f.Reason]:
 		return false
 	case f.Code == Unavailable:
 		return true
 	}
-	return f.Told && (f.Code == Aborted || f.Code == ResourceExhausted)
+	return f.Asked && (f.Code == Aborted || f.Code == ResourceExhausted)
 }
 
 // Do calls try until the result is final. try returns nil for an answer and for a final failure.
 // All tries must carry one key and be the same request. Do not use Do for a call without a key.
 func (r *Retry) Do(ctx context.Context, try func() *Failure) {
-	tries := backoff.Backoff{Max: r.Max, MinWait: r.MinWait, MaxWait: r.MaxWait}
+	tries := backoff.Backoff{MaxTries: r.MaxTries, MinWait: r.MinWait, MaxWait: r.MaxWait}
 	for n := 1; ; n++ {
 		f := try()
 		if f == nil || !f.again() {

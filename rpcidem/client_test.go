@@ -38,19 +38,19 @@ func TestRetry(t *testing.T) {
 	}{
 		"the defaults":           {failure: away, most: 4, least: 4, waits: [2]time.Duration{0, 400 * time.Millisecond}},
 		"an answer":              {failure: nil, most: 1, least: 1},
-		"one try":                {retry: rpcidem.Retry{Max: 1}, failure: away, most: 1, least: 1},
-		"bounded":                {retry: rpcidem.Retry{Max: 70, MinWait: time.Second, MaxWait: 2 * time.Second}, failure: away, most: 70, least: 70, waits: [2]time.Duration{0, 2 * time.Second}},
-		"bounded by nothing":     {retry: rpcidem.Retry{Max: 3, MinWait: math.MaxInt64, MaxWait: math.MaxInt64}, failure: &rpcidem.Failure{Code: rpcidem.Unavailable, RetryAfter: 1, Told: true}, limit: time.Hour, most: 3, least: 1, waits: [2]time.Duration{0, time.Hour}},
-		"the server asks":        {failure: &rpcidem.Failure{Code: rpcidem.Aborted, RetryAfter: 3 * time.Second, Told: true}, most: 4, least: 4, waits: [2]time.Duration{3 * time.Second, 3400 * time.Millisecond}},
-		"it asks for the most":   {failure: &rpcidem.Failure{Code: rpcidem.Aborted, RetryAfter: 10 * time.Second, Told: true}, most: 4, least: 4, waits: [2]time.Duration{10 * time.Second, 10 * time.Second}},
-		"it asks for more":       {failure: &rpcidem.Failure{Code: rpcidem.Aborted, RetryAfter: 10*time.Second + 1, Told: true}, most: 1, least: 1},
-		"not before the end":     {failure: &rpcidem.Failure{Code: rpcidem.Aborted, RetryAfter: 3 * time.Second, Told: true}, limit: 7 * time.Second, most: 3, least: 2, waits: [2]time.Duration{3 * time.Second, 4 * time.Second}},
+		"one try":                {retry: rpcidem.Retry{MaxTries: 1}, failure: away, most: 1, least: 1},
+		"bounded":                {retry: rpcidem.Retry{MaxTries: 70, MinWait: time.Second, MaxWait: 2 * time.Second}, failure: away, most: 70, least: 70, waits: [2]time.Duration{0, 2 * time.Second}},
+		"bounded by nothing":     {retry: rpcidem.Retry{MaxTries: 3, MinWait: math.MaxInt64, MaxWait: math.MaxInt64}, failure: &rpcidem.Failure{Code: rpcidem.Unavailable, RetryAfter: 1, Asked: true}, limit: time.Hour, most: 3, least: 1, waits: [2]time.Duration{0, time.Hour}},
+		"the server asks":        {failure: &rpcidem.Failure{Code: rpcidem.Aborted, RetryAfter: 3 * time.Second, Asked: true}, most: 4, least: 4, waits: [2]time.Duration{3 * time.Second, 3400 * time.Millisecond}},
+		"it asks for the most":   {failure: &rpcidem.Failure{Code: rpcidem.Aborted, RetryAfter: 10 * time.Second, Asked: true}, most: 4, least: 4, waits: [2]time.Duration{10 * time.Second, 10 * time.Second}},
+		"it asks for more":       {failure: &rpcidem.Failure{Code: rpcidem.Aborted, RetryAfter: 10*time.Second + 1, Asked: true}, most: 1, least: 1},
+		"not before the end":     {failure: &rpcidem.Failure{Code: rpcidem.Aborted, RetryAfter: 3 * time.Second, Asked: true}, limit: 7 * time.Second, most: 3, least: 2, waits: [2]time.Duration{3 * time.Second, 4 * time.Second}},
 		"aborted, and not asked": {failure: &rpcidem.Failure{Code: rpcidem.Aborted}, most: 1, least: 1},
-		"another code":           {failure: &rpcidem.Failure{Code: rpcidem.Internal, RetryAfter: 1, Told: true}, most: 1, least: 1},
+		"another code":           {failure: &rpcidem.Failure{Code: rpcidem.Internal, RetryAfter: 1, Asked: true}, most: 1, least: 1},
 		"final, whatever is told": {
-			failure: &rpcidem.Failure{Code: rpcidem.Unavailable, Reason: "PAYLOAD_MISMATCH", RetryAfter: 1, Told: true}, most: 1, least: 1,
+			failure: &rpcidem.Failure{Code: rpcidem.Unavailable, Reason: "PAYLOAD_MISMATCH", RetryAfter: 1, Asked: true}, most: 1, least: 1,
 		},
-		"a doubt that will be asked": {failure: &rpcidem.Failure{Code: rpcidem.FailedPrecondition, Reason: "OUTCOME_UNKNOWN", RetryAfter: 1, Told: true}, most: 4, least: 4, waits: [2]time.Duration{1, time.Second}},
+		"a doubt that will be asked": {failure: &rpcidem.Failure{Code: rpcidem.FailedPrecondition, Reason: "OUTCOME_UNKNOWN", RetryAfter: 1, Asked: true}, most: 4, least: 4, waits: [2]time.Duration{1, time.Second}},
 		"a doubt":                    {failure: &rpcidem.Failure{Code: rpcidem.Unavailable, Reason: "OUTCOME_UNKNOWN"}, most: 1, least: 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestRetryLeaves(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		begun := time.Now()
 		time.AfterFunc(time.Second, leave)
-		at := tries(ctx, &rpcidem.Retry{MaxWait: time.Hour}, &rpcidem.Failure{Code: rpcidem.Unavailable, RetryAfter: time.Minute, Told: true})
+		at := tries(ctx, &rpcidem.Retry{MaxWait: time.Hour}, &rpcidem.Failure{Code: rpcidem.Unavailable, RetryAfter: time.Minute, Asked: true})
 		assert.Equal(t, len(at), 1, "tries")
 		assert.Equal(t, time.Since(begun), time.Second, "the time of the bubble")
 	})

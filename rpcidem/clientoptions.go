@@ -35,7 +35,7 @@ func (o *ClientOptions) WithDefaults() ClientOptions {
 // [httpidem.ContextWithKey], or else one of NewKey. Empty means that the call has no key. An error
 // is for the caller, does not show the key, and means that nothing was sent.
 func (o *ClientOptions) Line(ctx context.Context) (string, error) {
-	key, ok := httpidem.KeyFromContext(ctx)
+	key, ok := httpidem.KeyFrom(ctx)
 	if !ok && o.NewKey != nil {
 		key, ok = o.NewKey(), true
 	}

@@ -87,14 +87,14 @@ func TestCodecOfUnreadableReplies(t *testing.T) {
 
 func TestAnswersSayWhereTheyAreFrom(t *testing.T) {
 	t.Parallel()
-	for told, want := range map[rpcidem.Told][2]string{
+	for served, want := range map[rpcidem.Served][2]string{
 		{}:                                 {},
 		{Guarded: true}:                    {},
 		{Guarded: true, Replayed: true}:    {"idempotency-replayed", "true"},
 		{Guarded: true, Unconfirmed: true}: {"idempotency-stored", "unconfirmed"},
 	} {
-		name, value := told.Metadata()
-		assert.Equal(t, [2]string{name, value}, want, "the metadata of %+v", told)
+		name, value := served.Metadata()
+		assert.Equal(t, [2]string{name, value}, want, "the metadata of %+v", served)
 	}
 }
 
@@ -110,5 +110,5 @@ func TestFailuresOfCalls(t *testing.T) {
 	f.Delay(0)
 	reason, refused := f.Refused()
 	assert.Equal(t, reason, "IN_PROGRESS", "the reason")
-	assert.True(t, refused && f.Told && f.RetryAfter == 0, "a refusal that may be retried at once: %+v", f)
+	assert.True(t, refused && f.Asked && f.RetryAfter == 0, "a refusal that may be retried at once: %+v", f)
 }

@@ -51,8 +51,8 @@ type Call struct {
 	Payload func() ([]byte, error)
 }
 
-// Told describes where an answer came from.
-type Told struct {
+// Served describes how a call was served.
+type Served struct {
 	// Guarded reports that the call had a key.
 	Guarded bool
 	// Replayed reports that the answer is that of an earlier call, and the method did not run.
@@ -70,11 +70,11 @@ const (
 )
 
 // Metadata returns what the metadata of the answer says. name is empty if it says nothing.
-func (t Told) Metadata() (name, value string) {
+func (s Served) Metadata() (name, value string) {
 	switch {
-	case t.Replayed:
+	case s.Replayed:
 		return ReplayedMetadata, "true"
-	case t.Unconfirmed:
+	case s.Unconfirmed:
 		return StoredMetadata, "unconfirmed"
 	}
 	return "", ""
@@ -101,35 +101,35 @@ type Result struct {
 // gets the first call's *Reply. A *Refusal is an answer instead of both. The context of run does
 // not end with the caller's, and run is called at most once. A panic of run leaves the key in doubt
 // (under Reexecute it releases the key) and continues to Serve's caller.
-func (g *Guard) Serve(ctx context.Context, c *Call, run func(context.Context) Result) (*Reply, Told, *Refusal) {
+func (g *Guard) Serve(ctx context.Context, c *Call, run func(context.Context) Result) (*Reply, Served, *Refusal) {
 	if !g.Guards(c.Method) {
 		run(ctx)
-		return nil, Told{}, nil
+		return nil, Served{}, nil
 	}
 	key, call, refusal := g.identify(ctx, c)
 	switch {
 	case refusal != nil:
-		return nil, Told{}, refusal
+		return nil, Served{}, refusal
 	case key == nil:
 		run(ctx)
-		return nil, Told{}, nil
+		return nil, Served{}, nil
 	}
-	told := Told{Guarded: true}
+	served := Served{Guarded: true}
 	if a, ok := retrysafe.AttemptFrom(ctx); ok && a.Layer() == g.o.Layer && a.Key() == *key {
 		run(ctx) // an outer guard has the key: this one would wait for it
-		return nil, told, nil
+		return nil, served, nil
 	}
 	a, rec, err := g.engine.Begin(ctx, *key, call)
 	switch {
 	case err != nil:
-		return nil, told, refusalOf(err)
+		return nil, served, refusalOf(err)
 	case a == nil:
-		told.Replayed = true
+		served.Replayed = true
 		reply, refusal := replay(rec)
-		return reply, told, refusal
+		return reply, served, refusal
 	}
-	told.Unconfirmed, refusal = g.run(a, run)
-	return nil, told, refusal
+	served.Unconfirmed, refusal = g.run(a, run)
+	return nil, served, refusal
 }
 
 // identify returns the key of a call, or nil if it has none and needs none.
@@ -145,7 +145,7 @@ func (g *Guard) identify(ctx context.Context, c *Call) (*retrysafe.Key, *retrysa
 	}
 	lines := c.Metadata(g.o.Metadata)
 	if len(lines) == 0 {
-		if g.o.Required {
+		if g.o.Key == Required {
 			return nil, nil, NewRefusal("KEY_MISSING", nil)
 		}
 		return nil, nil, nil

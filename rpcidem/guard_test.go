@@ -51,6 +51,7 @@ func TestOptions(t *testing.T) {
 	assert.NoError(t, good.Validate(retrysafe.Policy{}), "good options")
 	for want, change := range map[string]func(*rpcidem.Options){
 		"Tenant is not set": func(o *rpcidem.Options) { o.Tenant = nil },
+		"Key is 3":          func(o *rpcidem.Options) { o.Key = 3 },
 		"MinKey is -1":      func(o *rpcidem.Options) { o.MinKey = -1 },
 		"MinKey is 256":     func(o *rpcidem.Options) { o.MinKey = 256 },
 		"Rate: ":            func(o *rpcidem.Options) { o.Rate.PerSecond = -1 },
@@ -85,9 +86,9 @@ func (strict) Complete(context.Context, storeapi.CompleteRequest) (retrysafe.Rec
 func TestAnswerThatIsNotTaken(t *testing.T) {
 	t.Parallel()
 	g := rpcidem.NewGuard(engine(t, strict{memstore.New(nil)}), &rpcidem.Options{Tenant: rpcidem.Global})
-	reply, told, refusal := g.Serve(t.Context(), call("k", nil), func(context.Context) rpcidem.Result { return rpcidem.Result{Reply: done} })
+	reply, served, refusal := g.Serve(t.Context(), call("k", nil), func(context.Context) rpcidem.Result { return rpcidem.Result{Reply: done} })
 	assert.True(t, reply == nil && refusal == nil, "the method's answer is the answer: %v", refusal)
-	assert.True(t, told.Guarded && told.Unconfirmed && !told.Replayed, "it is unconfirmed: %+v", told)
+	assert.True(t, served.Guarded && served.Unconfirmed && !served.Replayed, "it is unconfirmed: %+v", served)
 }
 
 // TestOtherSteps: if a program has left out a step of an earlier attempt, its answer is not the
@@ -103,8 +104,8 @@ func TestOtherSteps(t *testing.T) {
 		return rpcidem.Result{Code: rpcidem.Unavailable, Err: errors.New("half done"), Reply: done}
 	})
 	assert.True(t, refusal == nil, "the first attempt: %v", refusal)
-	_, told, refusal := g.Serve(t.Context(), call("k", nil), func(context.Context) rpcidem.Result { return rpcidem.Result{Reply: done} })
-	assert.True(t, refusal != nil && refusal.Reason == "OUTCOME_UNKNOWN" && refusal.RetryAfter == 0, "the second: %v, %+v", refusal, told)
+	_, served, refusal := g.Serve(t.Context(), call("k", nil), func(context.Context) rpcidem.Result { return rpcidem.Result{Reply: done} })
+	assert.True(t, refusal != nil && refusal.Reason == "OUTCOME_UNKNOWN" && refusal.RetryAfter == 0, "the second: %v, %+v", refusal, served)
 }
 
 // TestGuardInAGuard: if an interceptor is installed twice, two guards have one key. The inner guard
@@ -115,7 +116,7 @@ func TestGuardInAGuard(t *testing.T) {
 	g := rpcidem.NewGuard(e, &rpcidem.Options{Tenant: rpcidem.Global})
 	runs := 0
 	for i := range 2 {
-		reply, told, refusal := g.Serve(t.Context(), call("k", nil), func(ctx context.Context) rpcidem.Result {
+		reply, served, refusal := g.Serve(t.Context(), call("k", nil), func(ctx context.Context) rpcidem.Result {
 			_, inner, refusal := g.Serve(ctx, call("k", nil), func(context.Context) rpcidem.Result {
 				runs++
 				return rpcidem.Result{Reply: done}
@@ -124,7 +125,7 @@ func TestGuardInAGuard(t *testing.T) {
 			return rpcidem.Result{Reply: done}
 		})
 		assert.True(t, refusal == nil, "outside: %v", refusal)
-		assert.Equal(t, told.Replayed, i == 1, "replayed")
+		assert.Equal(t, served.Replayed, i == 1, "replayed")
 		assert.Equal(t, reply != nil, i == 1, "a reply")
 	}
 	assert.Equal(t, runs, 1, "runs")
@@ -152,4 +153,19 @@ func TestFormsThatFail(t *testing.T) {
 	assert.Equal(t, runs, 1, "runs")
 	_, _, refusal = g.Serve(t.Context(), call("", func() ([]byte, error) { return nil, none }), run)
 	assert.True(t, refusal == nil, "a call without a key needs no form: %v", refusal)
+}
+
+// TestKeyIsFrozen: a later build knows the calls that this one has done.
+func TestKeyIsFrozen(t *testing.T) {
+	t.Parallel()
+	s := memstore.New(nil)
+	g := rpcidem.NewGuard(engine(t, s), &rpcidem.Options{Tenant: rpcidem.Global})
+	_, _, refusal := g.Serve(t.Context(), call("k/1", nil), func(context.Context) rpcidem.Result { return rpcidem.Result{Reply: done} })
+	assert.True(t, refusal == nil, "serve: %v", refusal)
+	page, err := s.List(t.Context(), storeapi.ListRequest{})
+	assert.NoError(t, err, "list")
+	assert.Equal(t, len(page.Records), 1, "records")
+	text, err := page.Records[0].Key.MarshalText()
+	assert.NoError(t, err, "key")
+	assert.Equal(t, string(text), "app/rpc/global/%2Fshop.v1.Orders%2FPlace/k%2F1", "the key")
 }

@@ -14,6 +14,17 @@ const DefaultMetadata = "idempotency-key"
 // Metadata returns the values of a name in the metadata of a call. The name is in lower case.
 type Metadata func(name string) []string
 
+// KeyMode says what happens to a call of a guarded method that has no key.
+type KeyMode uint8
+
+// The key modes.
+const (
+	// Optional runs a call without a key each time that it comes. It is the default.
+	Optional KeyMode = iota + 1
+	// Required refuses a call without a key: INVALID_ARGUMENT, KEY_MISSING.
+	Required
+)
+
 // Options configure a [Guard].
 type Options struct {
 	// Tenant returns a stable principal of the caller (a service's name, a user id, never a
@@ -27,8 +38,8 @@ type Options struct {
 	// Methods reports whether a method is guarded, by its full name (/shop.v1.Orders/Place);
 	// default all. Leave out methods that only read.
 	Methods func(method string) bool
-	// Required refuses calls without a key to guarded methods: INVALID_ARGUMENT, KEY_MISSING.
-	Required bool
+	// Key is Optional by default.
+	Key KeyMode
 	// Metadata is the name of the key; default [DefaultMetadata].
 	Metadata string
 	// MinKey is the shortest allowed key of the anonymous tenant; default 22, the length of 128
@@ -57,6 +68,9 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("rpcidem: "+format, args...)) }
 	if o.Tenant == nil {
 		wrong("Tenant is not set; name the caller by a stable id, or say rpcidem.Global if all callers are one")
+	}
+	if o.Key > Required {
+		wrong("Key is %d; use Optional or Required", o.Key)
 	}
 	if o.MinKey < 0 || o.MinKey > 255 {
 		wrong("MinKey is %d; use 1 to 255", o.MinKey)

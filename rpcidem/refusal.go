@@ -42,7 +42,7 @@ var refusals = map[string]Refusal{
 	"ATTEMPT_FAILED":      {Code: Aborted, Message: "the attempt that this call waited for ended without an answer; this call did nothing, so send it again with the same key"},
 	"LEASE_LOST":          {Code: Aborted, Message: "another attempt has taken this key over; send the call again with the same key to get its answer"},
 	"ALREADY_DONE":        {Code: AlreadyExists, Message: "this was done before; look up what the first call made"},
-	"ANSWER_NOT_KEPT":     {Code: AlreadyExists, Message: "this was done before, and its answer was too large to keep; look up what the first call made"},
+	"ANSWER_NOT_KEPT":     {Code: AlreadyExists, Message: "this was done before, and its answer was not stored; look up what the first call made"},
 	"OUTCOME_UNKNOWN":     {Code: FailedPrecondition, Message: "nobody knows whether the first call with this key took effect, and it is not run again; find out before you send it with a new key"},
 	"PRINCIPAL_CHANGED":   {Code: FailedPrecondition, Message: "this key was used with another credential; nothing was done"},
 	"RESOLVED_FAILED":     {Code: FailedPrecondition, Message: "this was refused for good"},

@@ -3,7 +3,6 @@ package rpcidem
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
@@ -28,9 +27,7 @@ func TestFormats(t *testing.T) {
 	}
 	fmt.Fprintf(&got, "sum %x\n", payloadSum("/shop.v1.Orders/Place", []byte{0x0a, 0x01, 'x'}))
 	fmt.Fprintf(&got, "codec %s, metadata %s, domain %s\n", codecName, DefaultMetadata, Domain)
-	want, err := os.ReadFile("testdata/formats_v1.golden")
-	assert.NoError(t, err, "golden file")
-	assert.Equal(t, got.String(), string(want), "formats")
+	assert.Golden(t, "testdata/formats_v1.golden", got.String())
 }
 
 // FuzzDecodeReply: any bytes in a store are a reply or an error, and a decoded reply is the same

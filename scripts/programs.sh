@@ -34,7 +34,9 @@ look() {
   command -v mariadbd >/dev/null || need_file mariadb-server "stores, transactions and locks on MariaDB" /usr/sbin/mariadbd
   need pgbouncer "locks of sessions behind a pool" pgbouncer
   need_file rabbitmq-server "consumers and publishers of RabbitMQ" /usr/lib/rabbitmq/bin/rabbitmq-server
-  need default-jre-headless "runs ZooKeeper" java
+  need default-jdk-headless "runs ZooKeeper, and the example in Java" javac
+  need_file libtomcat10-embed-java "the servlet of the example in Java (11 MB)" /usr/share/java/tomcat10-embed-core.jar
+  need python3 "the example in Python" python3
   need_file zookeeper "locks and worker numbers in ZooKeeper" /usr/share/java/zookeeper.jar
   need_file libslf4j-java "ZooKeeper's log" /usr/share/java/slf4j-simple.jar
   need nginx "the guard in deploy/nginx" nginx

@@ -30,7 +30,7 @@ again() { # again TIMES DIR [ARGUMENT...]
 }
 times=${TIMES:-10}
 for dir in integration/brokers adapters/amqpidem adapters/redisstreamidem adapters/natsidem adapters/kafkaidem adapters/zklock \
-  examples/orders examples/http browser/browsertest; do
+  examples examples/orders examples/http browser/browsertest; do
   step "$times times $dir" again "$times" "$dir"
 done
 for dir in gateway mqidem lock httpidem; do

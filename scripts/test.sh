@@ -27,11 +27,11 @@ export GOFLAGS="${GOFLAGS:-} -trimpath"
 # The race detector runs for packages in which our own goroutines interact within one process.
 # Packages that start servers and processes are compiled once, without it. So are adapters of
 # frameworks, which are large and use the framework's goroutines. `make race` uses it everywhere.
-raced=(. filter gateway httpsig adapters/kafkaidem adapters/natsidem adapters/watermillidem)
+raced=(. filter gateway httpsig adapters/kafkaidem adapters/natsidem adapters/otelidem adapters/watermillidem)
 
 # Modules whose tests start servers or a browser, the slowest first.
 served=(
-  integration cmd/retrysafe integration/brokers adapters/amqpidem browser/browsertest examples/orders
+  integration cmd/retrysafe integration/brokers adapters/amqpidem browser/browsertest examples examples/orders
   adapters/redisstreamidem adapters/zklock
 )
 

@@ -43,7 +43,7 @@ func (s *Store) acquireOne(ctx context.Context, p *place, req storeapi.AcquireRe
 	case got.Record.Now.After(p.until()): // a refusal by an old map
 		s.forget(p.name)
 		return got, errMoved
-	case got.Status == storeapi.Won && s.old(p):
+	case got.Status == storeapi.StatusAcquired && s.old(p):
 		return s.confirm(ctx, p, req, got)
 	}
 	return got, nil
@@ -117,7 +117,7 @@ func (s *Store) acquireBoth(ctx context.Context, p *place, req storeapi.AcquireR
 		return got, s.late(ctx, p, req.Limit())
 	case err != nil:
 		return got, failed(p.name, err)
-	case got.Status != storeapi.Won:
+	case got.Status != storeapi.StatusAcquired:
 		return s.refused(ctx, p, got, &there)
 	}
 	return s.acquireNext(ctx, p, req, &got.Record, &there)
@@ -129,15 +129,15 @@ func (s *Store) refused(ctx context.Context, p *place, got storeapi.Acquired, th
 	here := &got.Record
 	alike := alike(there, here)
 	switch {
-	case got.Status == storeapi.Finished && alike && there.State.Finished():
+	case got.Status == storeapi.StatusFinished && alike && there.State.Finished():
 		return got, nil
-	case got.Status == storeapi.Finished && alike && there.State == storeapi.StateInProgress:
+	case got.Status == storeapi.StatusFinished && alike && there.State == storeapi.StateInProgress:
 		// The process that finished it has not reached the next home. Complete it there, since
 		// callers that ask there alone would not know.
 		if _, err := p.next.Complete(ctx, copyTo(here, there)); err == nil || !errors.Is(err, storeapi.ErrLeaseLost) {
 			return got, failedIf(p.nextName, err)
 		}
-	case got.Status != storeapi.Finished && alike && there.State == here.State:
+	case got.Status != storeapi.StatusFinished && alike && there.State == here.State:
 		return got, nil
 	}
 	return got, s.still(ctx, p.m)
@@ -177,13 +177,13 @@ func (s *Store) acquireNext(ctx context.Context, p *place, req storeapi.AcquireR
 		return got, err
 	case err != nil:
 		return got, failedUnsure(p.nextName, err)
-	case got.Status != storeapi.Won:
+	case got.Status != storeapi.StatusAcquired:
 		return s.undo(ctx, p, req, won, got)
 	case got.Record.Fence != won.Fence:
 		return got, s.misfit(ctx, p, req, won, &got.Record)
 	}
 	won.LeaseLeft = min(won.LeaseLeft, got.Record.LeaseLeft)
-	return storeapi.Acquired{Status: storeapi.Won, Record: *won}, nil
+	return storeapi.Acquired{Status: storeapi.StatusAcquired, Record: *won}, nil
 }
 
 // following returns the request for the next home, where the record of the old home continues.

@@ -108,7 +108,7 @@ func (a atlas) write(ctx context.Context, name string, m *Map) (*Map, error) {
 	}
 	rec := got.Record
 	switch got.Status {
-	case storeapi.Won:
+	case storeapi.StatusAcquired:
 		end := storeapi.CompleteRequest{
 			Key: req.Key, Owner: rec.Owner, Fence: rec.Fence, State: storeapi.StateCompleted, Answer: m.answer(), Retention: storeapi.Forever, Quiet: true,
 		}
@@ -119,7 +119,7 @@ func (a atlas) write(ctx context.Context, name string, m *Map) (*Map, error) {
 		if err != nil {
 			return nil, failed(name, err)
 		}
-	case storeapi.Finished:
+	case storeapi.StatusFinished:
 	default:
 		return nil, fmt.Errorf("%w: somebody else is about to write map %d in shard %q; try again in %v", storeapi.ErrUnavailable, m.Number, name, writeLease)
 	}

@@ -43,7 +43,7 @@ func (s *Store) AcquireBatch(ctx context.Context, reqs []storeapi.AcquireRequest
 			return result{Value: got, Err: err}
 		},
 		func(p *place, r result) bool {
-			return errors.Is(r.Err, storeapi.ErrTooLate) || r.Err == nil && (r.Value.Record.Now.After(p.until()) || r.Value.Status == storeapi.Won && s.old(p))
+			return errors.Is(r.Err, storeapi.ErrTooLate) || r.Err == nil && (r.Value.Record.Now.After(p.until()) || r.Value.Status == storeapi.StatusAcquired && s.old(p))
 		},
 		func(err error) result { return result{Err: err} })
 }

@@ -171,7 +171,7 @@ func (s *Store) issue(ctx context.Context, req storeapi.IssueRequest) (storeapi.
 	if err != nil {
 		return status, failed(p.name, err)
 	}
-	if p.moves() && status == storeapi.Won {
+	if p.moves() && status == storeapi.StatusAcquired {
 		if status, err = next.Issue(ctx, req); err != nil {
 			return status, failedUnsure(p.nextName, err)
 		}

@@ -68,7 +68,7 @@ func (e *BlockedError) Error() string {
 	if e.Returning {
 		what = "of keys that have left it, and would come back"
 	}
-	when := "settle what is in doubt (Engine.Resolve); records that are kept for ever never leave their shard: let it stay, or end the change by a Change to the shards before"
+	when := "resolve what is in doubt (Engine.Resolve); records that are kept for ever never leave their shard: let it stay, or end the change by a Change to the shards before"
 	if !e.Until.IsZero() {
 		when = "they expire by " + e.Until.UTC().Format(time.RFC3339)
 	}
@@ -182,7 +182,7 @@ func (a atlas) announce(ctx context.Context, m *Map, names []string) (*Map, time
 // other transaction can come.
 func (a atlas) end(ctx context.Context, m *Map) (*Map, time.Duration, error) {
 	if m.Closing {
-		if err := a.settleTx(ctx, m.Was); err != nil {
+		if err := a.waitTx(ctx, m.Was); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -226,16 +226,16 @@ func (a atlas) complete(ctx context.Context, m *Map) (most storeapi.Fence, err e
 // hasTx reports whether one of the shards may run transactions.
 func (a atlas) hasTx(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
-		_, ok := a[name].(storeapi.TxSettler)
+		_, ok := a[name].(storeapi.TxWaiter)
 		return ok
 	})
 }
 
-// settleTx waits for the end of every transaction that looked at the maps before the newest one.
-func (a atlas) settleTx(ctx context.Context, names []string) error {
+// waitTx waits for the end of every transaction that looked at the maps before the newest one.
+func (a atlas) waitTx(ctx context.Context, names []string) error {
 	for _, name := range names {
-		if s, ok := a[name].(storeapi.TxSettler); ok {
-			if err := s.SettleTx(ctx, txLock); err != nil {
+		if s, ok := a[name].(storeapi.TxWaiter); ok {
+			if err := s.WaitTx(ctx, txLock); err != nil {
 				return failed(name, err)
 			}
 		}

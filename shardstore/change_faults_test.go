@@ -21,7 +21,7 @@ func TestBatchOverANewMap(t *testing.T) {
 		x, y, local := storetest.NewClock(), storetest.NewClock(), storetest.NewClock()
 		y.Advance(time.Hour)
 		advance := func(d time.Duration) { x.Advance(d); y.Advance(d); local.Advance(d) }
-		all := shards{"x": batching{memstore.New(&memstore.Options{Clock: x.Now})}, "y": batching{memstore.New(&memstore.Options{Clock: y.Now})}}
+		all := shards{"x": batching{memstore.New(&memstore.Options{Now: x.Now})}, "y": batching{memstore.New(&memstore.Options{Now: y.Now})}}
 		s := open(t, all, nil) // map 1: x and y
 		shardstore.SetClock(s, local.Now)
 		m := s.Map()
@@ -73,7 +73,7 @@ func TestBatchOverANewMap(t *testing.T) {
 			got, err = s.Acquire(t.Context(), ask(k3, 2))
 			assert.NoError(t, err, "k3")
 		}
-		assert.Equal(t, got.Status, storeapi.Won, "status")
+		assert.Equal(t, got.Status, storeapi.StatusAcquired, "status")
 		if got.Record.Fence <= first.Fence {
 			t.Errorf("in a batch %v: the fence goes back from %d to %d (floor of the map: %d)", inBatch, first.Fence, got.Record.Fence, m3.Floor)
 		}
@@ -120,7 +120,7 @@ func TestSweepPassesAShardThatIsAway(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()
 	away := false
-	a, b := memstore.New(&memstore.Options{Clock: clock.Now}), memstore.New(&memstore.Options{Clock: clock.Now})
+	a, b := memstore.New(&memstore.Options{Now: clock.Now}), memstore.New(&memstore.Options{Now: clock.Now})
 	all := shards{"a": gone{a, &away}, "b": b}
 	s := open(t, all, nil)
 	for i := range 100 {
@@ -141,14 +141,14 @@ func TestReleasedTokensMove(t *testing.T) {
 	t.Parallel()
 	clock, local := storetest.NewClock(), storetest.NewClock()
 	advance := func(d time.Duration) { clock.Advance(d); local.Advance(d) }
-	all := shards{"x": memstore.New(&memstore.Options{Clock: clock.Now})}
+	all := shards{"x": memstore.New(&memstore.Options{Now: clock.Now})}
 	open(t, all, nil) // map 1: x
-	all["y"] = memstore.New(&memstore.Options{Clock: clock.Now})
+	all["y"] = memstore.New(&memstore.Options{Now: clock.Now})
 	s := open(t, all, nil)
 	shardstore.SetClock(s, local.Now)
 	key := keyOf(1)
 	st, err := s.Issue(t.Context(), storeapi.IssueRequest{Key: key, Owner: storeapi.Owner{9}, Retention: 24 * time.Hour})
-	assert.True(t, err == nil && st == storeapi.Won, "issued: %v %v", st, err)
+	assert.True(t, err == nil && st == storeapi.StatusAcquired, "issued: %v %v", st, err)
 	use := func(owner byte) storeapi.Acquired {
 		req := ask(key, owner)
 		req.MustBeIssued, req.Retention = true, 24*time.Hour
@@ -169,7 +169,7 @@ func TestReleasedTokensMove(t *testing.T) {
 	assert.Equal(t, s.Map().Names, []string{"x"}, "shards that this process knows yet")
 	got := use(2)
 	assert.Equal(t, s.Map().Names, []string{"y"}, "shards when it has looked")
-	assert.True(t, got.Status == storeapi.Won && got.Record.Issued && got.Record.Attempt == 2, "the token after the change: %+v", got)
+	assert.True(t, got.Status == storeapi.StatusAcquired && got.Record.Issued && got.Record.Attempt == 2, "the token after the change: %+v", got)
 }
 
 // TestSlowCleaning: a process that still removes what a move has left, while another process has

@@ -42,7 +42,7 @@ func win(t *testing.T, s storeapi.Store, key storeapi.StoreKey, owner byte) stor
 	t.Helper()
 	got, err := s.Acquire(t.Context(), ask(key, owner))
 	assert.NoError(t, err, "Acquire")
-	assert.Equal(t, got.Status, storeapi.Won, "status of a claim that may run")
+	assert.Equal(t, got.Status, storeapi.StatusAcquired, "status of a claim that may run")
 	return got.Record
 }
 
@@ -93,7 +93,7 @@ func TestAway(t *testing.T) {
 			continue
 		}
 		assert.NoError(t, err, "a key whose home is there")
-		assert.Equal(t, got.Status, storeapi.Won, "status of a key whose home is there")
+		assert.Equal(t, got.Status, storeapi.StatusAcquired, "status of a key whose home is there")
 		served++
 	}
 	assert.True(t, served > 20 && refused > 5, "%d served, %d refused", served, refused)
@@ -177,7 +177,7 @@ func TestChange(t *testing.T) {
 	assert.True(t, err == nil && left == 0 && !m.Moving() && m.Number == 3, "the change is done: %+v %v %v", m, left, err)
 	answer, err := s.Acquire(t.Context(), ask(keyOf(3), 8))
 	assert.NoError(t, err, "a repeat after the move")
-	assert.Equal(t, answer.Status, storeapi.Finished, "status of a repeat after the move")
+	assert.Equal(t, answer.Status, storeapi.StatusFinished, "status of a repeat after the move")
 	home, err := s.Home(t.Context(), keyOf(3))
 	assert.True(t, err == nil && home == "b", "home after the move: %s %v", home, err)
 	again := win(t, s, keyOf(1), 1)
@@ -237,7 +237,7 @@ func TestRace(t *testing.T) {
 				got, err := handles[g%3].Acquire(t.Context(), req)
 				if err != nil { // briefly unavailable: given back, as the engine does
 					settle(t, func() error { return giveBack(t, handles[g%3], req) })
-				} else if got.Status == storeapi.Won {
+				} else if got.Status == storeapi.StatusAcquired {
 					if n, end := runs[i].Add(1), ended[i].Load(); n > 1 && (end == 0 || time.Since(began) < time.Duration(end)+900*time.Millisecond) {
 						t.Errorf("key %d ran again; the first run had ended at %v, and now it is %v", i, time.Duration(end), time.Since(began))
 					} else if n > 1 {

@@ -33,7 +33,7 @@ func (a atlas) copy(ctx context.Context, name, home string, listed, there *store
 		}
 	}
 	got, err := a[home].Acquire(ctx, req)
-	return err == nil && got.Status == storeapi.Won, failedIf(home, err)
+	return err == nil && got.Status == storeapi.StatusAcquired, failedIf(home, err)
 }
 
 // copyTag is the beginning of the owner of a copy.

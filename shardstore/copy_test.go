@@ -49,17 +49,17 @@ func TestCopies(t *testing.T) {
 		for _, key := range []int{1, 2} {
 			again, err := s.Acquire(t.Context(), ask(keyOf(key), 9))
 			assert.NoError(t, err, "a repeat on %q", names)
-			assert.True(t, again.Status == storeapi.Finished && string(again.Record.Answer.Body) == "done", "key %d on %q is told %+v", key, names, again)
+			assert.True(t, again.Status == storeapi.StatusFinished && string(again.Record.Answer.Body) == "done", "key %d on %q is told %+v", key, names, again)
 		}
 		complete(t, s, kept, time.Hour) // its first caller never got the answer to Complete
 		again, err := s.Acquire(t.Context(), issued)
 		assert.NoError(t, err, "a repeat of a redeemed key on %q", names)
-		assert.Equal(t, again.Status, storeapi.Finished, "a redeemed key on %q", names)
+		assert.Equal(t, again.Status, storeapi.StatusFinished, "a redeemed key on %q", names)
 		other := issued
 		other.Owner, other.Fingerprint = storeapi.Owner{7}, []byte("\x01other")
 		again, err = s.Acquire(t.Context(), other)
 		assert.NoError(t, err, "another payload on %q", names)
-		assert.Equal(t, again.Status, storeapi.Mismatch, "another payload on %q", names)
+		assert.Equal(t, again.Status, storeapi.StatusMismatch, "another payload on %q", names)
 	}
 	clock.Advance(10 * time.Minute)
 	win(t, s, keyOf(2), 2)
@@ -92,7 +92,7 @@ func TestCopiesOfFailures(t *testing.T) {
 		req.IfFence = rec.Fence
 		got, err := s.Acquire(t.Context(), req)
 		assert.NoError(t, err, "reopen")
-		assert.Equal(t, got.Status, storeapi.Won, "status of a failure that is opened again")
+		assert.Equal(t, got.Status, storeapi.StatusAcquired, "status of a failure that is opened again")
 		return got.Record
 	}
 	complete(t, s, reopen(0), time.Hour)
@@ -102,7 +102,7 @@ func TestCopiesOfFailures(t *testing.T) {
 	for i := range 2 {
 		got, err := s.Acquire(t.Context(), ask(keyOf(i), 9))
 		assert.NoError(t, err, "a repeat")
-		assert.True(t, got.Status == storeapi.Finished && string(got.Record.Answer.Body) == "done", "key %d after the move: %+v", i, got)
+		assert.True(t, got.Status == storeapi.StatusFinished && string(got.Record.Answer.Body) == "done", "key %d after the move: %+v", i, got)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestDoubtOfACopy(t *testing.T) {
 	req := ask(keyOf(1), 2)
 	req.IfFence = rec.Fence
 	got, err := s.Acquire(t.Context(), req)
-	assert.True(t, err == nil && got.Status == storeapi.Won, "reopened: %+v, %v", got, err)
+	assert.True(t, err == nil && got.Status == storeapi.StatusAcquired, "reopened: %+v, %v", got, err)
 	assert.True(t, got.Record.Attempt == 2 && got.Record.Created.Equal(failed.Created), "the record goes on: %+v", got.Record)
 	assert.NoError(t, s.Release(t.Context(), storeapi.ReleaseRequest{Key: rec.Key, Owner: req.Owner, Fence: got.Record.Fence, InDoubt: true}), "in doubt")
 	clock.Advance(1000 * time.Hour)

@@ -26,7 +26,7 @@ func (p payments) pay(t *testing.T, s *shardstore.Store, key storeapi.Key, lost 
 	defer func() { assert.NoError(t, e.Shutdown(t.Context()), "Shutdown") }()
 	_, err := retrysafe.Do(t.Context(), e, key, func(ctx context.Context) (string, error) {
 		a, _ := retrysafe.AttemptFrom(ctx)
-		n = a.N()
+		n = a.Number()
 		p[a.KeyFor("charge")]++
 		return "paid", lost
 	})
@@ -40,7 +40,7 @@ func TestKeyForOverAMove(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()
 	all := memories(3, clock)
-	all["c"] = memstore.New(&memstore.Options{Clock: func() time.Time { return clock.Now().Add(time.Hour) }})
+	all["c"] = memstore.New(&memstore.Options{Now: func() time.Time { return clock.Now().Add(time.Hour) }})
 	s := open(t, shards{"a": all["a"]}, nil)
 	bank, cut := payments{}, errors.New("the connection was cut before the answer")
 	before, within := keyOf(1).Key, keyOf(2).Key

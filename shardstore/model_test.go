@@ -153,10 +153,10 @@ func (w *world) probe() {
 	switch {
 	case err != nil:
 		w.broken = "a new process is told: " + err.Error()
-	case got.Status == storeapi.Won:
+	case got.Status == storeapi.StatusAcquired:
 		w.log = append(w.log, "a new process asks, and wins")
 		w.won(got.Record)
-	case done != "" && (got.Status != storeapi.Finished || string(got.Record.Answer.Body) != done):
+	case done != "" && (got.Status != storeapi.StatusFinished || string(got.Record.Answer.Body) != done):
 		w.broken = fmt.Sprintf("a new process is told %v and %q after %q was kept", got.Status, got.Record.Answer.Body, done)
 	}
 }

@@ -10,15 +10,16 @@ import (
 )
 
 var (
-	_ storeapi.Store    = (*Store)(nil)
-	_ storeapi.Issuer   = (*Store)(nil)
-	_ storeapi.Limiter  = (*Store)(nil)
-	_ storeapi.Lister   = (*Store)(nil)
-	_ storeapi.Notifier = (*Store)(nil)
-	_ storeapi.Sweeper  = (*Store)(nil)
-	_ storeapi.Batcher  = (*Store)(nil)
-	_ storeapi.Keeper   = (*Store)(nil)
-	_ storeapi.Sharer   = (*Store)(nil)
+	_ storeapi.Store       = (*Store)(nil)
+	_ storeapi.Issuer      = (*Store)(nil)
+	_ storeapi.Limiter     = (*Store)(nil)
+	_ storeapi.UsageReader = (*Store)(nil)
+	_ storeapi.Lister      = (*Store)(nil)
+	_ storeapi.Notifier    = (*Store)(nil)
+	_ storeapi.Sweeper     = (*Store)(nil)
+	_ storeapi.Batcher     = (*Store)(nil)
+	_ storeapi.Keeper      = (*Store)(nil)
+	_ storeapi.Sharer      = (*Store)(nil)
 )
 
 // Charge implements [storeapi.Limiter]. A tenant's counts are in one shard. While they move, the
@@ -30,8 +31,7 @@ func (s *Store) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeap
 	if err := req.Validate(); err != nil {
 		return storeapi.Charged{}, err
 	}
-	// never fails
-	text, _ := storeapi.StoreKey{Namespace: req.Namespace, Layer: "limit", Key: storeapi.Key{Tenant: req.Tenant}}.AppendText(nil)
+	text := usageName(req.Namespace, req.Tenant)
 	for range rounds {
 		charged, err := s.charge(ctx, text, req)
 		if !errors.Is(err, errMoved) {
@@ -66,6 +66,35 @@ func (s *Store) charge(ctx context.Context, text []byte, req storeapi.ChargeRequ
 	return charged, nil
 }
 
+// Usage implements [storeapi.UsageReader]. It reads the shard that decides on new keys.
+func (s *Store) Usage(ctx context.Context, req storeapi.UsageRequest) (storeapi.Usage, error) {
+	if err := ctx.Err(); err != nil {
+		return storeapi.Usage{}, err
+	}
+	if err := req.Validate(); err != nil {
+		return storeapi.Usage{}, err
+	}
+	m := s.Map()
+	name, _ := m.homes(usageName(req.Namespace, req.Tenant))
+	shard, err := s.atlas.shard(name)
+	if err != nil {
+		return storeapi.Usage{}, err
+	}
+	reader, ok := shard.(storeapi.UsageReader)
+	if !ok {
+		return storeapi.Usage{}, errors.ErrUnsupported
+	}
+	u, err := reader.Usage(ctx, req)
+	return u, failedIf(name, err)
+}
+
+// usageName returns the text by which the counts of a tenant find their shard.
+func usageName(namespace, tenant string) []byte {
+	// never fails
+	text, _ := storeapi.StoreKey{Namespace: namespace, Layer: "limit", Key: storeapi.Key{Tenant: tenant}}.AppendText(nil)
+	return text
+}
+
 // List implements [storeapi.Lister]: one shard after the other, sorted by name. A record with two
 // homes is listed at the old one.
 func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Page, error) {
@@ -97,6 +126,7 @@ func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Pa
 			if err != nil {
 				return storeapi.Page{}, err
 			}
+			page.Scans, page.Read = page.Scans || part.Scans, page.Read+part.Read
 			for _, rec := range part.Records {
 				if home, _ := m.Home(rec.Key); home == name && rec.Key.Namespace != namespace {
 					page.Records = append(page.Records, rec)
@@ -108,7 +138,8 @@ func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Pa
 				}
 			}
 			after = part.Next
-			if len(page.Records) >= limit && after != "" {
+			// A store that scans has returned for its caller to see how far it is.
+			if after != "" && (part.Scans || len(page.Records) >= limit) {
 				page.Next = name + cursorMark + after
 				return page, nil
 			}

@@ -21,7 +21,7 @@ func memories(n int, clock *storetest.Clock) shards {
 	for i := range n {
 		o := new(memstore.Options)
 		if clock != nil {
-			o.Clock = clock.Now
+			o.Now = clock.Now
 		}
 		all[string(rune('a'+i))] = memstore.New(o)
 	}
@@ -48,7 +48,7 @@ func TestStore(t *testing.T) {
 					Store: open(t, all, nil), Advance: clock.Advance, Rewind: clock.Rewind,
 					Reopen: func() storeapi.Store { return open(t, all, nil) },
 				}
-			}, storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Durable: true})
+			}, storetest.Features{Issuer: true, Limiter: true, UsageReader: true, Lister: true, Sweeper: true, Durable: true})
 		})
 	}
 }
@@ -79,7 +79,7 @@ func TestStoreInAMove(t *testing.T) {
 					Store: unswept{s}, Advance: clock.Advance,
 					Reopen: func() storeapi.Store { return unswept{open(t, all, nil)} },
 				}
-			}, storetest.Features{Issuer: true, Limiter: true, Lister: true, Durable: true})
+			}, storetest.Features{Issuer: true, Limiter: true, UsageReader: true, Lister: true, Durable: true})
 		})
 	}
 }

@@ -178,7 +178,7 @@ func (a atlas) clean(ctx context.Context, m *Map) error {
 				}
 				_, _ = rand.Read(req.Owner[:]) // never fails
 				got, err := a[name].Acquire(ctx, req)
-				if err != nil || got.Status != storeapi.Won {
+				if err != nil || got.Status != storeapi.StatusAcquired {
 					return failedIf(name, err)
 				}
 				left = got.Record

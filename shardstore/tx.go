@@ -24,7 +24,7 @@ type TxStore[Tx any] struct {
 }
 
 // NewTx returns a TxStore over shards, by their names in s. Each must run transactions on the
-// database of the store with that name, and that store must be a [storeapi.TxSettler], as those of
+// database of the store with that name, and that store must be a [storeapi.TxWaiter], as those of
 // sqlstore are. shards must have all shards of s.
 func NewTx[Tx any](s *Store, shards map[string]storeapi.TxStore[Tx]) (*TxStore[Tx], error) {
 	t := &TxStore[Tx]{store: s, shards: make(map[string]storeapi.TxStore[Tx], len(shards))}
@@ -32,8 +32,8 @@ func NewTx[Tx any](s *Store, shards map[string]storeapi.TxStore[Tx]) (*TxStore[T
 		if shards[name] == nil {
 			return nil, fmt.Errorf("shardstore: shard %q has no TxStore; each shard needs one, since any key may move there", name)
 		}
-		if _, ok := s.atlas[name].(storeapi.TxSettler); !ok {
-			return nil, fmt.Errorf("shardstore: the store of shard %q is no storeapi.TxSettler, so that a change of shards could not wait for its transactions: %w",
+		if _, ok := s.atlas[name].(storeapi.TxWaiter); !ok {
+			return nil, fmt.Errorf("shardstore: the store of shard %q is no storeapi.TxWaiter, so that a change of shards could not wait for its transactions: %w",
 				name, errors.ErrUnsupported)
 		}
 		t.shards[name] = shards[name]
@@ -65,6 +65,11 @@ func (t *TxStore[Tx]) Lookup(ctx context.Context, key storeapi.StoreKey) (storea
 // Charge calls the store's Charge.
 func (t *TxStore[Tx]) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeapi.Charged, error) {
 	return t.store.Charge(ctx, req)
+}
+
+// Usage calls the store's Usage.
+func (t *TxStore[Tx]) Usage(ctx context.Context, req storeapi.UsageRequest) (storeapi.Usage, error) {
+	return t.store.Usage(ctx, req)
 }
 
 // RunTx implements [storeapi.TxStore].

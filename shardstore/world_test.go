@@ -273,7 +273,7 @@ func newWorld(c *config) *world {
 	}
 	for _, n := range []string{"a", "b"} {
 		clock := storetest.NewClock()
-		w.clocks[n], w.stores[n], w.locks[n] = clock, memstore.New(&memstore.Options{Clock: clock.Now}), new(locks)
+		w.clocks[n], w.stores[n], w.locks[n] = clock, memstore.New(&memstore.Options{Now: clock.Now}), new(locks)
 	}
 	w.clocks["b"].Advance(c.skew)
 	must(shardstore.New(context.Background(), w.ports(new(proc), "a"), &shardstore.Options{Lease: mapLease}))
@@ -330,7 +330,7 @@ func (w *world) caller(p *proc, s *shardstore.Store, id byte, end rune) {
 		p.at("acquire", try, shardstore.Dump(s))
 		got, err = s.Acquire(ctx, req)
 	}
-	if err != nil || got.Status != storeapi.Won {
+	if err != nil || got.Status != storeapi.StatusAcquired {
 		w.told(got, err)
 		return
 	}
@@ -379,7 +379,7 @@ func (w *world) won(rec storeapi.Record) {
 
 // told checks a refusal.
 func (w *world) told(got storeapi.Acquired, err error) {
-	if err == nil && got.Status == storeapi.Finished && got.Record.Answer.Body == nil {
+	if err == nil && got.Status == storeapi.StatusFinished && got.Record.Answer.Body == nil {
 		w.broken = "finished without an answer"
 	}
 }

@@ -21,7 +21,7 @@ func (w *world) hasTx() bool { return strings.Contains(w.config.ends, "t") }
 
 // within reports whether the call is part of a transaction.
 func (p *pending) within() bool {
-	return strings.HasPrefix(p.what, "claim the key") || strings.HasPrefix(p.what, "look at the map") || strings.HasPrefix(p.what, "settle")
+	return strings.HasPrefix(p.what, "claim the key") || strings.HasPrefix(p.what, "look at the map") || strings.HasPrefix(p.what, "wait for tx")
 }
 
 // txPort is a shard that runs transactions.
@@ -30,12 +30,12 @@ type txPort struct {
 	w *world
 }
 
-func (o txPort) SettleTx(context.Context, storeapi.StoreKey) error {
+func (o txPort) WaitTx(context.Context, storeapi.StoreKey) error {
 	if o.w.config.noSettle {
 		return nil
 	}
 	l := o.w.locks[o.name]
-	_, err := stepBy(o.p, &pending{what: "settle " + o.name, held: func() bool { return l.shared > 0 }}, false, func() (int, error) { return 0, nil })
+	_, err := stepBy(o.p, &pending{what: "wait for tx " + o.name, held: func() bool { return l.shared > 0 }}, false, func() (int, error) { return 0, nil })
 	return err
 }
 

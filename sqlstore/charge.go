@@ -12,7 +12,10 @@ import (
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-var _ storeapi.Limiter = (*Store)(nil)
+var (
+	_ storeapi.Limiter     = (*Store)(nil)
+	_ storeapi.UsageReader = (*Store)(nil)
+)
 
 // Charge implements [storeapi.Limiter]. Each tenant has one row. Concurrent charges of a tenant
 // share one write, unless [Options.NoGroupCommit] is set. A refused charge only reads, so a flood
@@ -44,6 +47,26 @@ func (s *Store) charge(ctx context.Context, req storeapi.ChargeRequest) (charged
 		return storeapi.Charged{}, s.db.failed("count", err)
 	}
 	return c.got, nil
+}
+
+// Usage implements [storeapi.UsageReader]. It reads one row, and never waits for a writer.
+func (s *Store) Usage(ctx context.Context, req storeapi.UsageRequest) (out storeapi.Usage, err error) {
+	if err := s.enter(ctx); err != nil {
+		return out, err
+	}
+	if err := req.Validate(); err != nil {
+		return out, err
+	}
+	id := idOfName(protocol.UsageName(req.Namespace, req.Tenant))
+	err = s.backend.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
+		u, err := s.loadUsage(ctx, db, s.db.queries.loadUsage, id)
+		out = u.Report(u.now)
+		return err
+	})
+	if err != nil {
+		return storeapi.Usage{}, s.db.failed("read the counts", err)
+	}
+	return out, nil
 }
 
 // chargeAlone makes a charge in its own transaction, unless it is refused.

@@ -28,13 +28,14 @@ type database struct {
 	// in order of arrival.
 	writer  chan struct{}
 	journal atomic.Pointer[string] // the journal mode of a SQLite file; nil: unknown
+	words   mysqlWords             // MySQL
 	// ahead is by how many microseconds the server's clock was last seen ahead of this machine's
 	ahead atomic.Int64
 }
 
 func newDatabase(pool *sql.DB, d Dialect, o *Options) *database {
 	db := &database{
-		pool: pool, calls: cmp.Or(o.Calls, pool), dialect: d, table: cmp.Or(o.Table, DefaultTable), clock: o.Clock,
+		pool: pool, calls: cmp.Or(o.Calls, pool), dialect: d, table: cmp.Or(o.Table, DefaultTable), clock: o.Now,
 		lockWait: cmp.Or(o.LockWait, 5*time.Second), logger: cmp.Or(o.Logger, slog.Default()), waits: serverWaits, writer: make(chan struct{}, 1),
 		statements: newStatementCache(),
 	}

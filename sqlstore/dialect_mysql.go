@@ -41,7 +41,7 @@ func mysqlQueries(table string) queries {
 	// writers would wait for it.
 	version, floor := `(SELECT version FROM `+meta+` WHERE id = 1)`, `(SELECT fence_floor FROM `+meta+` WHERE id = 1)`
 	q := queries{
-		newest: 1, resumes: true,
+		newest: 1, table: t, resumes: true,
 		schema:  sqlkit.Statements(mysqlSchema, DefaultTable, table),
 		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
 		exists:  sqlkit.TableExists(MySQL, table+"_meta"),
@@ -74,7 +74,7 @@ func mysqlQueries(table string) queries {
 		numbered:  func(q string) string { return q },
 	}
 	// The session is the caller's: its time zone stays as it is.
-	q.mysqlJoin(t, `SELECT `+version+`, `+floor+`, `+mysqlStart+`, `+selected+`r.answer`, strings.TrimSuffix(insert, ` ON DUPLICATE KEY UPDATE `))
+	q.mysqlJoin(t, meta, `SELECT `+version+`, `+floor+`, `+mysqlStart+`, `+selected+`r.answer`, strings.TrimSuffix(insert, ` ON DUPLICATE KEY UPDATE `))
 	q.mysqlSweep(t, meta)
 	q.mysqlUsage(meta, counts, version)
 	return q
@@ -94,22 +94,27 @@ func mysqlOne(table string) string {
 func mysqlLocked(table string) string { return mysqlOne(table) + ` FOR UPDATE` }
 
 // mysqlJoin sets the statements that claim a key in the transaction of a caller.
-func (q *queries) mysqlJoin(t, inSession, insert string) {
+func (q *queries) mysqlJoin(t, meta, inSession, insert string) {
 	q.loadToJoin = inSession + mysqlLocked(t)
 	q.loadUnlocked = inSession + mysqlOne(t)
 	q.waitToJoin = func(wait time.Duration) string {
-		return fmt.Sprintf(`SET @retrysafe_row_wait = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = %d`, mysqlSeconds(wait))
+		return `SET ` + fmt.Sprintf(mysqlLimit, mysqlSeconds(wait))
 	}
 	q.waitAsBefore = mysqlJoined
 	q.loadNow = inSession + mysqlLocked(t) + ` NOWAIT`
 	q.makeToJoin = insert
+	// At READ COMMITTED it does not lock the row with the tables' version. The driver returns the
+	// last id with the result.
+	q.claimOnce = `INSERT INTO ` + t + ` (id, parts, owner, data, lease_end, state, fence, expires, updated)
+		SELECT ?, ?, ?, ?, ` + mysqlStart + ` + ?, 2, LAST_INSERT_ID(` + mysqlStart + `), 0, ` + mysqlStart + `
+		FROM ` + meta + ` m WHERE m.id = 1 AND m.version = 1 AND m.fence_floor < ` + mysqlStart
 	q.duplicate = func(err error) bool { return dberr.MySQLNumber(err) == numberDuplicate }
 	q.held = func(err error) bool { n := dberr.MySQLNumber(err); return n == numberLockWait || n == numberNoWait }
 	// Through another index, above READ COMMITTED, it would also lock the gaps next to the row
 	// in that index.
 	q.finish = finishing(t + ` FORCE INDEX (PRIMARY)`)
 	q.hold = `SELECT 1 FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id = ? LOCK IN SHARE MODE`
-	q.settle = `SELECT 1 FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id = ? FOR UPDATE`
+	q.waitTx = `SELECT 1 FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id = ? FOR UPDATE`
 	q.confirm = `UPDATE ` + t + ` SET updated = updated WHERE id = ?`
 }
 
@@ -162,27 +167,39 @@ const (
 		`@retrysafe_row_wait = @@innodb_lock_wait_timeout, @retrysafe_table_wait = @@lock_wait_timeout, @retrysafe_idle = @@wait_timeout, ` +
 		`autocommit = 0, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', ` +
 		`innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, wait_timeout = %d`
-	mysqlIsolation = `SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE`
-	mysqlPutBack   = `autocommit = @retrysafe_autocommit, sql_mode = @retrysafe_mode, time_zone = @retrysafe_zone, ` +
+	mysqlPutBack = `autocommit = @retrysafe_autocommit, sql_mode = @retrysafe_mode, time_zone = @retrysafe_zone, ` +
 		`innodb_lock_wait_timeout = @retrysafe_row_wait, lock_wait_timeout = @retrysafe_table_wait, wait_timeout = @retrysafe_idle`
 	// Whatever the value of completion_type.
 	mysqlRollback = `ROLLBACK AND NO CHAIN NO RELEASE`
 )
 
-// Session settings during a transaction of the caller's work: autocommit is off, and the lock wait
-// is that of the claim until the key is claimed. The work uses the session's other settings.
+// Session settings during a transaction of the caller's work: autocommit is off. On a server
+// without SET STATEMENT the lock wait is that of the claim until the key is claimed. The work uses
+// the session's other settings.
 const (
-	mysqlJoin = `SET @retrysafe_autocommit = @@autocommit, @retrysafe_row_wait = @@innodb_lock_wait_timeout, autocommit = 0, ` +
-		`innodb_lock_wait_timeout = %d`
-	mysqlJoined = `SET innodb_lock_wait_timeout = @retrysafe_row_wait`
-	mysqlLeft   = `SET innodb_lock_wait_timeout = @retrysafe_row_wait, autocommit = @retrysafe_autocommit`
+	mysqlJoin    = `SET @retrysafe_autocommit = @@autocommit, autocommit = 0`
+	mysqlLimit   = `@retrysafe_row_wait = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = %d`
+	mysqlJoined  = `SET ` + mysqlNoLimit
+	mysqlLeft    = `SET autocommit = @retrysafe_autocommit`
+	mysqlNoLimit = `innodb_lock_wait_timeout = @retrysafe_row_wait`
 	// mysqlLongestWait is the maximum that MySQL 8 accepts.
 	mysqlLongestWait = 1 << 30
 )
 
-// mysqlSeconds converts a lock wait to the server's whole seconds.
-func mysqlSeconds(wait time.Duration) int64 {
-	return max(1, min(int64((wait+time.Second-1)/time.Second), mysqlLongestWait))
+// mysqlJoining is the first statement of a transaction of the caller's work.
+func mysqlJoining(limited bool, wait time.Duration) string {
+	if !limited {
+		return mysqlJoin
+	}
+	return mysqlJoin + `, ` + fmt.Sprintf(mysqlLimit, mysqlSeconds(wait))
+}
+
+// mysqlLeaving is the statement after such a transaction.
+func mysqlLeaving(limited bool) string {
+	if !limited {
+		return mysqlLeft
+	}
+	return mysqlLeft + `, ` + mysqlNoLimit
 }
 
 // mysqlBeginning is the first statement of a transaction. The server ends the session if its client

@@ -44,7 +44,7 @@ func postgresQueries(table string) queries {
 	columns := strings.Join(inserted, ", ")
 	insertMany := `INSERT INTO ` + t + ` (` + columns + `) SELECT ` + columns + ` FROM unnest(` + arrayPlaces() + `) AS v (` + columns + `) ON CONFLICT (id) DO `
 	q := queries{
-		newest:      newest,
+		newest: newest, table: t,
 		schema:      sqlkit.Statements(postgresSchema, DefaultTable, table),
 		version:     `SELECT version FROM ` + meta + ` WHERE id = 1`,
 		exists:      sqlkit.TableExists(PostgreSQL, table+"_meta"),
@@ -82,7 +82,7 @@ func postgresQueries(table string) queries {
 	q.postgresUsage(meta, `"`+table+`_limits"`)
 	q.loadToJoin, q.makeToJoin = sqlkit.Numbered(q.loadToWrite), sqlkit.Numbered(q.make)
 	for _, statement := range []*string{
-		&q.finish, &q.finishOne, &q.claimWithin, &q.tell, &q.confirm, &q.hold, &q.settle, &q.limit, &q.loadMany, &q.loadManyToWrite, &q.putMany, &q.makeMany, &q.load, &q.loadToWrite, &q.put, &q.make, &q.expired, &q.removeMany, &q.raise,
+		&q.finish, &q.finishOne, &q.claimWithin, &q.tell, &q.confirm, &q.hold, &q.waitTx, &q.limit, &q.loadMany, &q.loadManyToWrite, &q.putMany, &q.makeMany, &q.load, &q.loadToWrite, &q.put, &q.make, &q.expired, &q.removeMany, &q.raise,
 		&q.loadUsage, &q.loadUsageToWrite, &q.putUsage, &q.makeUsage, &q.dropUsage, &q.expiredUsage, &q.removeUsage,
 	} {
 		*statement = sqlkit.Numbered(*statement)
@@ -101,7 +101,7 @@ func (q *queries) postgresGate() {
 	// No shared lock on the row: if many transactions share one, the server makes a new list of
 	// its holders for each one that joins.
 	q.hold = `SELECT pg_advisory_xact_lock_shared(` + lockNumber + `) IS NULL`
-	q.settle = `SELECT pg_advisory_xact_lock(` + lockNumber + `) IS NULL`
+	q.waitTx = `SELECT pg_advisory_xact_lock(` + lockNumber + `) IS NULL`
 }
 
 // postgresSweep sets the statements that remove expired records.

@@ -17,7 +17,7 @@ var sqliteSchema string
 func sqliteQueries(table string) queries {
 	t, meta, counts := `"`+table+`"`, `"`+table+`_meta"`, `"`+table+`_limits"`
 	q := queries{
-		newest: 1, contains: `instr(r.parts, ?) > 0`, made: byCount, numbered: func(q string) string { return q },
+		newest: 1, table: t, contains: `instr(r.parts, ?) > 0`, made: byCount, numbered: func(q string) string { return q },
 		schema:  sqlkit.Statements(sqliteSchema, DefaultTable, table),
 		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
 		exists:  sqlkit.TableExists(SQLite, table+"_meta"),

@@ -6,9 +6,11 @@ const (
 	numberNoDatabase    = 1046
 	numberDuplicate     = 1062
 	numberShutdown      = 1053
+	numberSyntax        = 1064
 	numberNoTable       = 1146
 	numberLockWait      = 1205
 	numberDeadlock      = 1213
+	numberNoVariable    = 1193
 	numberSnapshot      = 1020 // MariaDB: the row was changed after the transaction's snapshot
 	numberWrongValue    = 1231
 	numberInterrupted   = 1317

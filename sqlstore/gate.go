@@ -27,10 +27,7 @@ func (c *claim) pass(ctx context.Context, tx dbtx.Tx) error {
 			return c.broken(ctx, err)
 		}
 	}
-	query := c.store.db.queries.load
-	if c.store.db.queries.loadUnlocked != "" {
-		query = c.store.db.queries.loadUnlocked
-	}
+	query := c.store.db.queries.unlocked()
 	return gate.Check(ctx, func(key storeapi.StoreKey) (storeapi.Record, error) {
 		id := idOf(key)
 		l, err := c.store.db.loadBy(func(dest ...any) error { return tx.QueryRow(ctx, query, []any{id[:]}, dest...) })
@@ -41,10 +38,10 @@ func (c *claim) pass(ctx context.Context, tx dbtx.Tx) error {
 	})
 }
 
-// SettleTx implements [storeapi.TxSettler]. On SQLite it returns at once: a transaction locks the
+// WaitTx implements [storeapi.TxWaiter]. On SQLite it returns at once: a transaction locks the
 // whole file, so every later transaction sees what was committed before the call.
-func (s *Store) SettleTx(ctx context.Context, key storeapi.StoreKey) error {
-	if err := s.check(ctx, &key); err != nil || s.db.queries.settle == "" {
+func (s *Store) WaitTx(ctx context.Context, key storeapi.StoreKey) error {
+	if err := s.check(ctx, &key); err != nil || s.db.queries.waitTx == "" {
 		return err
 	}
 	id := idOf(key)
@@ -56,7 +53,7 @@ func (s *Store) SettleTx(ctx context.Context, key storeapi.StoreKey) error {
 		return unavailable(s.db.failed("wait for transactions", err))
 	}
 	defer tx.Rollback() //nolint:errcheck // it has only read
-	err = tx.QueryRowContext(ctx, s.db.queries.settle, id[:]).Scan(&ignored)
+	err = tx.QueryRowContext(ctx, s.db.queries.waitTx, id[:]).Scan(&ignored)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil // a missing record cannot have been locked
 	}

@@ -35,8 +35,8 @@ func (s *Store) In(tx *sql.Tx) storeapi.TxStore[*sql.Tx] {
 	return joined[*sql.Tx]{s, tx, dbtx.SQL(tx, s.db.dialect)}
 }
 
-// Conn is like In, for transactions of other libraries: GORM's, pgx's, and any other [dbtx.Tx].
-func (s *Store) Conn(tx dbtx.Tx) storeapi.TxStore[dbtx.Tx] { return joined[dbtx.Tx]{s, tx, tx} }
+// InTx is like In, for transactions of other libraries: GORM's, pgx's, and any other [dbtx.Tx].
+func (s *Store) InTx(tx dbtx.Tx) storeapi.TxStore[dbtx.Tx] { return joined[dbtx.Tx]{s, tx, tx} }
 
 // Join is like In, for adapters: tx is the adapter's transaction, and same is that transaction as a
 // [dbtx.Tx].
@@ -60,6 +60,11 @@ func (t joined[Tx]) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi
 // Charge calls the store's Charge.
 func (t joined[Tx]) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeapi.Charged, error) {
 	return t.store.Charge(ctx, req)
+}
+
+// Usage calls the store's Usage.
+func (t joined[Tx]) Usage(ctx context.Context, req storeapi.UsageRequest) (storeapi.Usage, error) {
+	return t.store.Usage(ctx, req)
 }
 
 // RunTx implements [storeapi.TxStore].
@@ -117,11 +122,7 @@ func (t joined[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func(c
 // use another connection, since there might be none.
 func (t joined[Tx]) held(ctx context.Context, c *claim, held *heldError) (storeapi.Record, error) {
 	j := &joint{claim: c, tx: t.same}
-	query := j.claim.store.db.queries.load
-	if j.claim.store.db.queries.loadUnlocked != "" {
-		query = j.claim.store.db.queries.loadUnlocked
-	}
-	if l, err := j.load(ctx, query); err == nil {
+	if l, err := j.load(ctx, j.claim.store.db.queries.unlocked()); err == nil {
 		if rec, ok := c.answerIn(l); ok {
 			return rec, nil
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 	"github.com/retrysafe/retrysafe/storeapi"
@@ -20,7 +21,9 @@ type joint struct {
 	tx    dbtx.Tx
 	// joins: the caller has begun the transaction, at its own isolation level.
 	joins bool
-	row   protocol.Row
+	// within begins each statement that may wait for a lock, and limits the wait. MariaDB.
+	within string
+	row    protocol.Row
 	// now is the store's time at the claim, and at is this machine's (monotonic) time then.
 	now protocol.Micros
 	at  time.Time
@@ -28,8 +31,21 @@ type joint struct {
 
 // take claims the key. If won is false, rec and err are the answer.
 func (j *joint) take(ctx context.Context) (rec storeapi.Record, won bool, err error) {
-	if !j.joins || j.claim.store.db.queries.waitToJoin == nil {
+	tx, own := j.tx.(*mysqlTx)
+	if !own && !j.joins || own && tx.limited || j.claim.store.db.queries.waitToJoin == nil {
 		return j.claimKey(ctx)
+	}
+	if words := &j.claim.store.db.words; !words.noSetStatement.Load() {
+		j.within = mysqlWithin(mysqlSeconds(j.claim.r.Wait))
+		rec, won, err := j.claimKey(ctx)
+		if dberr.MySQLNumber(err) != numberSyntax {
+			return rec, won, err
+		}
+		words.noSetStatement.Store(true)
+		j.within = ""
+	}
+	if own {
+		return rec, false, errBeginAgain // the session's lock wait must be limited
 	}
 	if _, err := j.tx.Exec(ctx, j.claim.store.db.queries.waitToJoin(j.claim.r.Wait)); err != nil {
 		return j.refused(ctx, err)
@@ -44,7 +60,11 @@ func (j *joint) take(ctx context.Context) (rec storeapi.Record, won bool, err er
 // claimKey is take after the session's lock waits were set.
 func (j *joint) claimKey(ctx context.Context) (rec storeapi.Record, won bool, err error) {
 	j.at = time.Now()
+	tx, _ := j.tx.(*mysqlTx)
+	once := tx != nil && j.within != "" && j.claim.isNew
 	switch {
+	case once:
+		won, err = j.insertOnce(ctx, tx)
 	case j.claim.store.db.queries.claimWithin != "":
 		won, err = j.insertWithin(ctx)
 	case j.claim.store.db.queries.claimAt != "":
@@ -54,13 +74,16 @@ func (j *joint) claimKey(ctx context.Context) (rec storeapi.Record, won bool, er
 	default:
 		won, err = j.lookAndMake(ctx)
 	}
-	if err == nil && !won && j.claim.store.db.queries.claimsFirst() {
+	if err == nil && !won && (once || j.claim.store.db.queries.claimsFirst()) {
 		// A finished key is answered without a lock, so that its duplicates do not wait for each
 		// other.
 		var l loaded
-		if l, err = j.load(ctx, j.claim.store.db.queries.load); err == nil {
+		if l, err = j.load(ctx, j.claim.store.db.queries.unlocked()); err == nil {
 			if next, mine, err := j.claim.decide(l, l.now); !mine {
 				return next.Record(j.claim.r.Key, l.now), false, err
+			}
+			if once {
+				return rec, false, j.beginAgain() // two with its shared lock would be a deadlock
 			}
 		}
 	}
@@ -87,7 +110,7 @@ func (j *joint) takeOver(ctx context.Context) (rec storeapi.Record, won bool, er
 	}
 	for !won {
 		j.at = time.Now()
-		l, err := j.load(ctx, j.claim.store.db.queries.loadToJoin)
+		l, err := j.load(ctx, j.within+j.claim.store.db.queries.loadToJoin)
 		if err != nil {
 			return rec, false, err
 		}
@@ -144,7 +167,7 @@ func (j *joint) insertWithin(ctx context.Context) (won bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	j.createdAt(updated.Int64, storeapi.Fence(fence.Int64)) //nolint:gosec // fences stay below 2^53
+	j.createdAt(updated.Int64, fenceOf(fence.Int64))
 	return true, nil
 }
 
@@ -157,7 +180,7 @@ func (j *joint) insertAt(ctx context.Context) (won bool, err error) {
 	if err != nil || n == 0 {
 		return false, err
 	}
-	j.createdAt(now, storeapi.Fence(now))
+	j.createdAt(now, fenceOf(now))
 	return true, nil
 }
 
@@ -183,7 +206,7 @@ func (j *joint) claimArgs() []any {
 // lookAndMake claims a key without a record with two statements. The first locks the record, or
 // fails if another transaction is just creating it.
 func (j *joint) lookAndMake(ctx context.Context) (won bool, err error) {
-	query := j.claim.store.db.queries.loadToJoin
+	query := j.within + j.claim.store.db.queries.loadToJoin
 	if j.claim.r.Wait <= 0 {
 		query = j.claim.store.db.queries.loadNow
 	}
@@ -214,9 +237,41 @@ func (j *joint) makeFirst(ctx context.Context) (won bool, err error) {
 	return j.make(ctx)
 }
 
+// insertOnce claims a key without a record with one statement, on the server's clock. If there is a
+// record, the transaction has a shared lock on it: the caller only reads it, or begins again.
+func (j *joint) insertOnce(ctx context.Context, tx *mysqlTx) (won bool, err error) {
+	db := j.claim.store.db
+	wait := mysqlWithin(0) // no wait, which only MariaDB has
+	if j.claim.r.Wait > 0 {
+		wait = j.within
+	}
+	j.row = j.begun()
+	now, err := tx.insert(ctx, wait+db.queries.claimOnce, j.claimArgs()...)
+	switch {
+	case err == nil && now != 0:
+		j.createdAt(now, fenceOf(now))
+		return true, nil
+	case err == nil, db.queries.duplicate(err):
+		return false, nil
+	case j.claim.r.Wait <= 0 && dberr.MySQLNumber(err) == numberLockWait:
+		// perhaps it met a lock on a gap, which says nothing about the key
+		return false, j.beginAgain()
+	}
+	return false, err
+}
+
+// beginAgain makes the next transaction of the claim look first, as for a key that was seen before.
+func (j *joint) beginAgain() error {
+	j.claim.isNew = false
+	return errBeginAgain
+}
+
+// errBeginAgain means that the claim begins again, in a new transaction. No caller gets it.
+var errBeginAgain = errors.New("sqlstore: the claim begins again")
+
 // make inserts the record. It returns false if another transaction has inserted it meanwhile.
 func (j *joint) make(ctx context.Context) (made bool, err error) {
-	n, err := j.tx.Exec(ctx, j.claim.store.db.queries.makeToJoin, insertArgs(&j.claim.r.Key, j.claim.id, &j.row)...)
+	n, err := j.tx.Exec(ctx, j.within+j.claim.store.db.queries.makeToJoin, insertArgs(&j.claim.r.Key, j.claim.id, &j.row)...)
 	if err != nil && j.claim.store.db.queries.duplicate != nil && j.claim.store.db.queries.duplicate(err) {
 		return false, nil
 	}
@@ -239,6 +294,8 @@ func (e *heldError) Error() string { return e.cause.Error() }
 // refused returns the answer to a claim that has failed.
 func (j *joint) refused(ctx context.Context, err error) (rec storeapi.Record, won bool, _ error) {
 	switch {
+	case err == errBeginAgain: //nolint:errorlint // nothing is wrapped around it
+		return rec, false, err
 	case j.claim.store.db.queries.held != nil && j.claim.store.db.queries.held(err):
 		return storeapi.Record{Key: j.claim.r.Key}, false, &heldError{unavailable(j.claim.store.db.failed("claim the key", err))}
 	case ctx.Err() != nil:

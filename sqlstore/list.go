@@ -18,7 +18,7 @@ import (
 // With [Options].Listing, the records of a tenant are in the order of their keys, and only they are
 // read. Otherwise records are in the order of their primary keys: meaningless to people, but
 // stable. Then a listing by tenant or operation reads all records, up to 20 000 for one page, which
-// can have fewer records than the limit.
+// can have fewer records than the limit, or none.
 func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (page storeapi.Page, err error) {
 	if err := s.enter(ctx); err != nil {
 		return page, err
@@ -34,6 +34,7 @@ func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (page storea
 			return err
 		}
 		page, err = l.page(ctx, db, now.now)
+		page.Scans = l.scans()
 		return err
 	})
 	return page, s.db.failed("list", err)
@@ -50,9 +51,6 @@ type listing struct {
 	column     string
 	begin, end []byte
 }
-
-// mostRead limits how many records are read for one page.
-const mostRead = 20_000
 
 func (s *Store) newListing(req *storeapi.ListRequest) (*listing, error) {
 	// begin is not nil, which would be NULL.
@@ -91,27 +89,52 @@ func prefixOf(req *storeapi.ListRequest) (prefix []byte) {
 	return prefix
 }
 
-// page reads records until there is one more than fits, to know whether there is a next page.
+// page reads records part by part until the page is full, or enough were read for one page.
 func (l *listing) page(ctx context.Context, db sqlkit.Execer, now protocol.Micros) (page storeapi.Page, err error) {
-	from, batch := l.begin, l.limit+1
-	for read := 0; ; {
-		query, args := l.query(now, from, batch)
-		n, last, full, err := l.read(ctx, db, query, args, now, &page)
-		if n == 0 {
-			last = from // the page was full before this statement
-		}
+	from := l.begin
+	// The first part is small, as it is often enough.
+	for size := 1000; ; size = mostRead {
+		to, read, err := l.part(ctx, db, from, size)
 		if err != nil {
 			return storeapi.Page{}, err
 		}
-		read += n
-		switch {
-		case full, n == batch && read >= mostRead:
+		last, full, err := l.readPart(ctx, db, now, from, to, &page)
+		if err != nil {
+			return storeapi.Page{}, err
+		}
+		if !full {
+			page.Read += read
+			last = to
+		}
+		page.Read = max(page.Read, len(page.Records)+len(page.Unreadable))
+		if last == nil {
+			return page, nil // there are no more
+		}
+		if full || page.Read >= mostRead {
 			page.Next = l.column + ":" + hex.EncodeToString(last)
 			return page, nil
-		case n < batch: // there are no more
-			return page, nil
 		}
-		from, batch = last, 1000
+		from = last
+	}
+}
+
+// readPart adds the selected records of a part to the page. full means that there are others for
+// the next page, which begins after last.
+func (l *listing) readPart(ctx context.Context, db sqlkit.Execer, now protocol.Micros, from, to []byte, page *storeapi.Page) (last []byte, full bool, err error) {
+	// One more than fits, to know whether there is a next page.
+	for batch, read := l.limit+1, 0; ; batch = 1000 {
+		query, args := l.query(now, from, to, batch)
+		n, last, full, err := l.read(ctx, db, query, args, now, page)
+		if n == 0 {
+			last = from // the page was full before this statement
+		}
+		if err != nil || full || n < batch {
+			return last, full, err
+		}
+		if read += n; read >= mostRead {
+			return last, true, nil
+		}
+		from = last
 	}
 }
 
@@ -152,6 +175,14 @@ func (l *listing) read(ctx context.Context, db sqlkit.Execer, query string, args
 	return n, last, false, rows.Err()
 }
 
+// unfinished reports whether the request is for unfinished records, which have an index.
+func (l *listing) unfinished() bool {
+	return l.req.State == storeapi.StateInProgress || l.req.State == storeapi.StateReleased || l.req.InDoubt || l.req.Progress
+}
+
+// scans reports whether no index serves the request.
+func (l *listing) scans() bool { return l.column == "id" && !l.unfinished() }
+
 func (l *listing) place(id, parts []byte) []byte {
 	if l.column == "parts" {
 		return parts
@@ -177,7 +208,7 @@ func (l *listing) selectsKey(key *storeapi.StoreKey) bool {
 
 // query returns the statement for the records after a place. It selects them by their parts as far
 // as the column shows them.
-func (l *listing) query(now protocol.Micros, from []byte, batch int) (query string, args []any) {
+func (l *listing) query(now protocol.Micros, from, to []byte, batch int) (query string, args []any) {
 	q := &l.store.db.queries
 	query, args = q.list, []any{now}
 	add := func(condition string, values ...any) {
@@ -185,6 +216,9 @@ func (l *listing) query(now protocol.Micros, from []byte, batch int) (query stri
 		args = append(args, values...)
 	}
 	add("r."+l.column+" > ?", from)
+	if to != nil {
+		add("r."+l.column+" <= ?", to)
+	}
 	if l.column == "parts" && l.end != nil {
 		add("r.parts < ?", l.end)
 	}
@@ -199,7 +233,7 @@ func (l *listing) query(now protocol.Micros, from []byte, batch int) (query stri
 		}
 	}
 	// Literals, so that the partial index can be used.
-	if l.req.State == storeapi.StateInProgress || l.req.State == storeapi.StateReleased || l.req.InDoubt || l.req.Progress {
+	if l.unfinished() {
 		add("r.state IN (2, 5)")
 	}
 	if l.req.State != 0 {

@@ -19,13 +19,14 @@ type mysql struct{ server }
 func newMySQL(db *database) mysql {
 	q := db.queries
 	return mysql{server{
-		db: db, turns: newTurns(), manner: mysqlManner{db.table, new(atomic.Bool)}, looking: lists{db, q.loadMany}, locking: lists{db, q.loadManyToWrite},
+		db: db, turns: newTurns(), manner: mysqlManner{db.table, &db.words, new(atomic.Bool)}, looking: lists{db, q.loadMany}, locking: lists{db, q.loadManyToWrite},
 	}}
 }
 
 // mysqlManner has the statements for MySQL and MariaDB; it sends one at a time.
 type mysqlManner struct {
 	table    string
+	words    *mysqlWords
 	transact *atomic.Bool // a session of the pool had autocommit off
 }
 
@@ -50,17 +51,9 @@ func (m mysqlManner) reading(ctx context.Context, conn *sql.Conn, f func(context
 	return err
 }
 
-func (mysqlManner) begin(call context.Context, conn *sql.Conn, wait patience) error {
+func (m mysqlManner) begin(call context.Context, conn *sql.Conn, wait patience) error {
 	idle := (time.Duration(wait.left())*time.Millisecond + 6*slack) / time.Second // at least 5 s
-	if _, err := conn.ExecContext(call, mysqlBeginning(int64(idle))); err != nil {
-		return err
-	}
-	_, err := conn.ExecContext(call, mysqlIsolation)
-	if dberr.MySQLNumber(err) == numberInTransaction {
-		// from a previous user of the connection, who did not end it
-		err = sqlkit.Run(call, conn, []string{mysqlRollback, mysqlIsolation})
-	}
-	return err
+	return m.words.begin(call, conn, mysqlBeginning(int64(idle)))
 }
 
 // within ends waits at the call's time limit, since the server counts in whole seconds.

@@ -25,9 +25,9 @@ type Options struct {
 	// Table is the name of the table of records; default [DefaultTable]. It consists of letters,
 	// digits and underscores, at most 40, and does not begin with a digit.
 	Table string
-	// Clock is the store's clock on SQLite, for tests; default time.Now. Servers have their own
-	// clock, and New refuses a Clock for them.
-	Clock func() time.Time
+	// Now is the store's clock on SQLite, for tests; default time.Now. Servers have their own
+	// clock, and New refuses Now for them.
+	Now func() time.Time
 	// LockWait limits how long a call waits for its turn to write, and for a connection, unless its
 	// context ends earlier; default 5 s. If a server hangs in the middle of a call whose context
 	// does not end, the call takes up to three times as long.
@@ -68,8 +68,8 @@ func (o *Options) check(db *sql.DB, d Dialect) error {
 		return errors.New("sqlstore: New needs a database; open one with sql.Open")
 	case d < SQLite || d > MySQL:
 		return fmt.Errorf("sqlstore: dialect %d is unknown; use sqlstore.SQLite, sqlstore.PostgreSQL or sqlstore.MySQL", d)
-	case d != SQLite && o.Clock != nil:
-		return errors.New("sqlstore: a server has a clock of its own; leave Options.Clock empty")
+	case d != SQLite && o.Now != nil:
+		return errors.New("sqlstore: a server has a clock of its own; leave Options.Now empty")
 	case d == SQLite && o.Calls != nil:
 		return errors.New("sqlstore: SQLite has one writer, and a second pool would wait for it as well; leave Options.Calls empty")
 	case d != PostgreSQL && o.Listen != nil:

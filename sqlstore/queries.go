@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"database/sql"
 	"slices"
 	"strings"
@@ -59,6 +60,10 @@ type queries struct {
 	// the time, then those of claimArgs. It inserts nothing if there is one, if a removed record
 	// had a larger fence, or if the connection has another file attached. SQLite.
 	claimAt string
+	// claimOnce is like claimWithin, at READ COMMITTED and without a lock timeout: those of
+	// claimArgs. It fails if there is a record, and inserts nothing if a removed record had a
+	// larger fence. The creation time is its last id. MySQL.
+	claimOnce string
 	// limit: how long the transaction waits for locks from now on. It returns a row with the
 	// previous limit and one more column. PostgreSQL.
 	limit string
@@ -76,15 +81,17 @@ type queries struct {
 	// held reports whether a claim failed because another party's transaction has the key.
 	held func(error) bool
 	// hold: id. It takes a shared lock in the name of the record until the transaction ends, and
-	// returns a row if it has the lock. settle: id. It waits for all holders of that lock. Empty: a
+	// returns a row if it has the lock. waitTx: id. It waits for all holders of that lock. Empty: a
 	// writer has locked the whole file.
-	hold, settle string
+	hold, waitTx string
 	// confirm: id. It writes the record unchanged, so that there is something to commit.
 	confirm string
 	// tell publishes: channel, messages as an array. PostgreSQL.
 	tell string
 	// list is a query for records that have not expired, without its other conditions: time.
 	list string
+	// table is the name of the table of records, quoted.
+	table string
 	// expired: time, limit.
 	expired string
 	// remove: id, time. It returns the fence. SQLite.
@@ -143,6 +150,9 @@ const selected = `r.owner, coalesce(r.fence, 0), coalesce(r.state, 0), coalesce(
 func updating(table string) string {
 	return `UPDATE ` + table + ` SET ` + strings.Join(stored, " = ?, ") + ` = ? WHERE id = ?`
 }
+
+// unlocked returns the statement that reads a record in a transaction, without a lock: id.
+func (q *queries) unlocked() string { return cmp.Or(q.loadUnlocked, q.load) }
 
 // claimsFirst reports whether one statement claims a key without a record, before it is looked at.
 func (q *queries) claimsFirst() bool { return q.claimWithin != "" || q.claimAt != "" }

@@ -43,6 +43,10 @@ func finishArgs(id recordID, r *protocol.Row) []any {
 	return append(finishedArgs(r), id[:], r.Owner[:], int64(r.Fence)) //nolint:gosec // fences stay below 2^53
 }
 
+func fenceOf(n int64) storeapi.Fence {
+	return storeapi.Fence(n) //nolint:gosec // fences stay below 2^53
+}
+
 // blob returns NULL for nil. Some drivers turn a typed nil into an empty value.
 func blob(b []byte) any {
 	if b == nil {
@@ -76,7 +80,7 @@ func (s *rowScan) row() (protocol.Row, error) {
 		return protocol.Row{}, fmt.Errorf("the record is damaged: state %d, owner of %d bytes; look at it by its id before you remove it",
 			s.state, len(s.owner))
 	}
-	r.Fence = storeapi.Fence(s.fence) //nolint:gosec // fences stay below 2^53
+	r.Fence = fenceOf(s.fence)
 	copy(r.Owner[:], s.owner)
 	if err := parseData(&r, s.data); err != nil {
 		return protocol.Row{}, err

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
@@ -57,7 +58,27 @@ func TestDataIsFrozen(t *testing.T) {
 	}
 	for i, r := range dataRows() {
 		assert.Equal(t, hex.EncodeToString(appendData(nil, &r)), golden[i], "row %d", i)
+		data, err := hex.DecodeString(golden[i])
+		assert.NoError(t, err, "hex of row %d", i)
+		got := withColumns(&r)
+		assert.NoError(t, parseData(&got, data), "parse row %d", i)
+		assert.True(t, reflect.DeepEqual(got, r), "row %d is read as %+v", i, got)
 	}
+}
+
+// TestKeysAreFrozen: rows of this version exist under these ids, and ranges of parts find them.
+func TestKeysAreFrozen(t *testing.T) {
+	t.Parallel()
+	key := storeapi.StoreKey{Namespace: "app", Layer: "http", Key: storeapi.Key{Tenant: "é", Operation: "POST /orders", ID: strings.Repeat("k", 130)}}
+	id := idOf(key)
+	assert.Equal(t, hex.EncodeToString(id[:]), "5dedf27ee341bfae6791f217a7e0d042", "SHA-256 of the key text, its first half")
+	parts := "\x03app\x04http\x02é\x0cPOST /orders\x82\x01" + key.ID
+	assert.Equal(t, string(partsOf(&key)), parts, "parts")
+	back, err := parseParts([]byte(parts))
+	assert.NoError(t, err, "parse")
+	assert.Equal(t, back, key, "the key of the parts")
+	id = idOfName(protocol.UsageName("app", "ann"))
+	assert.Equal(t, hex.EncodeToString(id[:]), "9c434f54507751ae3b92e745bc3a9bf6", "SHA-256 of the name of counts, its first half")
 }
 
 func TestDataOfAnotherVersion(t *testing.T) {

@@ -48,6 +48,7 @@ func (s *Store) RunOn(ctx context.Context, r storeapi.TxRequest, begin func(cont
 		return rec, err
 	}
 	defer end()
+	c.claim.isNew = s.db.queries.claimOnce != "" && s.seen.isNew(c.claim.id)
 	rec, err = c.run(ctx)
 	if err != nil && c.claim.worked && c.claim.ended == nil && !errors.Is(err, storeapi.ErrUnconfirmed) && c.claim.committed(ctx) {
 		c.claim.ended = &endedError{cause: err}
@@ -152,18 +153,17 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec storeapi.
 	}
 	defer undo() //nolint:errcheck // also if work panics
 	j := &joint{claim: c.claim, tx: tx}
-	rec, won, err := j.take(ctx)
+	rec, won, err := c.take(ctx, j)
+	if err == errBeginAgain { //nolint:errorlint // take wraps nothing around it
+		_ = undo()
+		return c.once(ctx, refused)
+	}
 	if _, ok := err.(*heldError); ok { //nolint:errorlint // take wraps nothing around it
 		_ = undo()
 		return c.held(ctx)
 	}
 	if !won {
 		return rec, err
-	}
-	if t, ok := tx.(interface{ claimed(context.Context) error }); ok {
-		if err := t.claimed(ctx); err != nil {
-			return rec, unavailable(c.claim.store.db.failed("claim the key", err))
-		}
 	}
 	var state storeapi.State
 	var answer storeapi.Answer
@@ -196,6 +196,21 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec storeapi.
 		return c.uncommitted(ctx, tx, rec, done, refused, err)
 	}
 	return done, nil
+}
+
+// take claims the key. Afterwards the session has its own settings for the work.
+func (c *serverClaim) take(ctx context.Context, j *joint) (rec storeapi.Record, won bool, err error) {
+	isNew := c.claim.isNew
+	rec, won, err = j.take(ctx)
+	if isNew {
+		c.claim.store.seen.was(won)
+	}
+	if t, ok := j.tx.(interface{ claimed(context.Context) error }); ok && won {
+		if err := t.claimed(ctx); err != nil {
+			return rec, false, unavailable(c.claim.store.db.failed("claim the key", err))
+		}
+	}
+	return rec, won, err
 }
 
 // uncommitted is the answer after a COMMIT that failed, or whose last statement was refused.

@@ -62,7 +62,7 @@ type claim struct {
 	r     *storeapi.TxRequest
 	id    recordID
 	work  func(context.Context, *sql.Tx) (storeapi.State, storeapi.Answer, error)
-	// isNew means that the key was not looked at, since it is probably new. SQLite.
+	// isNew means that the key was not looked at, since it is probably new. SQLite, MySQL.
 	isNew bool
 	// worked reports whether work was called.
 	worked bool
@@ -83,15 +83,15 @@ func (c *claim) decide(l loaded, now protocol.Micros) (next protocol.Row, won bo
 		Key: c.r.Key, Owner: c.r.Owner, Fingerprint: c.r.Fingerprint, Binding: c.r.Binding,
 		Lease: strayLease, Retention: c.r.Retention, OnDoubt: storeapi.Refuse,
 	})
-	if err != nil || status == storeapi.Finished {
+	if err != nil || status == storeapi.StatusFinished {
 		return next, false, err
 	}
-	if status == storeapi.Won && l.row.State == storeapi.StateInProgress && l.row.Owner == c.r.Owner {
+	if status == storeapi.StatusAcquired && l.row.State == storeapi.StateInProgress && l.row.Owner == c.r.Owner {
 		// this work has committed the transaction itself before
 		return l.row, false, storeapi.ErrInDoubt
 	}
 	answer := storeapi.Acquired{Status: status}
-	return next, status == storeapi.Won, answer.Err()
+	return next, status == storeapi.StatusAcquired, answer.Err()
 }
 
 // queue waits until no transaction of the key runs in this process. If end is nil, there is nothing

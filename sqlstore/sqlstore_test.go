@@ -52,8 +52,8 @@ func TestNewChecksItsArguments(t *testing.T) {
 	_, err = sqlstore.New(db, 0, nil)
 	assert.Contains(t, fmt.Sprint(err), "sqlstore.SQLite", "the error without a dialect")
 	for _, d := range []sqlstore.Dialect{sqlstore.PostgreSQL, sqlstore.MySQL} {
-		_, err = sqlstore.New(db, d, &sqlstore.Options{Clock: time.Now})
-		assert.Contains(t, fmt.Sprint(err), "leave Options.Clock empty", "the error for a clock of its own on a server")
+		_, err = sqlstore.New(db, d, &sqlstore.Options{Now: time.Now})
+		assert.Contains(t, fmt.Sprint(err), "leave Options.Now empty", "the error for a clock of its own on a server")
 	}
 	_, err = sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{Calls: db})
 	assert.Contains(t, fmt.Sprint(err), "leave Options.Calls empty", "the error for a second pool of one writer")

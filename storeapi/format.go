@@ -42,6 +42,6 @@ func (o OnDoubt) String() string { return enum.Name(o, "default", "refuse", "ree
 
 // String returns the constant's name in words.
 func (s Status) String() string {
-	return enum.Name(s, "none", "won", "in progress", "finished", "in doubt", "mismatch", "principal changed", "fence changed", "not issued",
+	return enum.Name(s, "none", "acquired", "in progress", "finished", "in doubt", "mismatch", "principal changed", "fence changed", "not issued",
 		"already issued", "owner spent")
 }

@@ -167,16 +167,16 @@ func unreserved(c byte) bool {
 }
 
 func appendPart(b []byte, s string) []byte {
-	digest := isDigest(s)
+	digest, from := isDigest(s), 0 // from: what follows is not appended yet
 	for i := range len(s) {
 		c := s[i]
 		if unreserved(c) && (c != '~' || i > 0 || digest) {
-			b = append(b, c)
 			continue
 		}
-		b = append(b, '%', upperHex[c>>4], upperHex[c&15])
+		b = append(append(b, s[from:i]...), '%', upperHex[c>>4], upperHex[c&15])
+		from = i + 1
 	}
-	return b
+	return append(b, s[from:]...)
 }
 
 func parseParts(text []byte, n int) ([]string, error) {

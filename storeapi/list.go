@@ -24,6 +24,13 @@ type Page struct {
 	// damaged. They do not hold up other records.
 	Unreadable []Unreadable
 	Next       string
+	// Scans means that no index serves the request: the store reads records that it does not list.
+	// With many records this takes long, and a page can be short or empty and be followed by
+	// others.
+	Scans bool
+	// Read is how many records the store has read for the page, as far as it knows: at least those
+	// that it lists.
+	Read int
 }
 
 // Unreadable is a record that this build cannot read, and why.

@@ -8,7 +8,8 @@ import "context"
 type (
 	// Issuer makes keys that the server hands out.
 	Issuer interface {
-		// Issue returns Won (also if the same owner repeats the call) or AlreadyIssued.
+		// Issue returns StatusAcquired (also if the same owner repeats the call) or
+		// StatusAlreadyIssued.
 		Issue(context.Context, IssueRequest) (Status, error)
 	}
 	// Lister lists records for people. Pages are in a stable order; a record that stays is listed
@@ -50,6 +51,13 @@ type (
 		// its time has passed. So a store that knows that it has not counted, because it could not
 		// begin in time, returns [ErrTooLate].
 		Charge(context.Context, ChargeRequest) (Charged, error)
+	}
+	// UsageReader reads what a [Limiter] has counted, for people. It counts nothing and writes
+	// nothing.
+	UsageReader interface {
+		// Usage returns what a tenant uses now. A tenant of which nothing counts has the zero
+		// counts; that is no error.
+		Usage(context.Context, UsageRequest) (Usage, error)
 	}
 	// Keeper reports whether the store can lose what it has confirmed. It is for callers that
 	// cannot do without any of it, such as the worker numbers of package idgen.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -57,6 +58,14 @@ type Answer struct {
 	Size   int64
 	Digest [sha256.Size]byte
 }
+
+// SealedPrefix begins the codec of an answer that is encrypted, before the codec of the answer
+// itself. Package sealstore writes and opens it.
+const SealedPrefix = "sealed/"
+
+// Sealed reports whether Body is encrypted. A store of package sealstore returns a sealed answer if
+// it cannot open it; any other store returns what is stored.
+func (a *Answer) Sealed() bool { return strings.HasPrefix(a.Codec, SealedPrefix) }
 
 // Worked names an attempt that may have had an effect.
 type Worked struct {

@@ -31,7 +31,7 @@ type AcquireRequest struct {
 	//
 	// If Copy is completed, failed or released, the new record is so too, for as long as Copy has
 	// until it expires. Such a copy is made only if the key has no record, or has the fence
-	// IfFence; otherwise the answer is [FenceChanged].
+	// IfFence; otherwise the answer is [StatusFenceChanged].
 	Copy *Record
 	// MinFence is the least fence of a new claim. If the holder of the key repeats its call, it
 	// gets the fence that it has. It is for callers that keep a key in several stores, whose clocks

@@ -5,27 +5,29 @@ type Status uint8
 
 // The answers of a store.
 const (
-	// Won means that the caller runs the work. The record has the attempt and the fence.
-	Won Status = iota + 1
+	// StatusAcquired means that the caller runs the work. The record has the attempt and the fence.
+	StatusAcquired Status = iota + 1
 	// StatusInProgress means that another attempt holds a live lease (Record.LeaseLeft).
 	StatusInProgress
-	// Finished means that the record has the answer.
-	Finished
+	// StatusFinished means that the record has the answer.
+	StatusFinished
 	// StatusInDoubt means that an earlier attempt may have taken effect.
 	StatusInDoubt
-	// Mismatch means that the key was used with another payload.
-	Mismatch
-	// PrincipalChanged means that the key was used with another credential.
-	PrincipalChanged
-	// FenceChanged means that IfFence was set, and that the record has another fence or is gone.
-	FenceChanged
-	// NotIssued means that MustBeIssued was set, and that the key is unknown or was not issued.
-	NotIssued
-	// AlreadyIssued means that Issue found a record of another owner.
-	AlreadyIssued
-	// OwnerSpent means that this owner, or the store for it, has released its attempt, and that the
-	// owner cannot acquire the key again. Make a new owner.
-	OwnerSpent
+	// StatusMismatch means that the key was used with another payload.
+	StatusMismatch
+	// StatusPrincipalChanged means that the key was used with another credential.
+	StatusPrincipalChanged
+	// StatusFenceChanged means that IfFence was set, and that the record has another fence or is
+	// gone.
+	StatusFenceChanged
+	// StatusNotIssued means that MustBeIssued was set, and that the key is unknown or was not
+	// issued.
+	StatusNotIssued
+	// StatusAlreadyIssued means that Issue found a record of another owner.
+	StatusAlreadyIssued
+	// StatusOwnerSpent means that this owner, or the store for it, has released its attempt, and
+	// that the owner cannot acquire the key again. Make a new owner.
+	StatusOwnerSpent
 )
 
 // Acquired is the answer to Acquire: the status, and the record as it is now.
@@ -37,24 +39,25 @@ type Acquired struct {
 // Err is that of the status.
 func (a *Acquired) Err() error { return a.Status.Err() }
 
-// Err returns the error that a caller gets for the status: nil for Won and Finished.
+// Err returns the error that a caller gets for the status: nil for StatusAcquired and
+// StatusFinished.
 func (s Status) Err() error {
 	switch s {
-	case Won, Finished:
+	case StatusAcquired, StatusFinished:
 		return nil
 	case StatusInProgress:
 		return ErrInProgress
 	case StatusInDoubt:
 		return ErrInDoubt
-	case Mismatch:
+	case StatusMismatch:
 		return ErrFingerprintMismatch
-	case PrincipalChanged:
+	case StatusPrincipalChanged:
 		return ErrPrincipalChanged
-	case FenceChanged:
+	case StatusFenceChanged:
 		return ErrFenceChanged
-	case NotIssued, AlreadyIssued:
+	case StatusNotIssued, StatusAlreadyIssued:
 		return ErrNotIssued
 	}
-	// OwnerSpent among them: nothing ran, and another owner can acquire the key
+	// StatusOwnerSpent among them: nothing ran, and another owner can acquire the key
 	return ErrUnavailable
 }

@@ -50,11 +50,11 @@ type TxGate struct {
 	Check func(ctx context.Context, lookup func(StoreKey) (Record, error)) error
 }
 
-// TxSettler is a [Store] on a database whose [TxStore] supports [TxGate]. sqlstore implements it.
-type TxSettler interface {
-	// SettleTx returns when every transaction that holds the shared lock on the record of key has
+// TxWaiter is a [Store] on a database whose [TxStore] supports [TxGate]. sqlstore implements it.
+type TxWaiter interface {
+	// WaitTx returns when every transaction that holds the shared lock on the record of key has
 	// ended.
-	SettleTx(ctx context.Context, key StoreKey) error
+	WaitTx(ctx context.Context, key StoreKey) error
 }
 
 // StepStore stores the progress of an attempt in a transaction of the caller's work. sqlstore is a

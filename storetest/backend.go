@@ -39,9 +39,9 @@ type Backend struct {
 
 // Features are the claims of a store: what it can do, never what it is.
 type Features struct {
-	// Issuer, Limiter, Lister, Notifier, Sweeper and Batcher: the store implements the interface of
-	// that name (S12, Limit, List, Notify, S14, Batch).
-	Issuer, Limiter, Lister, Notifier, Sweeper, Batcher bool
+	// Issuer, Limiter, UsageReader, Lister, Notifier, Sweeper and Batcher: the store implements the
+	// interface of that name (S12, Limit, Usage, List, Notify, S14, Batch).
+	Issuer, Limiter, UsageReader, Lister, Notifier, Sweeper, Batcher bool
 	// Durable: a successful claim outlives the handle that made it (S1). Needs Reopen.
 	Durable bool
 	// Transactions: another party can hold a key in an open transaction (S18). Needs Hold.
@@ -83,6 +83,8 @@ func (b *Backend) check(f Features) error {
 		return errors.New("storetest: Features.Durable and Backend.Reopen go together: set both or neither")
 	case f.Transactions != (b.Hold != nil):
 		return errors.New("storetest: Features.Transactions and Backend.Hold go together: set both or neither")
+	case f.UsageReader && !f.Limiter:
+		return errors.New("storetest: Features.UsageReader says something about Features.Limiter only")
 	case f.SingleWriter && !f.Transactions:
 		return errors.New("storetest: Features.SingleWriter says something about Features.Transactions only")
 	}

@@ -20,7 +20,7 @@ func batch(e *env) {
 		reqs := []storeapi.AcquireRequest{e.ask(e.key()), wrong, e.ask(live.Key), late, e.ask(done.Key), e.ask(e.key())}
 		got := e.claim(reqs)
 		wantErr := map[int]error{1: storeapi.ErrInvalidKey, 3: storeapi.ErrTooLate}
-		want := []storeapi.Status{storeapi.Won, 0, storeapi.StatusInProgress, 0, storeapi.Finished, storeapi.Won}
+		want := []storeapi.Status{storeapi.StatusAcquired, 0, storeapi.StatusInProgress, 0, storeapi.StatusFinished, storeapi.StatusAcquired}
 		for i, r := range got {
 			if wantErr[i] != nil {
 				assert.ErrorIs(e, r.Err, wantErr[i], "claim %d of the batch", i)
@@ -73,7 +73,7 @@ func batch(e *env) {
 			first, second := e.ask(e.key()), e.ask(e.key())
 			second.Key = first.Key
 			got := e.claim([]storeapi.AcquireRequest{first, e.ask(e.key()), first, second})
-			for i, want := range []storeapi.Status{storeapi.Won, storeapi.Won, storeapi.Won, storeapi.StatusInProgress} {
+			for i, want := range []storeapi.Status{storeapi.StatusAcquired, storeapi.StatusAcquired, storeapi.StatusAcquired, storeapi.StatusInProgress} {
 				assert.NoError(e, got[i].Err, "claim %d", i)
 				wantStatus(e, got[i].Value.Status, want, "of a key that is in the batch several times")
 			}
@@ -94,7 +94,7 @@ func batch(e *env) {
 		first, again := e.claim(reqs), e.claim(reqs)
 		for i := range reqs {
 			assert.NoError(e, again[i].Err, "a repeat")
-			wantStatus(e, again[i].Value.Status, storeapi.Won, "a repeat of the same owner, in a batch")
+			wantStatus(e, again[i].Value.Status, storeapi.StatusAcquired, "a repeat of the same owner, in a batch")
 			assert.Equal(e, again[i].Value.Record.Fence, first[i].Value.Record.Fence, "fence of a repeat")
 		}
 	})
@@ -122,7 +122,7 @@ func batch(e *env) {
 			won := 0
 			for _, got := range all {
 				assert.NoError(e, got[key].Err, "a claim beside other batches")
-				if got[key].Value.Status == storeapi.Won {
+				if got[key].Value.Status == storeapi.StatusAcquired {
 					won++
 				}
 			}

@@ -78,7 +78,7 @@ func (s *bench) acquire(ctx context.Context, req storeapi.AcquireRequest, want s
 
 func (s *bench) win() storeapi.Record {
 	s.b.Helper()
-	r, err := s.acquire(s.b.Context(), s.ask(), storeapi.Won)
+	r, err := s.acquire(s.b.Context(), s.ask(), storeapi.StatusAcquired)
 	if err != nil {
 		s.b.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func (s *bench) win() storeapi.Record {
 
 func benchFirst(s *bench) func(context.Context) error {
 	return func(ctx context.Context) error {
-		r, err := s.acquire(ctx, s.ask(), storeapi.Won)
+		r, err := s.acquire(ctx, s.ask(), storeapi.StatusAcquired)
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func benchReplay(s *bench) func(context.Context) error {
 	req := s.ask()
 	req.Key = r.Key
 	return func(ctx context.Context) error {
-		_, err := s.acquire(ctx, req, storeapi.Finished)
+		_, err := s.acquire(ctx, req, storeapi.StatusFinished)
 		return err
 	}
 }

@@ -35,7 +35,7 @@ func (e *env) acquire(req storeapi.AcquireRequest, want storeapi.Status, what st
 	wantStatus(e, got.Status, want, what)
 	assert.Equal(e, got.Record.Key, req.Key, "Acquire, %s: key of the record", what)
 	assert.True(e, !got.Record.Now.IsZero(), "Acquire, %s: the record tells the store's time", what)
-	if want == storeapi.Won {
+	if want == storeapi.StatusAcquired {
 		r := got.Record
 		assert.Equal(e, r.State, storeapi.StateInProgress, "%s: state of the record that was won", what)
 		assert.Equal(e, r.Owner, req.Owner, "%s: owner of the record that was won", what)
@@ -49,7 +49,7 @@ func (e *env) acquire(req storeapi.AcquireRequest, want storeapi.Status, what st
 // win wants the request to succeed.
 func (e *env) win(req storeapi.AcquireRequest) storeapi.Record {
 	e.Helper()
-	return e.acquire(req, storeapi.Won, "a call that may run")
+	return e.acquire(req, storeapi.StatusAcquired, "a call that may run")
 }
 
 func (e *env) lookup(key storeapi.StoreKey) storeapi.Record {

@@ -32,6 +32,14 @@ func claims(e *env) {
 			_, err := s.Charge(e.ctx, storeapi.ChargeRequest{Namespace: "storetest", Tenant: "claims", Keys: 1, For: retention})
 			return true, err
 		}},
+		{"UsageReader", e.f.UsageReader, func(e *env) (bool, error) {
+			s, ok := e.Store.(storeapi.UsageReader)
+			if !ok {
+				return false, nil
+			}
+			_, err := s.Usage(e.ctx, storeapi.UsageRequest{Namespace: "storetest", Tenant: "claims"})
+			return true, err
+		}},
 		{"Lister", e.f.Lister, func(e *env) (bool, error) {
 			s, ok := e.Store.(storeapi.Lister)
 			if !ok {

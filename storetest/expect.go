@@ -12,8 +12,8 @@ import (
 )
 
 var statusNames = [...]string{
-	"no status", "Won", "StatusInProgress", "Finished", "StatusInDoubt", "Mismatch", "PrincipalChanged", "FenceChanged", "NotIssued",
-	"AlreadyIssued", "OwnerSpent",
+	"no status", "StatusAcquired", "StatusInProgress", "StatusFinished", "StatusInDoubt", "StatusMismatch", "StatusPrincipalChanged", "StatusFenceChanged", "StatusNotIssued",
+	"StatusAlreadyIssued", "StatusOwnerSpent",
 }
 
 func statusName(s storeapi.Status) string {

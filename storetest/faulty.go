@@ -53,15 +53,16 @@ func NewFaulty(inner storeapi.Store, hook func(op string, call int) Fault) *Faul
 }
 
 var (
-	_ storeapi.Store    = (*Faulty)(nil)
-	_ storeapi.Issuer   = (*Faulty)(nil)
-	_ storeapi.Limiter  = (*Faulty)(nil)
-	_ storeapi.Lister   = (*Faulty)(nil)
-	_ storeapi.Notifier = (*Faulty)(nil)
-	_ storeapi.Sweeper  = (*Faulty)(nil)
-	_ storeapi.Batcher  = (*Faulty)(nil)
-	_ storeapi.Keeper   = (*Faulty)(nil)
-	_ storeapi.Sharer   = (*Faulty)(nil)
+	_ storeapi.Store       = (*Faulty)(nil)
+	_ storeapi.Issuer      = (*Faulty)(nil)
+	_ storeapi.Limiter     = (*Faulty)(nil)
+	_ storeapi.UsageReader = (*Faulty)(nil)
+	_ storeapi.Lister      = (*Faulty)(nil)
+	_ storeapi.Notifier    = (*Faulty)(nil)
+	_ storeapi.Sweeper     = (*Faulty)(nil)
+	_ storeapi.Batcher     = (*Faulty)(nil)
+	_ storeapi.Keeper      = (*Faulty)(nil)
+	_ storeapi.Sharer      = (*Faulty)(nil)
 )
 
 // Deliver applies the delayed requests in order of arrival, and returns the inner store's error for
@@ -180,6 +181,15 @@ func (f *Faulty) Charge(ctx context.Context, req storeapi.ChargeRequest) (storea
 		return storeapi.Charged{}, errors.ErrUnsupported
 	}
 	return through(ctx, f, "charge", func(ctx context.Context) (storeapi.Charged, error) { return s.Charge(ctx, req) })
+}
+
+// Usage implements [storeapi.UsageReader].
+func (f *Faulty) Usage(ctx context.Context, req storeapi.UsageRequest) (storeapi.Usage, error) {
+	s, ok := f.inner.(storeapi.UsageReader)
+	if !ok {
+		return storeapi.Usage{}, errors.ErrUnsupported
+	}
+	return through(ctx, f, "usage", func(ctx context.Context) (storeapi.Usage, error) { return s.Usage(ctx, req) })
 }
 
 // List implements [storeapi.Lister].

@@ -54,7 +54,7 @@ func TestFaultyLosesARequest(t *testing.T) {
 	assert.Equal(t, r.State, 0, "state after a lost request")
 	a, err := s.Acquire(t.Context(), acquiring())
 	assert.NoError(t, err, "the second call")
-	assert.Equal(t, a.Status, storeapi.Won, "the second call")
+	assert.Equal(t, a.Status, storeapi.StatusAcquired, "the second call")
 	assert.Equal(t, s.Calls("acquire"), 2, "calls of acquire")
 }
 

@@ -205,6 +205,7 @@ func (e *env) page(req storeapi.ListRequest) storeapi.Page {
 	assert.True(e, ok, "a store that claims Lister implements it")
 	page, err := s.List(e.ctx, req)
 	assert.NoError(e, err, "List")
+	assert.True(e, page.Read >= len(page.Records)+len(page.Unreadable), "the page has read %d records, and lists %d", page.Read, len(page.Records))
 	return page
 }
 

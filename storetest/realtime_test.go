@@ -9,10 +9,10 @@ import (
 	"github.com/retrysafe/retrysafe/storetest/internal/packed"
 )
 
-var claims = storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Batcher: true}
+var claims = storetest.Features{Issuer: true, Limiter: true, UsageReader: true, Lister: true, Sweeper: true, Batcher: true}
 
 // fast uses a shorter unit than the default: nothing here is slower than memory.
-var fast = storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Batcher: true, Unit: 20 * time.Millisecond}
+var fast = storetest.Features{Issuer: true, Limiter: true, UsageReader: true, Lister: true, Sweeper: true, Batcher: true, Unit: 20 * time.Millisecond}
 
 // TestRealTime runs the suite for a store without a settable clock.
 func TestRealTime(t *testing.T) {

@@ -39,7 +39,7 @@ func s01Win(e *env) {
 		}
 		for i, a := range atOnce(crowd, func(i int) tried { return e.try(reqs[i]) }) {
 			assert.NoError(e, a.err, "Acquire beside calls for other keys")
-			wantStatus(e, a.Status, storeapi.Won, "beside calls for other keys")
+			wantStatus(e, a.Status, storeapi.StatusAcquired, "beside calls for other keys")
 			assert.Equal(e, a.Record.Key, reqs[i].Key, "key of the record")
 			assert.Equal(e, a.Record.Owner, reqs[i].Owner, "owner of the record")
 		}
@@ -81,7 +81,7 @@ func (e *env) oneWins(ask func() storeapi.AcquireRequest, others storeapi.Status
 	all := atOnce(crowd, func(int) tried { return e.try(ask()) })
 	for i := range all {
 		assert.NoError(e, all[i].err, "Acquire of %d at once", crowd)
-		if all[i].Status == storeapi.Won {
+		if all[i].Status == storeapi.StatusAcquired {
 			assert.True(e, winner == nil, "of %d callers at once only one wins", crowd)
 			winner = &all[i].Record
 		}
@@ -89,7 +89,7 @@ func (e *env) oneWins(ask func() storeapi.AcquireRequest, others storeapi.Status
 	assert.True(e, winner != nil, "of %d callers at once one wins", crowd)
 	assert.Equal(e, winner.Attempt, attempt, "attempt of the winner")
 	for _, a := range all {
-		if a.Status != storeapi.Won {
+		if a.Status != storeapi.StatusAcquired {
 			wantStatus(e, a.Status, others, "one of those who did not win")
 			if others == storeapi.StatusInProgress {
 				e.same(a.Record, *winner, "the record that those who did not win are told")

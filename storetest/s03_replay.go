@@ -29,7 +29,7 @@ func s03Replay(e *env) {
 			e.answered(done, c.state, c.answer, "what Complete returns")
 			for _, ask := range []func(*env, storeapi.StoreKey) storeapi.AcquireRequest{(*env).ask, (*env).rerun} {
 				trips := e.trips()
-				got := e.acquire(ask(e, first.Key), storeapi.Finished, "after the end")
+				got := e.acquire(ask(e, first.Key), storeapi.StatusFinished, "after the end")
 				if e.Trips != nil {
 					assert.Equal(e, e.trips()-trips, 1, "round trips of a replay")
 				}
@@ -46,7 +46,7 @@ func s03Replay(e *env) {
 		done := completed.reach(e, e.ask(e.key()))
 		for _, a := range atOnce(crowd, func(int) tried { return e.try(e.ask(done.Key)) }) {
 			assert.NoError(e, a.err, "Acquire of a finished record")
-			wantStatus(e, a.Status, storeapi.Finished, "of a finished record")
+			wantStatus(e, a.Status, storeapi.StatusFinished, "of a finished record")
 			e.same(a.Record, done, "the replayed record")
 		}
 	})
@@ -54,7 +54,7 @@ func s03Replay(e *env) {
 		r := lapsed.reach(e, e.rerun(e.key()))
 		next := e.win(e.rerun(r.Key))
 		e.complete(ending(next, "new"))
-		got := e.acquire(e.ask(r.Key), storeapi.Finished, "after the takeover's end")
+		got := e.acquire(e.ask(r.Key), storeapi.StatusFinished, "after the takeover's end")
 		e.answered(got, storeapi.StateCompleted, raw("new"), "answer")
 		assert.Equal(e, got.Attempt, 2, "attempt that made the answer")
 	})

@@ -85,59 +85,59 @@ func sameOwner(q *request, r storeapi.Record) {
 }
 
 var meetings = []meeting{
-	{"2 before 3: absent and must be issued", situation{}, refuse, func(q *request, _ storeapi.Record) { q.MustBeIssued = true }, storeapi.NotIssued, false},
-	{"2 before 3a: absent and a fence", situation{}, refuse, func(q *request, _ storeapi.Record) { q.IfFence = 7 }, storeapi.FenceChanged, false},
-	{"2 before 3a: absent and a forced fence", situation{}, refuse, func(q *request, _ storeapi.Record) { q.IfFence, q.Force = 7, true }, storeapi.FenceChanged, false},
+	{"2 before 3: absent and must be issued", situation{}, refuse, func(q *request, _ storeapi.Record) { q.MustBeIssued = true }, storeapi.StatusNotIssued, false},
+	{"2 before 3a: absent and a fence", situation{}, refuse, func(q *request, _ storeapi.Record) { q.IfFence = 7 }, storeapi.StatusFenceChanged, false},
+	{"2 before 3a: absent and a forced fence", situation{}, refuse, func(q *request, _ storeapi.Record) { q.IfFence, q.Force = 7, true }, storeapi.StatusFenceChanged, false},
 
-	{"3 before 3a: not issued and a fence", doubted, refuse, func(q *request, r storeapi.Record) { q.MustBeIssued = true; ifFence(q, r) }, storeapi.NotIssued, false},
-	{"3 before 4: not issued and another credential", running, refuse, func(q *request, _ storeapi.Record) { q.MustBeIssued = true; otherBind(q) }, storeapi.NotIssued, false},
-	{"3 before 5: not issued and another payload", running, refuse, func(q *request, _ storeapi.Record) { q.MustBeIssued = true; otherPrint(q) }, storeapi.NotIssued, false},
-	{"3 before 6: not issued and completed", completed, refuse, func(q *request, _ storeapi.Record) { q.MustBeIssued = true }, storeapi.NotIssued, false},
-	{"3 before 8: not issued and in progress", running, refuse, func(q *request, _ storeapi.Record) { q.MustBeIssued = true }, storeapi.NotIssued, false},
-	{"3 before 9: not issued and to be run again", lapsed, reexecute, func(q *request, _ storeapi.Record) { q.MustBeIssued = true }, storeapi.NotIssued, false},
-	{"3 before 10: not issued and released", released, refuse, func(q *request, _ storeapi.Record) { q.MustBeIssued = true }, storeapi.NotIssued, false},
+	{"3 before 3a: not issued and a fence", doubted, refuse, func(q *request, r storeapi.Record) { q.MustBeIssued = true; ifFence(q, r) }, storeapi.StatusNotIssued, false},
+	{"3 before 4: not issued and another credential", running, refuse, func(q *request, _ storeapi.Record) { q.MustBeIssued = true; otherBind(q) }, storeapi.StatusNotIssued, false},
+	{"3 before 5: not issued and another payload", running, refuse, func(q *request, _ storeapi.Record) { q.MustBeIssued = true; otherPrint(q) }, storeapi.StatusNotIssued, false},
+	{"3 before 6: not issued and completed", completed, refuse, func(q *request, _ storeapi.Record) { q.MustBeIssued = true }, storeapi.StatusNotIssued, false},
+	{"3 before 8: not issued and in progress", running, refuse, func(q *request, _ storeapi.Record) { q.MustBeIssued = true }, storeapi.StatusNotIssued, false},
+	{"3 before 9: not issued and to be run again", lapsed, reexecute, func(q *request, _ storeapi.Record) { q.MustBeIssued = true }, storeapi.StatusNotIssued, false},
+	{"3 before 10: not issued and released", released, refuse, func(q *request, _ storeapi.Record) { q.MustBeIssued = true }, storeapi.StatusNotIssued, false},
 
-	{"3a before 4: a fence and another credential", doubted, refuse, func(q *request, r storeapi.Record) { ifFence(q, r); otherBind(q) }, storeapi.Won, false},
-	{"3a before 4: a changed fence and another credential", doubted, refuse, func(q *request, r storeapi.Record) { q.IfFence = r.Fence + 1; otherBind(q) }, storeapi.FenceChanged, false},
-	{"3a before 5: a fence and another payload", lapsed, refuse, func(q *request, r storeapi.Record) { ifFence(q, r); otherPrint(q) }, storeapi.Won, false},
-	{"3a before 5: a changed fence and another payload", lapsed, refuse, func(q *request, r storeapi.Record) { q.IfFence = r.Fence + 1; otherPrint(q) }, storeapi.FenceChanged, false},
-	{"3a before 6: a fence and failed", failed, refuse, ifFence, storeapi.Won, false},
-	{"3a before 6: a changed fence and failed", failed, refuse, func(q *request, r storeapi.Record) { q.IfFence = r.Fence - 1 }, storeapi.FenceChanged, false},
-	{"3a before 6: a changed fence and completed", completed, refuse, func(q *request, r storeapi.Record) { q.IfFence = r.Fence - 1 }, storeapi.FenceChanged, false},
+	{"3a before 4: a fence and another credential", doubted, refuse, func(q *request, r storeapi.Record) { ifFence(q, r); otherBind(q) }, storeapi.StatusAcquired, false},
+	{"3a before 4: a changed fence and another credential", doubted, refuse, func(q *request, r storeapi.Record) { q.IfFence = r.Fence + 1; otherBind(q) }, storeapi.StatusFenceChanged, false},
+	{"3a before 5: a fence and another payload", lapsed, refuse, func(q *request, r storeapi.Record) { ifFence(q, r); otherPrint(q) }, storeapi.StatusAcquired, false},
+	{"3a before 5: a changed fence and another payload", lapsed, refuse, func(q *request, r storeapi.Record) { q.IfFence = r.Fence + 1; otherPrint(q) }, storeapi.StatusFenceChanged, false},
+	{"3a before 6: a fence and failed", failed, refuse, ifFence, storeapi.StatusAcquired, false},
+	{"3a before 6: a changed fence and failed", failed, refuse, func(q *request, r storeapi.Record) { q.IfFence = r.Fence - 1 }, storeapi.StatusFenceChanged, false},
+	{"3a before 6: a changed fence and completed", completed, refuse, func(q *request, r storeapi.Record) { q.IfFence = r.Fence - 1 }, storeapi.StatusFenceChanged, false},
 	{"3a before 8: a fence and in progress", running, refuse, ifFence, storeapi.StatusInProgress, false},
-	{"3a before 8: a forced fence and in progress", running, refuse, func(q *request, r storeapi.Record) { ifFence(q, r); q.Force = true }, storeapi.Won, false},
-	{"3a before 9: a fence and in doubt", lapsed, refuse, ifFence, storeapi.Won, false},
-	{"3a before 9: a changed fence and to be run again", lapsed, reexecute, func(q *request, r storeapi.Record) { q.IfFence = r.Fence + 1 }, storeapi.FenceChanged, false},
-	{"3a before 10: a changed fence and released", released, refuse, func(q *request, r storeapi.Record) { q.IfFence = r.Fence + 1 }, storeapi.FenceChanged, false},
+	{"3a before 8: a forced fence and in progress", running, refuse, func(q *request, r storeapi.Record) { ifFence(q, r); q.Force = true }, storeapi.StatusAcquired, false},
+	{"3a before 9: a fence and in doubt", lapsed, refuse, ifFence, storeapi.StatusAcquired, false},
+	{"3a before 9: a changed fence and to be run again", lapsed, reexecute, func(q *request, r storeapi.Record) { q.IfFence = r.Fence + 1 }, storeapi.StatusFenceChanged, false},
+	{"3a before 10: a changed fence and released", released, refuse, func(q *request, r storeapi.Record) { q.IfFence = r.Fence + 1 }, storeapi.StatusFenceChanged, false},
 
-	{"4 before 5: another credential and another payload", running, refuse, func(q *request, _ storeapi.Record) { otherBind(q); otherPrint(q) }, storeapi.PrincipalChanged, false},
-	{"4 before 5: the same, completed", completed, refuse, func(q *request, _ storeapi.Record) { otherBind(q); otherPrint(q) }, storeapi.PrincipalChanged, false},
-	{"4 before 6: another credential and completed", completed, refuse, func(q *request, _ storeapi.Record) { otherBind(q) }, storeapi.PrincipalChanged, false},
-	{"4 before 7: another credential and the same owner", running, refuse, func(q *request, r storeapi.Record) { otherBind(q); sameOwner(q, r) }, storeapi.PrincipalChanged, false},
-	{"4 before 8: another credential and in progress", running, refuse, func(q *request, _ storeapi.Record) { otherBind(q) }, storeapi.PrincipalChanged, false},
-	{"4 before 9: another credential and to be run again", lapsed, reexecute, func(q *request, _ storeapi.Record) { otherBind(q) }, storeapi.PrincipalChanged, false},
+	{"4 before 5: another credential and another payload", running, refuse, func(q *request, _ storeapi.Record) { otherBind(q); otherPrint(q) }, storeapi.StatusPrincipalChanged, false},
+	{"4 before 5: the same, completed", completed, refuse, func(q *request, _ storeapi.Record) { otherBind(q); otherPrint(q) }, storeapi.StatusPrincipalChanged, false},
+	{"4 before 6: another credential and completed", completed, refuse, func(q *request, _ storeapi.Record) { otherBind(q) }, storeapi.StatusPrincipalChanged, false},
+	{"4 before 7: another credential and the same owner", running, refuse, func(q *request, r storeapi.Record) { otherBind(q); sameOwner(q, r) }, storeapi.StatusPrincipalChanged, false},
+	{"4 before 8: another credential and in progress", running, refuse, func(q *request, _ storeapi.Record) { otherBind(q) }, storeapi.StatusPrincipalChanged, false},
+	{"4 before 9: another credential and to be run again", lapsed, reexecute, func(q *request, _ storeapi.Record) { otherBind(q) }, storeapi.StatusPrincipalChanged, false},
 
-	{"5 before 6: another payload and completed", completed, refuse, func(q *request, _ storeapi.Record) { otherPrint(q) }, storeapi.Mismatch, false},
-	{"5 before 6: another payload and failed", failed, refuse, func(q *request, _ storeapi.Record) { otherPrint(q) }, storeapi.Mismatch, false},
-	{"5 before 7: another payload and the same owner", running, refuse, func(q *request, r storeapi.Record) { otherPrint(q); sameOwner(q, r) }, storeapi.Mismatch, false},
-	{"5 before 8: another payload and in progress", running, refuse, func(q *request, _ storeapi.Record) { otherPrint(q) }, storeapi.Mismatch, false},
-	{"5 before 9: another payload and in doubt", doubted, refuse, func(q *request, _ storeapi.Record) { otherPrint(q) }, storeapi.Mismatch, false},
-	{"5 before 9: another payload and to be run again", lapsed, reexecute, func(q *request, _ storeapi.Record) { otherPrint(q) }, storeapi.Mismatch, false},
-	{"5 not: another algorithm", completed, refuse, func(q *request, _ storeapi.Record) { q.Fingerprint = printC }, storeapi.Finished, false},
-	{"5 not: no payload given", completed, refuse, func(q *request, _ storeapi.Record) { q.Fingerprint = nil }, storeapi.Finished, false},
-	{"4 not: no credential given", completed, refuse, func(q *request, _ storeapi.Record) { q.Binding = nil }, storeapi.Finished, false},
+	{"5 before 6: another payload and completed", completed, refuse, func(q *request, _ storeapi.Record) { otherPrint(q) }, storeapi.StatusMismatch, false},
+	{"5 before 6: another payload and failed", failed, refuse, func(q *request, _ storeapi.Record) { otherPrint(q) }, storeapi.StatusMismatch, false},
+	{"5 before 7: another payload and the same owner", running, refuse, func(q *request, r storeapi.Record) { otherPrint(q); sameOwner(q, r) }, storeapi.StatusMismatch, false},
+	{"5 before 8: another payload and in progress", running, refuse, func(q *request, _ storeapi.Record) { otherPrint(q) }, storeapi.StatusMismatch, false},
+	{"5 before 9: another payload and in doubt", doubted, refuse, func(q *request, _ storeapi.Record) { otherPrint(q) }, storeapi.StatusMismatch, false},
+	{"5 before 9: another payload and to be run again", lapsed, reexecute, func(q *request, _ storeapi.Record) { otherPrint(q) }, storeapi.StatusMismatch, false},
+	{"5 not: another algorithm", completed, refuse, func(q *request, _ storeapi.Record) { q.Fingerprint = printC }, storeapi.StatusFinished, false},
+	{"5 not: no payload given", completed, refuse, func(q *request, _ storeapi.Record) { q.Fingerprint = nil }, storeapi.StatusFinished, false},
+	{"4 not: no credential given", completed, refuse, func(q *request, _ storeapi.Record) { q.Binding = nil }, storeapi.StatusFinished, false},
 
-	{"6 before 7: completed and the same owner", completed, refuse, sameOwner, storeapi.Finished, false},
-	{"6 before 7: failed and the same owner", failed, reexecute, sameOwner, storeapi.Finished, false},
-	{"7 before 8: the same owner and in progress", running, refuse, sameOwner, storeapi.Won, true},
-	{"7 before 9: the same owner and in doubt", lapsed, refuse, sameOwner, storeapi.Won, true},
-	{"7 before 9: the same owner and to be run again", lapsed, reexecute, sameOwner, storeapi.Won, true},
-	{"7 as well with a payload of another algorithm", running, refuse, func(q *request, r storeapi.Record) { q.Fingerprint = printC; sameOwner(q, r) }, storeapi.Won, true},
+	{"6 before 7: completed and the same owner", completed, refuse, sameOwner, storeapi.StatusFinished, false},
+	{"6 before 7: failed and the same owner", failed, reexecute, sameOwner, storeapi.StatusFinished, false},
+	{"7 before 8: the same owner and in progress", running, refuse, sameOwner, storeapi.StatusAcquired, true},
+	{"7 before 9: the same owner and in doubt", lapsed, refuse, sameOwner, storeapi.StatusAcquired, true},
+	{"7 before 9: the same owner and to be run again", lapsed, reexecute, sameOwner, storeapi.StatusAcquired, true},
+	{"7 as well with a payload of another algorithm", running, refuse, func(q *request, r storeapi.Record) { q.Fingerprint = printC; sameOwner(q, r) }, storeapi.StatusAcquired, true},
 	{"8 before 9: in progress and to be run again", running, reexecute, func(*request, storeapi.Record) {}, storeapi.StatusInProgress, false},
-	{"9: to be run again", lapsed, reexecute, func(*request, storeapi.Record) {}, storeapi.Won, false},
+	{"9: to be run again", lapsed, reexecute, func(*request, storeapi.Record) {}, storeapi.StatusAcquired, false},
 	{"9: in doubt", lapsed, refuse, func(*request, storeapi.Record) {}, storeapi.StatusInDoubt, false},
-	{"10: released", released, refuse, func(*request, storeapi.Record) {}, storeapi.Won, false},
-	{"10: released, with another payload and credential", released, refuse, func(q *request, _ storeapi.Record) { otherPrint(q); otherBind(q) }, storeapi.Won, false},
+	{"10: released", released, refuse, func(*request, storeapi.Record) {}, storeapi.StatusAcquired, false},
+	{"10: released, with another payload and credential", released, refuse, func(q *request, _ storeapi.Record) { otherPrint(q); otherBind(q) }, storeapi.StatusAcquired, false},
 }
 
 func (m *meeting) absent(e *env) {
@@ -148,7 +148,7 @@ func (m *meeting) absent(e *env) {
 }
 
 func (m *meeting) present(e *env) {
-	if e.f.Light && (m.in.name == completed.name || m.in.name == failed.name) && m.want != storeapi.Finished {
+	if e.f.Light && (m.in.name == completed.name || m.in.name == failed.name) && m.want != storeapi.StatusFinished {
 		return // the record does not keep whose request it was
 	}
 	first := e.ask(e.key())
@@ -159,7 +159,7 @@ func (m *meeting) present(e *env) {
 	m.ask(&req, r)
 	got := e.acquire(req, m.want, m.name)
 	switch {
-	case m.want != storeapi.Won:
+	case m.want != storeapi.StatusAcquired:
 		e.same(got, r, "the record that is told")
 		e.unchanged(r, m.name)
 	case m.renewed:

@@ -43,7 +43,7 @@ func s05Takeover(e *env) {
 		for _, c := range holderCalls {
 			e.lost(next, c.make(e, r), c.name+" by the holder who was replaced")
 		}
-		e.acquire(req, storeapi.Won, "a repeat of the takeover")
+		e.acquire(req, storeapi.StatusAcquired, "a repeat of the takeover")
 		e.acquire(first, storeapi.StatusInProgress, "a repeat by the holder who was replaced")
 	})
 	e.run("a takeover without payload and credential keeps the record's", func(e *env) {

@@ -82,7 +82,7 @@ func s06Ownership(e *env) {
 		done := e.complete(ending(r, "seen by a client"))
 		e.lost(done, e.tryRelease(r), "Release after Complete")
 		e.lost(done, e.tryDoubt(r), "Release in doubt after Complete")
-		e.answered(e.acquire(e.ask(r.Key), storeapi.Finished, "after both"), storeapi.StateCompleted, raw("seen by a client"), "answer")
+		e.answered(e.acquire(e.ask(r.Key), storeapi.StatusFinished, "after both"), storeapi.StateCompleted, raw("seen by a client"), "answer")
 	})
 }
 

@@ -18,7 +18,7 @@ func s07Repeats(e *env) {
 			req := e.ask(e.key())
 			r := s.reach(e, req)
 			for range 3 {
-				got := e.acquire(req, storeapi.Won, "a repeat by the same owner")
+				got := e.acquire(req, storeapi.StatusAcquired, "a repeat by the same owner")
 				assert.Equal(e, got.Attempt, r.Attempt, "attempt of a repeat")
 				assert.Equal(e, got.Fence, r.Fence, "fence of a repeat")
 				assert.True(e, got.LeaseLeft > e.long-time.Minute, "a repeat renews the lease: %v left", got.LeaseLeft)
@@ -27,7 +27,7 @@ func s07Repeats(e *env) {
 			other := e.acquire(e.ask(req.Key), storeapi.StatusInProgress, "after the repeats")
 			assert.True(e, other.LeaseLeft > e.long-time.Minute, "the renewed lease is told: %v left", other.LeaseLeft)
 			e.complete(ending(r, "the only answer"))
-			e.acquire(req, storeapi.Finished, "a repeat by the same owner after its end")
+			e.acquire(req, storeapi.StatusFinished, "a repeat by the same owner after its end")
 		})
 	}
 	e.run("Acquire, many at once", func(e *env) {
@@ -35,7 +35,7 @@ func s07Repeats(e *env) {
 		all := atOnce(crowd, func(int) tried { return e.try(req) })
 		for _, a := range all {
 			assert.NoError(e, a.err, "Acquire, a repeat beside others")
-			wantStatus(e, a.Status, storeapi.Won, "a repeat beside others")
+			wantStatus(e, a.Status, storeapi.StatusAcquired, "a repeat beside others")
 			assert.Equal(e, a.Record.Fence, all[0].Record.Fence, "fence of a repeat beside others")
 			assert.Equal(e, a.Record.Attempt, 1, "attempt of a repeat beside others")
 		}
@@ -55,7 +55,7 @@ func s07Repeats(e *env) {
 		other.State, other.Retention = storeapi.StateFailed, e.short
 		e.same(e.complete(other), done, "what a repeated Complete with another answer returns")
 		e.unchanged(done, "a repeated Complete")
-		e.answered(e.acquire(e.ask(r.Key), storeapi.Finished, "after the repeats"), storeapi.StateCompleted, raw("the first answer"), "answer")
+		e.answered(e.acquire(e.ask(r.Key), storeapi.StatusFinished, "after the repeats"), storeapi.StateCompleted, raw("the first answer"), "answer")
 	})
 	e.run("Complete, many at once with different answers", func(e *env) {
 		r := e.win(e.ask(e.key()))
@@ -96,10 +96,10 @@ func s07Repeats(e *env) {
 			req := policy(e, e.key())
 			e.release(e.win(req))
 			r := e.lookup(req.Key)
-			e.acquire(req, storeapi.OwnerSpent, "after its own Release")
+			e.acquire(req, storeapi.StatusOwnerSpent, "after its own Release")
 			resolve := req
 			resolve.IfFence = r.Fence
-			e.acquire(resolve, storeapi.OwnerSpent, "with a fence, after its own Release")
+			e.acquire(resolve, storeapi.StatusOwnerSpent, "with a fence, after its own Release")
 			e.unchanged(r, "Acquire by an owner that has released")
 			next := e.win(policy(e, req.Key))
 			e.acquire(req, storeapi.StatusInProgress, "of one that has released while the next runs")

@@ -85,12 +85,12 @@ func s09Copies(e *env) {
 			there.OnDoubt = storeapi.Refuse
 			got, err := e.Store.Acquire(e.ctx, e.copying(there))
 			assert.NoError(e, err, "Acquire")
-			wantStatus(e, got.Status, storeapi.Won, "a copy")
+			wantStatus(e, got.Status, storeapi.StatusAcquired, "a copy")
 			assert.Equal(e, got.Record.State, state, "state of the copy")
 			e.copies(got.Record, there, "the copy")
 			again := e.ask(there.Key)
 			again.Fingerprint = there.Fingerprint
-			e.answered(e.acquire(again, storeapi.Finished, "a duplicate"), state, there.Answer, "a duplicate")
+			e.answered(e.acquire(again, storeapi.StatusFinished, "a duplicate"), state, there.Answer, "a duplicate")
 			if state == storeapi.StateFailed {
 				next := e.win(e.resolve(got.Record))
 				assert.True(e, next.Attempt == 6 && near(next.Created, there.Created), "reopened, it is attempt %d of a record of %v", next.Attempt, next.Created)
@@ -107,7 +107,7 @@ func s09Copies(e *env) {
 			for _, fence := range []storeapi.Fence{0, r.Fence - 1} {
 				req := e.copying(e.elsewhere(r.Key, storeapi.StateCompleted))
 				req.IfFence = fence
-				e.acquire(req, storeapi.FenceChanged, "a copy over a record that is "+before.State.String())
+				e.acquire(req, storeapi.StatusFenceChanged, "a copy over a record that is "+before.State.String())
 				e.unchanged(before, "a copy")
 			}
 		}
@@ -115,7 +115,7 @@ func s09Copies(e *env) {
 		req.IfFence = released.Fence
 		got, err := e.Store.Acquire(e.ctx, req)
 		assert.NoError(e, err, "Acquire")
-		wantStatus(e, got.Status, storeapi.Won, "a copy over the released record that it names")
+		wantStatus(e, got.Status, storeapi.StatusAcquired, "a copy over the released record that it names")
 		assert.True(e, got.Record.State == storeapi.StateCompleted && got.Record.Fence > released.Fence, "the copy is %+v", got.Record)
 	})
 }

@@ -59,7 +59,7 @@ func s09Fences(e *env) {
 		r := e.win(req)
 		assert.Equal(e, r.Fence, least, "fence of a win that asked for one above the clock")
 		req.MinFence = least + 10
-		assert.Equal(e, e.acquire(req, storeapi.Won, "a repeat by the same owner").Fence, least, "fence of a repeat that asks for more")
+		assert.Equal(e, e.acquire(req, storeapi.StatusAcquired, "a repeat by the same owner").Fence, least, "fence of a repeat that asks for more")
 		e.doubt(r)
 		next := e.rerun(req.Key)
 		next.MinFence = 1
@@ -121,7 +121,7 @@ func s09Fences(e *env) {
 			r := released.reach(e, e.ask(e.key()))
 			got, err := e.Reopen().Acquire(e.ctx, e.ask(r.Key))
 			assert.NoError(e, err, "Acquire through another handle")
-			wantStatus(e, got.Status, storeapi.Won, "of a released record through another handle")
+			wantStatus(e, got.Status, storeapi.StatusAcquired, "of a released record through another handle")
 			assert.Equal(e, got.Record.Attempt, 2, "attempt through another handle")
 			assert.True(e, got.Record.Fence > r.Fence, "the fence grows through another handle")
 		})

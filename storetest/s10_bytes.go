@@ -50,7 +50,7 @@ func s10Bytes(e *env) {
 			end.Answer = a
 			e.answered(e.complete(end), storeapi.StateCompleted, a, "what Complete returns")
 			e.answered(e.lookup(r.Key), storeapi.StateCompleted, a, "what Lookup returns")
-			e.answered(e.acquire(e.ask(r.Key), storeapi.Finished, "after the end"), storeapi.StateCompleted, a, "what Acquire returns")
+			e.answered(e.acquire(e.ask(r.Key), storeapi.StatusFinished, "after the end"), storeapi.StateCompleted, a, "what Acquire returns")
 		})
 	}
 	e.run("every byte in fingerprint and binding", func(e *env) {
@@ -63,7 +63,7 @@ func s10Bytes(e *env) {
 		last := req
 		last.Owner, last.Fingerprint = newOwner(), bytes.Clone(req.Fingerprint)
 		last.Fingerprint[199]++
-		e.acquire(last, storeapi.Mismatch, "whose fingerprint differs in its last byte")
+		e.acquire(last, storeapi.StatusMismatch, "whose fingerprint differs in its last byte")
 	})
 	e.run("missing fingerprint and binding", func(e *env) {
 		r := running.reach(e, e.ask(e.key()))
@@ -135,8 +135,8 @@ func (e *env) allWin(keys []storeapi.StoreKey) {
 	for i, k := range keys {
 		a, err := e.Store.Acquire(e.ctx, e.ask(k))
 		assert.NoError(e, err, "Acquire of key %+q", parted(k))
-		if a.Status != storeapi.Won {
-			e.Fatalf("Acquire of key %+q: got %s, want Won: it was taken for another key", parted(k), statusName(a.Status))
+		if a.Status != storeapi.StatusAcquired {
+			e.Fatalf("Acquire of key %+q: got %s, want StatusAcquired: it was taken for another key", parted(k), statusName(a.Status))
 		}
 		won[i] = a.Record
 	}
@@ -238,7 +238,7 @@ func ownBytes(e *env) {
 	}
 	again := e.ask(r.Key)
 	again.Fingerprint = bytes.Clone(printA)
-	got := e.acquire(again, storeapi.Finished, "after the caller changed its bytes")
+	got := e.acquire(again, storeapi.StatusFinished, "after the caller changed its bytes")
 	spoil(again.Fingerprint, got.Fingerprint, got.Binding, got.Answer.Body)
 	is("what it gave to and got from Acquire of a finished record")
 	if l, ok := e.Store.(storeapi.Lister); ok && e.f.Lister {

@@ -42,7 +42,7 @@ func s11Contexts(e *env) {
 			}
 			// Applied: completely, and a repeated call gets that answer.
 			assert.Equal(e, string(r.Fingerprint)+string(r.Binding), string(printA)+string(bindA), "fingerprint and binding")
-			again := e.acquire(req, storeapi.Won, "a repeat of a call that was cut off")
+			again := e.acquire(req, storeapi.StatusAcquired, "a repeat of a call that was cut off")
 			assert.Equal(e, again.Fence, r.Fence, "fence of a repeat of a call that was cut off")
 		}
 	})

@@ -18,18 +18,18 @@ func s12Issue(e *env) {
 		assert.Equal(e, r.State, storeapi.StateIssued, "state of an issued key")
 		assert.True(e, r.Issued, "an issued key is marked as issued")
 		assert.Equal(e, r.Attempt, 0, "attempt of an issued key")
-		e.expires(r, r.Created.Add(retention))
+		e.expiresAt(r, r.Created.Add(retention))
 		won := e.win(e.first(key))
 		assert.Equal(e, won.Attempt, 1, "attempt of the first use")
 		assert.True(e, won.Issued, "a used key stays marked as issued")
 		e.acquire(e.first(key), storeapi.StatusInProgress, "of an issued key in use")
 		e.complete(ending(won, "used"))
-		e.acquire(e.first(key), storeapi.Finished, "of an issued key that was used")
+		e.acquire(e.first(key), storeapi.StatusFinished, "of an issued key that was used")
 	})
 	e.run("a key that was not issued is refused", func(e *env) {
 		req := e.first(e.key())
-		e.acquire(req, storeapi.NotIssued, "of a key that was not issued")
-		e.absent(req.Key, "after NotIssued")
+		e.acquire(req, storeapi.StatusNotIssued, "of a key that was not issued")
+		e.absent(req.Key, "after StatusNotIssued")
 	})
 	e.run("a repeat by the same owner", func(e *env) {
 		key, owner := e.key(), newOwner()
@@ -45,13 +45,13 @@ func s12Issue(e *env) {
 		key := e.key()
 		e.issue(key, newOwner(), retention)
 		r := e.lookup(key)
-		e.wantIssue(key, newOwner(), storeapi.AlreadyIssued, "by another owner")
+		e.wantIssue(key, newOwner(), storeapi.StatusAlreadyIssued, "by another owner")
 		e.unchanged(r, "Issue by another owner")
 	})
 	for _, s := range situations {
 		e.run("of a key in use, "+s.name, func(e *env) {
 			r := s.reach(e, e.ask(e.key()))
-			e.wantIssue(r.Key, newOwner(), storeapi.AlreadyIssued, "of a key in use")
+			e.wantIssue(r.Key, newOwner(), storeapi.StatusAlreadyIssued, "of a key in use")
 			e.unchanged(r, "Issue of a key in use")
 		})
 	}
@@ -66,10 +66,10 @@ func s12Issue(e *env) {
 			return result{status, err}
 		}) {
 			assert.NoError(e, got.err, "Issue of %d at once", crowd)
-			if got.status == storeapi.Won {
+			if got.status == storeapi.StatusAcquired {
 				issued++
 			} else {
-				assert.Equal(e, statusName(got.status), "AlreadyIssued", "status of Issue of %d at once", crowd)
+				assert.Equal(e, statusName(got.status), "StatusAlreadyIssued", "status of Issue of %d at once", crowd)
 			}
 		}
 		assert.Equal(e, issued, 1, "owners that issued the key")
@@ -85,7 +85,7 @@ func s12Issue(e *env) {
 		e.issue(key, newOwner(), e.short)
 		e.passUntil(e.lookup(key).Created.Add(e.short + precision))
 		e.absent(key, "after the time of first use")
-		e.acquire(e.first(key), storeapi.NotIssued, "after the time of first use")
+		e.acquire(e.first(key), storeapi.StatusNotIssued, "after the time of first use")
 		e.issue(key, newOwner(), retention)
 		e.win(e.first(key))
 	})
@@ -95,14 +95,14 @@ func s12Issue(e *env) {
 		end := e.lookup(key).Expires
 		got := e.try(e.first(key))
 		assert.NoError(e, got.err, "Acquire of an issued key")
-		if got.Status == storeapi.NotIssued && !got.Record.Now.Before(end) {
+		if got.Status == storeapi.StatusNotIssued && !got.Record.Now.Before(end) {
 			return // a slow machine: the limit of the first use had passed
 		}
-		wantStatus(e, got.Status, storeapi.Won, "of an issued key")
+		wantStatus(e, got.Status, storeapi.StatusAcquired, "of an issued key")
 		e.passUntil(end.Add(e.short))
 		e.unchanged(got.Record, "the passing of the time of first use")
 		e.complete(ending(got.Record, "begun in time"))
-		e.acquire(e.first(key), storeapi.Finished, "past the time of first use")
+		e.acquire(e.first(key), storeapi.StatusFinished, "past the time of first use")
 	})
 	e.run("a released key can be used again", func(e *env) {
 		key := e.key()
@@ -128,7 +128,7 @@ func (e *env) issue(key storeapi.StoreKey, owner storeapi.Owner, d time.Duration
 	e.Helper()
 	status, err := e.tryIssue(key, owner, d)
 	assert.NoError(e, err, "Issue")
-	assert.Equal(e, statusName(status), "Won", "status of Issue")
+	assert.Equal(e, statusName(status), "StatusAcquired", "status of Issue")
 }
 
 func (e *env) wantIssue(key storeapi.StoreKey, owner storeapi.Owner, want storeapi.Status, what string) {

@@ -29,7 +29,7 @@ func s13Clocks(e *env) {
 		tells(done, "Complete")
 		assert.True(e, done.Updated.Sub(r.Updated) >= e.short-precision, "Complete updates the record: %v, then %v", r.Updated, done.Updated)
 		assert.True(e, near(done.Created, r.Created), "Complete keeps the time of creation: %v, then %v", r.Created, done.Created)
-		tells(e.acquire(e.ask(r.Key), storeapi.Finished, "of a finished key"), "a replay")
+		tells(e.acquire(e.ask(r.Key), storeapi.StatusFinished, "of a finished key"), "a replay")
 	})
 	e.run("time passes for a record as the clock tells", func(e *env) {
 		r := e.win(e.ask(e.key()))
@@ -46,7 +46,7 @@ func s13Clocks(e *env) {
 				req := e.rerun(e.key())
 				a, err := off.Acquire(e.ctx, req)
 				assert.NoError(e, err, "Acquire by a caller whose clock is off")
-				wantStatus(e, a.Status, storeapi.Won, "by a caller whose clock is off")
+				wantStatus(e, a.Status, storeapi.StatusAcquired, "by a caller whose clock is off")
 				e.same(e.lookup(req.Key), a.Record, "the record as another caller sees it")
 				e.acquire(e.rerun(req.Key), storeapi.StatusInProgress, "by another caller")
 				theirs := e.win(e.rerun(e.key()))

@@ -73,7 +73,7 @@ func s14Sweep(e *env) {
 			assert.NoError(e, err, "a call beside a sweep")
 		}
 		for _, req := range reqs {
-			e.acquire(e.ask(req.Key), storeapi.Finished, "of what was completed beside a sweep")
+			e.acquire(e.ask(req.Key), storeapi.StatusFinished, "of what was completed beside a sweep")
 		}
 	})
 }
@@ -123,8 +123,8 @@ func (e *env) roundTrip(req storeapi.AcquireRequest) error {
 	if err != nil {
 		return err
 	}
-	if a.Status != storeapi.Won {
-		return fmt.Errorf("acquire: got %s, want Won", statusName(a.Status))
+	if a.Status != storeapi.StatusAcquired {
+		return fmt.Errorf("acquire: got %s, want StatusAcquired", statusName(a.Status))
 	}
 	if err := e.tryExtend(a.Record, time.Hour); err != nil {
 		return err

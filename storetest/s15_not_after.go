@@ -65,7 +65,7 @@ func s15NotAfter(e *env) {
 			rel.Retention = time.Hour
 			assert.NoError(e, e.Store.Release(e.ctx, rel), "Release by the holder")
 			gone := e.lookup(req.Key)
-			e.expires(gone, gone.Updated.Add(time.Hour))
+			e.expiresAt(gone, gone.Updated.Add(time.Hour))
 		}
 	})
 	e.run("time passes between two tries", func(e *env) {
@@ -76,7 +76,7 @@ func s15NotAfter(e *env) {
 			assert.ErrorIs(e, first.err, storeapi.ErrTooLate, "Acquire by a slow caller")
 			return
 		}
-		wantStatus(e, first.Status, storeapi.Won, "in time")
+		wantStatus(e, first.Status, storeapi.StatusAcquired, "in time")
 		e.release(first.Record)
 		r := e.lookup(req.Key)
 		e.passUntil(req.NotAfter.Add(precision))
@@ -135,7 +135,7 @@ func (e *env) leaves(req storeapi.AcquireRequest) {
 		a, err := e.Store.Acquire(ctx, req)
 		return tried{a, err}
 	})
-	assert.True(e, a.err != nil || a.Status != storeapi.Won, "an Acquire that cannot be decided does not win")
+	assert.True(e, a.err != nil || a.Status != storeapi.StatusAcquired, "an Acquire that cannot be decided does not win")
 }
 
 // notApplied wants the key to be unchanged, now and a moment later, and free for a new caller.

@@ -41,7 +41,7 @@ func s16InDoubt(e *env) {
 			done := e.complete(ending(r, "it came after all"))
 			e.answered(done, storeapi.StateCompleted, raw("it came after all"), "what Complete returns")
 			assert.Equal(e, done.Cause, "", "cause after the doubt is over")
-			got := e.acquire(p.ask(e, r.Key), storeapi.Finished, "after the doubt is over")
+			got := e.acquire(p.ask(e, r.Key), storeapi.StatusFinished, "after the doubt is over")
 			e.answered(got, storeapi.StateCompleted, raw("it came after all"), "the replayed record")
 		})
 	}

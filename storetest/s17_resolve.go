@@ -29,7 +29,7 @@ func s17Resolve(e *env) {
 				e.lost(next, c.make(e, r), c.name+" by the holder before the resolve")
 			}
 			e.complete(ending(next, "settled"))
-			got := e.acquire(e.ask(r.Key), storeapi.Finished, "after the resolve")
+			got := e.acquire(e.ask(r.Key), storeapi.StatusFinished, "after the resolve")
 			e.answered(got, storeapi.StateCompleted, raw("settled"), "the settled record")
 		})
 	}
@@ -52,7 +52,7 @@ func s17Resolve(e *env) {
 		for _, force := range []bool{false, true} {
 			req := e.resolve(r)
 			req.Force = force
-			got := e.acquire(req, storeapi.Finished, "with the fence of a completed record")
+			got := e.acquire(req, storeapi.StatusFinished, "with the fence of a completed record")
 			e.same(got, r, "the record that is told")
 			e.unchanged(r, "a resolve of a completed record")
 		}
@@ -76,7 +76,7 @@ func s17Resolve(e *env) {
 				for _, force := range []bool{false, true} {
 					req := e.rerun(r.Key)
 					req.IfFence, req.Force = fence, force
-					e.acquire(req, storeapi.FenceChanged, "with another fence than the record's")
+					e.acquire(req, storeapi.StatusFenceChanged, "with another fence than the record's")
 					e.unchanged(r, "a resolve with another fence")
 				}
 			}
@@ -85,7 +85,7 @@ func s17Resolve(e *env) {
 	e.run("an absent record", func(e *env) {
 		req := e.ask(e.key())
 		req.IfFence = 1
-		e.acquire(req, storeapi.FenceChanged, "with a fence on an absent key")
+		e.acquire(req, storeapi.StatusFenceChanged, "with a fence on an absent key")
 		e.absent(req.Key, "a resolve of an absent key")
 	})
 	e.run("an expired record", func(e *env) {
@@ -94,7 +94,7 @@ func s17Resolve(e *env) {
 		end.Retention = e.short
 		r := e.complete(end)
 		e.passUntil(r.Expires.Add(precision))
-		e.acquire(e.resolve(r), storeapi.FenceChanged, "with the fence of an expired record")
+		e.acquire(e.resolve(r), storeapi.StatusFenceChanged, "with the fence of an expired record")
 		e.absent(r.Key, "a resolve of an expired record")
 	})
 	e.run("its life goes on", func(e *env) {
@@ -108,7 +108,7 @@ func s17Resolve(e *env) {
 			now := e.lookup(r.Key)
 			assert.Equal(e, now.State, storeapi.StateCompleted, "a settled record stays")
 			assert.Equal(e, now.Expires.IsZero(), r.Expires.IsZero(), "Lookup: it never expires (retention %v)", keep)
-			e.acquire(e.ask(r.Key), storeapi.Finished, "after a failed record was settled")
+			e.acquire(e.ask(r.Key), storeapi.StatusFinished, "after a failed record was settled")
 		}
 	})
 	e.run("a repeat", func(e *env) {
@@ -116,7 +116,7 @@ func s17Resolve(e *env) {
 			req := e.resolve(s.reach(e, e.ask(e.key())))
 			next := e.win(req)
 			for range 2 {
-				again := e.acquire(req, storeapi.Won, "a repeat of the resolve that won")
+				again := e.acquire(req, storeapi.StatusAcquired, "a repeat of the resolve that won")
 				assert.Equal(e, again.Fence, next.Fence, "fence of a repeat")
 				assert.Equal(e, again.Attempt, next.Attempt, "attempt of a repeat")
 			}
@@ -125,7 +125,7 @@ func s17Resolve(e *env) {
 	e.run("of many operators at once exactly one wins", func(e *env) {
 		for range 4 {
 			r := doubted.reach(e, e.ask(e.key()))
-			e.oneWins(func() storeapi.AcquireRequest { return e.resolve(r) }, storeapi.FenceChanged, 2)
+			e.oneWins(func() storeapi.AcquireRequest { return e.resolve(r) }, storeapi.StatusFenceChanged, 2)
 		}
 	})
 	e.run("while it is resolved others wait", func(e *env) {

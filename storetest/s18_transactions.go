@@ -23,7 +23,7 @@ func s18Transactions(e *env) {
 				return tried{a, err}
 			})
 			cancel()
-			assert.True(e, got.err != nil || got.Status != storeapi.Won, "a held key is not won: got %s", statusName(got.Status))
+			assert.True(e, got.err != nil || got.Status != storeapi.StatusAcquired, "a held key is not won: got %s", statusName(got.Status))
 		}
 		release()
 	})
@@ -54,7 +54,7 @@ func s18Transactions(e *env) {
 		e.wait(10 * time.Millisecond)
 		release()
 		got := ended(e, "Acquire behind a transaction that was rolled back", func() tried { return <-waiter })
-		if got.err == nil && got.Status == storeapi.Won {
+		if got.err == nil && got.Status == storeapi.StatusAcquired {
 			e.release(got.Record)
 		}
 		e.win(e.ask(key))

@@ -26,7 +26,7 @@ func s19Progress(e *env) {
 		e.save(r, done(2, "one two"), e.long)
 		e.shows(r.Key, done(2, "one two"), "after more was saved")
 		req.Lease = e.long
-		again := e.acquire(req, storeapi.Won, "a repeat by the same owner")
+		again := e.acquire(req, storeapi.StatusAcquired, "a repeat by the same owner")
 		e.progress(again, done(2, "one two"), "a repeat of the Acquire that won")
 		other := e.acquire(e.ask(r.Key), storeapi.StatusInProgress, "of another")
 		assert.Equal(e, other.State, storeapi.StateInProgress, "progress is not the end")
@@ -104,9 +104,9 @@ func s19Progress(e *env) {
 		e.release(r)
 		other := e.ask(r.Key)
 		other.Fingerprint, other.Binding = printB, bindA
-		e.acquire(other, storeapi.Mismatch, "with another payload, of what was half done and released")
+		e.acquire(other, storeapi.StatusMismatch, "with another payload, of what was half done and released")
 		other.Fingerprint, other.Binding = printA, bindB
-		e.acquire(other, storeapi.PrincipalChanged, "with another credential, of what was half done and released")
+		e.acquire(other, storeapi.StatusPrincipalChanged, "with another credential, of what was half done and released")
 		other.Fingerprint, other.Binding = printA, bindA
 		e.progress(e.win(other), done(1, "paid"), "who goes on")
 	})

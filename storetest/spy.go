@@ -68,6 +68,10 @@ func (c *claimsAll) Charge(ctx context.Context, req storeapi.ChargeRequest) (sto
 	return seen[storeapi.Charged](ctx, c.spy, "Charge", req)
 }
 
+func (c *claimsAll) Usage(ctx context.Context, req storeapi.UsageRequest) (storeapi.Usage, error) {
+	return seen[storeapi.Usage](ctx, c.spy, "Usage", req)
+}
+
 func (c *claimsAll) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Page, error) {
 	return seen[storeapi.Page](ctx, c.spy, "List", req)
 }
@@ -131,6 +135,10 @@ var (
 		Namespace: "n", Tenant: "t", Keys: 1, Bytes: 2, For: time.Hour,
 		Limits: storeapi.Limits{Live: 3, PerSecond: 0.5, Burst: 4, Bytes: 5},
 	}
+	sampleUser  = storeapi.UsageRequest{Namespace: "n", Tenant: "t"}
+	sampleUsage = storeapi.Usage{
+		Now: sampleAt, Keys: 1, Bytes: 2, Frees: sampleAt.Add(1), Rates: []storeapi.RateUsage{{PerSecond: 0.5, Used: 3, Idle: time.Second}},
+	}
 	sampleList = storeapi.ListRequest{
 		Namespace: "n", Layer: "fn", Tenant: "t", Operation: "o", State: storeapi.StateFailed, InDoubt: true, After: "cursor", Limit: 7,
 	}
@@ -182,7 +190,7 @@ var wrapped = []wrappedCall{
 	{"Lookup", false, sampleKey, sampleRecord, func(ctx context.Context, s storeapi.Store) (any, error) {
 		return s.Lookup(ctx, sampleKey)
 	}},
-	{"Issue", true, sampleIssue, storeapi.AlreadyIssued, func(ctx context.Context, s storeapi.Store) (any, error) {
+	{"Issue", true, sampleIssue, storeapi.StatusAlreadyIssued, func(ctx context.Context, s storeapi.Store) (any, error) {
 		if i, ok := s.(storeapi.Issuer); ok {
 			return i.Issue(ctx, sampleIssue)
 		}
@@ -191,6 +199,12 @@ var wrapped = []wrappedCall{
 	{"Charge", true, sampleCharge, storeapi.Charged{OK: true, After: time.Minute}, func(ctx context.Context, s storeapi.Store) (any, error) {
 		if l, ok := s.(storeapi.Limiter); ok {
 			return l.Charge(ctx, sampleCharge)
+		}
+		return nil, errHidden
+	}},
+	{"Usage", true, sampleUser, sampleUsage, func(ctx context.Context, s storeapi.Store) (any, error) {
+		if r, ok := s.(storeapi.UsageReader); ok {
+			return r.Usage(ctx, sampleUser)
 		}
 		return nil, errHidden
 	}},

@@ -18,8 +18,8 @@ type Wrap = func(storeapi.Store) storeapi.Store
 // each call with unchanged arguments and answers. If the inner store lacks an interface, its calls
 // must return errors.ErrUnsupported. An error must stay the same for errors.Is.
 //
-// A wrapper that changes records on purpose (one that seals answers) cannot pass. Test it with
-// [Run] over the store that it wraps.
+// A wrapper that changes records on purpose (one that seals answers) passes if wrap puts a second
+// wrapper below it that undoes the change. Test it with [Run] over the store that it wraps, too.
 func RunWrapper(t *testing.T, wrap Wrap) {
 	t.Helper()
 	runWrapper(test{t}, wrap)
@@ -35,6 +35,7 @@ func runWrapper(t tb, wrap Wrap) {
 			s := wrap(inner.store)
 			assert.True(t, is[storeapi.Issuer](s), "the wrapper implements Issuer over a store that claims %s", inner.claims)
 			assert.True(t, is[storeapi.Limiter](s), "the wrapper implements Limiter over a store that claims %s", inner.claims)
+			assert.True(t, is[storeapi.UsageReader](s), "the wrapper implements UsageReader over a store that claims %s", inner.claims)
 			assert.True(t, is[storeapi.Lister](s), "the wrapper implements Lister over a store that claims %s", inner.claims)
 			assert.True(t, is[storeapi.Notifier](s), "the wrapper implements Notifier over a store that claims %s", inner.claims)
 			assert.True(t, is[storeapi.Sweeper](s), "the wrapper implements Sweeper over a store that claims %s", inner.claims)
@@ -91,7 +92,7 @@ func runWrapper(t tb, wrap Wrap) {
 		}
 	}
 	t.sub("forwards every status", true, func(t tb) {
-		for status := storeapi.Won; status <= storeapi.OwnerSpent; status++ {
+		for status := storeapi.StatusAcquired; status <= storeapi.StatusOwnerSpent; status++ {
 			spy := &spy{reply: storeapi.Acquired{Status: status, Record: sampleRecord}}
 			got, err := wrap(&claimsAll{claimsNone{spy}}).Acquire(t.Context(), sampleAcquire)
 			assert.NoError(t, err, "Acquire that is told %s", statusName(status))

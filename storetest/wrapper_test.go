@@ -33,6 +33,13 @@ func (m *metrics) Charge(ctx context.Context, req storeapi.ChargeRequest) (store
 	return storeapi.Charged{}, errors.ErrUnsupported
 }
 
+func (m *metrics) Usage(ctx context.Context, req storeapi.UsageRequest) (storeapi.Usage, error) {
+	if s, ok := m.Store.(storeapi.UsageReader); ok {
+		return s.Usage(ctx, req)
+	}
+	return storeapi.Usage{}, errors.ErrUnsupported
+}
+
 func (m *metrics) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Page, error) {
 	if s, ok := m.Store.(storeapi.Lister); ok {
 		return s.List(ctx, req)

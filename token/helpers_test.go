@@ -40,7 +40,7 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 }
 
 // kinds are the two kinds of issuers.
-var kinds = map[string]token.Options{"stored": {Rate: -1, Outstanding: -1}, "stateless": {Rate: -1, Outstanding: -1, Stateless: secret}}
+var kinds = map[string]token.Options{"stored": {Rate: -1, Outstanding: -1}, "stateless": {Rate: -1, Outstanding: -1, StatelessSecret: secret}}
 
 func issue(t *testing.T, i *token.Issuer, tenant string) string {
 	t.Helper()

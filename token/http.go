@@ -62,11 +62,11 @@ func problemOf(err error) *httpidem.Problem {
 	}
 	switch {
 	case errors.Is(err, ErrTooMany):
-		return httpidem.NewProblem("too-many-keys", err).RetryAfter(after)
+		return httpidem.NewProblem("too-many-keys", err).WithRetryAfter(after)
 	case errors.Is(err, ErrAnonymous):
 		return httpidem.NewProblem("tenant-missing", err)
 	case errors.Is(err, retrysafe.ErrClosed):
-		return httpidem.NewProblem("shutting-down", err).RetryAfter(after)
+		return httpidem.NewProblem("shutting-down", err).WithRetryAfter(after)
 	}
-	return httpidem.NewProblem("store-unavailable", err).RetryAfter(after)
+	return httpidem.NewProblem("store-unavailable", err).WithRetryAfter(after)
 }

@@ -70,7 +70,7 @@ func TestServeHTTPRefuses(t *testing.T) {
 		"anonymous":           {token.NewIssuer(e, &token.Options{Tenant: user, Anonymous: -1}), "POST", "", "403 tenant-missing"},
 		"the store away":      {token.NewIssuer(engineOn(t, away, retrysafe.Policy{}), &token.Options{Tenant: user}), "POST", "ann", "503 store-unavailable"},
 		"the end":             {token.NewIssuer(closed, &token.Options{Tenant: user}), "POST", "ann", "503 shutting-down"},
-		"no clock":            {token.NewIssuer(engineOn(t, away, retrysafe.Policy{}), &token.Options{Tenant: user, Stateless: secret}), "POST", "ann", "503 store-unavailable"},
+		"no clock":            {token.NewIssuer(engineOn(t, away, retrysafe.Policy{}), &token.Options{Tenant: user, StatelessSecret: secret}), "POST", "ann", "503 store-unavailable"},
 	} {
 		w := call(tt.i, tt.method, "", "X-User", tt.who)
 		var p httpidem.Problem
@@ -122,7 +122,7 @@ func TestRedeemWithoutTheIssuer(t *testing.T) {
 	t.Parallel()
 	s := newStore()
 	issuer := token.NewIssuer(engineOn(t, s, retrysafe.Policy{}), nil)
-	signer := token.NewIssuer(engineOn(t, s, retrysafe.Policy{}), &token.Options{Stateless: secret})
+	signer := token.NewIssuer(engineOn(t, s, retrysafe.Policy{}), &token.Options{StatelessSecret: secret})
 	idem := httpidem.New(engineOn(t, s, retrysafe.Policy{}), &httpidem.Options{Tenant: user, Key: httpidem.Token})
 	h := idem.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201) }))
 	stored, signed := issue(t, issuer, "ann"), issue(t, signer, "ann")

@@ -41,7 +41,7 @@ func NewIssuer(e *retrysafe.Engine, o *Options) *Issuer {
 		i.o = *o
 	}
 	i.o.fill()
-	i.o.Stateless = slices.Clone(i.o.Stateless)
+	i.o.StatelessSecret = slices.Clone(i.o.StatelessSecret)
 	i.limits = newLimits(&i.o)
 	return i
 }
@@ -76,7 +76,7 @@ func (i *Issuer) issue(ctx context.Context, tenant, account string) (string, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, issueTime)
 	defer cancel()
-	if len(i.o.Stateless) > 0 {
+	if len(i.o.StatelessSecret) > 0 {
 		now, err := i.engine.StoreTime(ctx)
 		if err != nil {
 			return "", err
@@ -117,7 +117,7 @@ func (i *Issuer) Engine() *retrysafe.Engine { return i.engine }
 // call it themselves.
 func (i *Issuer) Redeem(tenant, token string, c *retrysafe.Call) {
 	c.MustBeIssued, c.Life = true, i.o.Life
-	if len(i.o.Stateless) > 0 {
+	if len(i.o.StatelessSecret) > 0 {
 		c.SignedUntil = i.signedUntil(tenant, token)
 	}
 }

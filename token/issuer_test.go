@@ -23,8 +23,8 @@ func TestOptionsAreChecked(t *testing.T) {
 		"use 1s to 720h":      {Life: time.Millisecond},
 		"or zero for 5m":      {Life: 721 * time.Hour},
 		"positive number":     {Total: -1},
-		"at least 32 random":  {Stateless: []byte("short")},
-		"on all processes":    {Stateless: make([]byte, 31)},
+		"at least 32 random":  {StatelessSecret: []byte("short")},
+		"on all processes":    {StatelessSecret: make([]byte, 31)},
 		"use 1s to 720h, or ": {Life: -1},
 	} {
 		err := o.Validate()
@@ -138,7 +138,7 @@ func TestStoreThatIssuesNothing(t *testing.T) {
 	stored := token.NewIssuer(engineOn(t, s, retrysafe.Policy{}), nil)
 	_, err := stored.Issue(ctx, "ann")
 	assert.ErrorIs(t, err, errors.ErrUnsupported, "issue")
-	signed := token.NewIssuer(engineOn(t, s, retrysafe.Policy{}), &token.Options{Stateless: secret})
+	signed := token.NewIssuer(engineOn(t, s, retrysafe.Policy{}), &token.Options{StatelessSecret: secret})
 	_, err = token.Run(ctx, signed, "ann", issue(t, signed, "ann"), func(context.Context) error { return nil })
 	assert.ErrorIs(t, err, errors.ErrUnsupported, "the first use of a stateless token")
 }

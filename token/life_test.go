@@ -48,8 +48,8 @@ func TestLife(t *testing.T) {
 func TestShorterLife(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e, c := engineOn(t, newStore(), retrysafe.Policy{Retention: time.Minute}), new(till)
-		before := token.NewIssuer(e, &token.Options{Life: time.Hour, Stateless: secret})
-		now := token.NewIssuer(e, &token.Options{Life: time.Second, Stateless: secret})
+		before := token.NewIssuer(e, &token.Options{Life: time.Hour, StatelessSecret: secret})
+		now := token.NewIssuer(e, &token.Options{Life: time.Second, StatelessSecret: secret})
 		text := issue(t, before, "ann")
 		assert.Equal(t, c.pay(t, now, "ann", text), "ran", "the first use")
 		for range 7 {

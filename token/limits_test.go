@@ -70,7 +70,7 @@ func TestOutstanding(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				i := token.NewIssuer(engineOn(t, newStore(), retrysafe.Policy{}), &token.Options{
-					Rate: -1, Life: 10 * time.Minute, Outstanding: 5, Total: 12, Stateless: secret,
+					Rate: -1, Life: 10 * time.Minute, Outstanding: 5, Total: 12, StatelessSecret: secret,
 				})
 				wanted(t, i, "ann", 5)
 				assert.Equal(t, asked(t, i, "ann"), 10*time.Minute, "a sixth of one tenant")
@@ -107,7 +107,7 @@ func TestAnonymous(t *testing.T) {
 // TestManyTenants: the limits forget tokens whose time has passed.
 func TestManyTenants(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		i := token.NewIssuer(engineOn(t, newStore(), retrysafe.Policy{}), &token.Options{Life: time.Second, Total: 100, Stateless: secret})
+		i := token.NewIssuer(engineOn(t, newStore(), retrysafe.Policy{}), &token.Options{Life: time.Second, Total: 100, StatelessSecret: secret})
 		for round := range 20 {
 			for n := range 100 {
 				wanted(t, i, fmt.Sprint(round, n), 1)

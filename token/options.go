@@ -37,12 +37,12 @@ type Options struct {
 	// It is for unverified tenants: a stranger who only claims a name must not use up the tokens of
 	// its owner. See httpidem.Credentials.Account.
 	Account func(*http.Request) string
-	// Stateless is a secret of at least 32 random bytes. With it, the server stores nothing before
-	// the first use of a token. The token carries its time and a signature (HMAC-SHA-256), and must
-	// be redeemed by an issuer with the same secret. After a change of the secret, tokens that were
-	// used are still answered and others are refused. The store's clock must not be set back by
-	// more than the retention.
-	Stateless []byte
+	// StatelessSecret is a secret of at least 32 random bytes. With it, the server stores nothing
+	// before the first use of a token. The token carries its time and a signature (HMAC-SHA-256),
+	// and must be redeemed by an issuer with the same secret. After a change of the secret, tokens
+	// that were used are still answered and others are refused. The store's clock must not be set
+	// back by more than the retention.
+	StatelessSecret []byte
 }
 
 // Validate returns an error if o is invalid; [NewIssuer] panics on what it refuses.
@@ -57,8 +57,8 @@ func (o *Options) Validate() error {
 	if o.Total < 0 {
 		errs = append(errs, fmt.Errorf("token: Total is %d; use a positive number, or zero for 100000", o.Total))
 	}
-	if n := len(o.Stateless); n > 0 && n < 32 {
-		errs = append(errs, fmt.Errorf("token: Stateless has %d bytes; use at least 32 random ones, the same on all processes", n))
+	if n := len(o.StatelessSecret); n > 0 && n < 32 {
+		errs = append(errs, fmt.Errorf("token: StatelessSecret has %d bytes; use at least 32 random ones, the same on all processes", n))
 	}
 	return errors.Join(errs...)
 }

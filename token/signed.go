@@ -35,7 +35,7 @@ func (i *Issuer) sign(tenant string, until time.Time) string {
 
 // mac appends the signature of head to b.
 func (i *Issuer) mac(b []byte, tenant string, head []byte) []byte {
-	h := hmac.New(sha256.New, i.o.Stateless)
+	h := hmac.New(sha256.New, i.o.StatelessSecret)
 	for _, part := range []string{"retrysafe token", i.engine.Namespace(), tenant} {
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(part)))

@@ -17,7 +17,7 @@ import (
 // TestForgeries: only the text that was issued is valid, for its tenant and its namespace.
 func TestForgeries(t *testing.T) {
 	t.Parallel()
-	s, o := newStore(), &token.Options{Rate: -1, Stateless: secret}
+	s, o := newStore(), &token.Options{Rate: -1, StatelessSecret: secret}
 	i, c := token.NewIssuer(engineOn(t, s, retrysafe.Policy{}), o), new(till)
 	text := issue(t, i, "ann")
 	raw, err := base64.RawURLEncoding.DecodeString(text)
@@ -45,7 +45,7 @@ func TestRestart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, c := newStore(), new(till)
 		process := func(secret []byte) *token.Issuer {
-			return token.NewIssuer(engineOn(t, s, retrysafe.Policy{}), &token.Options{Stateless: secret})
+			return token.NewIssuer(engineOn(t, s, retrysafe.Policy{}), &token.Options{StatelessSecret: secret})
 		}
 		before := process(secret)
 		used, open, late := issue(t, before, "ann"), issue(t, before, "ann"), issue(t, before, "ann")
@@ -71,7 +71,7 @@ func TestRestart(t *testing.T) {
 func TestFormat(t *testing.T) {
 	t.Parallel()
 	const text = "AQABAgMEBQYHCAkKCwwNDg8AGck4YPhAAAJgf_ePGmZGDL0_En2ROMc0I4oJKgL6eksvNVGS39JD"
-	i := token.NewIssuer(engineOn(t, newStore(), retrysafe.Policy{}), &token.Options{Stateless: secret})
+	i := token.NewIssuer(engineOn(t, newStore(), retrysafe.Policy{}), &token.Options{StatelessSecret: secret})
 	var c retrysafe.Call
 	i.Redeem("änn", text, &c)
 	assert.Equal(t, c.SignedUntil.UTC(), time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC), "the end of its first use")
@@ -81,7 +81,7 @@ func TestFormat(t *testing.T) {
 func FuzzToken(f *testing.F) {
 	e := retrysafe.New(newStore(), &retrysafe.Options{Sweep: -1})
 	own := []byte(rand.Text() + rand.Text()) // each process of the fuzzer has its own
-	i := token.NewIssuer(e, &token.Options{Rate: -1, Stateless: own})
+	i := token.NewIssuer(e, &token.Options{Rate: -1, StatelessSecret: own})
 	good, err := i.Issue(ctx, "ann")
 	if err != nil {
 		f.Fatal(err)

@@ -74,7 +74,7 @@ func TestConsume(t *testing.T) {
 	mu.Unlock()
 	// If the connection of a dead letter is gone before the ack, the message is tried again, and
 	// may use up its tries that way.
-	r, err := mqidem.NewRedriver(engine, dead, mqidem.Rule{Why: []string{mqidem.DeadPoison, mqidem.DeadTries}, After: -1}, quiet)
+	r, err := mqidem.NewRedriver(engine, dead, &mqidem.RedriverOptions{Why: []string{mqidem.DeadPoison, mqidem.DeadTries}, After: -1, Logger: quiet})
 	assert.NoError(t, err, "NewRedriver")
 	eventually(t, "it is put back, and nothing is a dead letter", func() bool {
 		_, err := r.Once(t.Context())

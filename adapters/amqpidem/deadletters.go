@@ -217,8 +217,8 @@ func readDead(raw *amqp.Delivery, queue string) *mqidem.DeadLetter {
 	}
 	raw.Redelivered = false // redelivered by each earlier walk
 	m := read(raw, why.Source)
-	keep(m, raw)
-	return &mqidem.DeadLetter{Message: m, Reason: why}
+	keep(&m, raw)
+	return &mqidem.DeadLetter{Message: &m, Reason: why}
 }
 
 // brokersReason is for messages that the broker or another program has dead-lettered.

@@ -15,20 +15,21 @@ import (
 type delivery struct {
 	source  *Source
 	link    *link
-	raw     *amqp.Delivery
-	message *mqidem.Message
+	raw     amqp.Delivery
+	message mqidem.Message
 	state   *mqidem.Settlement
 }
 
-func newDelivery(s *Source, l *link, raw *amqp.Delivery) *delivery {
-	d := &delivery{source: s, link: l, raw: raw, message: read(raw, s.s.queue)}
+func newDelivery(s *Source, l *link, raw amqp.Delivery) *delivery {
+	d := &delivery{source: s, link: l, raw: raw}
+	d.message = read(&d.raw, s.s.queue)
 	l.acks.arrived(raw.DeliveryTag)
 	d.state = mqidem.NewSettlement(s.s.giveBack(), d.giveBack)
 	return d
 }
 
 // Message implements [mqidem.Delivery].
-func (d *delivery) Message() *mqidem.Message { return d.message }
+func (d *delivery) Message() *mqidem.Message { return &d.message }
 
 // Ack implements [mqidem.Delivery]. RabbitMQ does not answer an ack: if it is lost, the message is
 // redelivered.
@@ -39,7 +40,7 @@ func (d *delivery) Ack(ctx context.Context) error {
 // Retry implements [mqidem.Delivery].
 func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 	return d.settle(ctx, func(ctx context.Context) error {
-		p := again(d.raw, d.source.d.user)
+		p := again(&d.raw, d.source.d.user)
 		p.Headers[mqidem.HeaderTries] = strconv.Itoa(tries(d.raw.Headers) + 1)
 		return d.source.out.publish(ctx, newPublishing("", d.source.s.target(after), p))
 	})
@@ -48,9 +49,9 @@ func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 // Dead implements [mqidem.Delivery].
 func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
 	return d.settle(ctx, func(ctx context.Context) error {
-		return mqidem.Fit(d.message, why, isTooLarge, func(m *mqidem.Message, packed []byte) error {
-			p := again(d.raw, d.source.d.user)
-			if m != d.message { // a part of it
+		return mqidem.Fit(&d.message, why, isTooLarge, func(m *mqidem.Message, packed []byte) error {
+			p := again(&d.raw, d.source.d.user)
+			if m != &d.message { // a part of it
 				p = amqp.Publishing{Headers: amqp.Table{}, DeliveryMode: amqp.Persistent, ContentType: m.ContentType, Body: m.Body}
 				if m.Key != "" {
 					p.Headers[mqidem.HeaderKey] = m.Key

@@ -14,6 +14,24 @@ var (
 	errClosed = errors.New("amqpidem: it was closed; nothing was published")
 )
 
+// The errors of the broker about a queue or an exchange that a program may have to tell from
+// others.
+var (
+	// ErrMissing means that a queue or an exchange does not exist.
+	ErrMissing = errors.New("amqpidem: a queue or an exchange does not exist")
+	// ErrDenied means that the user has no permission for a queue or an exchange.
+	ErrDenied = errors.New("amqpidem: the user has no permission for a queue or an exchange")
+)
+
+// refusal is an error of the broker about a queue or an exchange, with advice.
+type refusal struct {
+	is, cause error
+	text      string
+}
+
+func (r *refusal) Error() string   { return r.text + ": " + r.cause.Error() }
+func (r *refusal) Unwrap() []error { return []error{r.is, r.cause} }
+
 // cannotConnect returns why there is no connection. It does not show the URL, which has a password.
 func cannotConnect(ctx context.Context, err error) error {
 	if ended := context.Cause(ctx); ended != nil {

@@ -75,7 +75,7 @@ func ExampleOpenDeadLetters() {
 		if time.Since(p.Reason.At) < time.Hour {
 			return mqidem.Keep, nil
 		}
-		return mqidem.Remove, mqidem.Redrive(ctx, engine, deadLetters, p, false, "nightly")
+		return mqidem.Remove, mqidem.Redrive(ctx, engine, deadLetters, p, &mqidem.RedriveOptions{By: "nightly"})
 	})
 	if err != nil {
 		log.Fatal(err)

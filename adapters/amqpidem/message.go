@@ -32,8 +32,8 @@ func brokers(name string) bool {
 
 // read returns the message of a delivery. source is the queue that it came from, or the queue that
 // it was consumed from before it became a dead letter.
-func read(d *amqp.Delivery, source string) *mqidem.Message {
-	m := &mqidem.Message{
+func read(d *amqp.Delivery, source string) mqidem.Message {
+	m := mqidem.Message{
 		ID: d.MessageId, Source: source, ContentType: d.ContentType, Headers: make(map[string][]byte, len(d.Headers)), Body: d.Body,
 		Deliveries: 1 + tries(d.Headers), Published: d.Timestamp,
 	}
@@ -68,6 +68,9 @@ func tries(headers amqp.Table) int {
 
 // number reads a count of any type.
 func number(v any) (int, bool) {
+	if v == nil {
+		return 0, false
+	}
 	const most = 1 << 30
 	n, err := strconv.ParseUint(string(text(v)), 10, 62)
 	return int(min(n, most)), err == nil

@@ -47,7 +47,7 @@ func Open(ctx context.Context, url, queue string, o *Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{s: settings, d: d, out: newSender(d, settings.PublishTimeout, nil), ready: make(chan *delivery)}
+	s := &Source{s: settings, d: d, out: newSender(d, settings.PublishTimeout, nil), ready: make(chan *delivery, settings.Prefetch)}
 	s.life, s.stop = context.WithCancel(context.Background())
 	l, in, err := s.consume(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *Source) run(l *link, in <-chan amqp.Delivery) {
 	// After a connection that lasted, the next one comes soon. If connections end at once, the
 	// waits grow.
 	const lasted = 10 * time.Second
-	waits := backoff.Backoff{Max: math.MaxInt, MaxWait: lasted / 2}
+	waits := backoff.Backoff{MaxTries: math.MaxInt, MaxWait: lasted / 2}
 	for n := 1; ; n++ {
 		if l != nil {
 			began := time.Now()
@@ -137,7 +137,7 @@ func (s *Source) pass(l *link, in <-chan amqp.Delivery) {
 				return
 			}
 			select {
-			case s.ready <- newDelivery(s, l, &d):
+			case s.ready <- newDelivery(s, l, d):
 			case <-l.gone: // the broker delivers it again
 				return
 			case <-s.life.Done():
@@ -159,15 +159,20 @@ func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}
-	select {
-	case d := <-s.ready:
-		d.link.out.Add(1)
-		s.last.Store(d.link)
-		return d, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-s.life.Done():
-		return nil, s.closed()
+	for {
+		select {
+		case d := <-s.ready:
+			if d.link.ended() {
+				continue // the broker delivers it again
+			}
+			d.link.out.Add(1)
+			s.last.Store(d.link)
+			return d, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-s.life.Done():
+			return nil, s.closed()
+		}
 	}
 }
 

@@ -125,10 +125,10 @@ func (s *settings) refused(ctx context.Context, l *link, err error, what, name s
 		return fmt.Errorf("amqpidem: the %s %q exists with other arguments; nothing was changed: use the Options that it was made with, or Options.Passive, "+
 			"or empty and delete it first: %w", what, name, err)
 	case amqp.NotFound:
-		return fmt.Errorf("amqpidem: the %s %q does not exist; nothing was changed: make it with Declare, or leave out Options.Passive: %w", what, name, err)
+		return &refusal{ErrMissing, err, fmt.Sprintf("amqpidem: the %s %q does not exist; nothing was changed: make it with Declare, or leave out Options.Passive", what, name)}
 	case amqp.AccessRefused:
-		return fmt.Errorf("amqpidem: no permission for the %s %q; nothing was changed: grant it, or have somebody else declare it and use Options.Passive "+
-			"(with the permissions to read the queue and to write to amq.default): %w", what, name, err)
+		return &refusal{ErrDenied, err, fmt.Sprintf("amqpidem: no permission for the %s %q; nothing was changed: grant it, or have somebody else declare it and use Options.Passive "+
+			"(with the permissions to read the queue and to write to amq.default)", what, name)}
 	case amqp.ResourceLocked:
 		return fmt.Errorf("amqpidem: the %s %q is exclusively another connection's; nothing was changed: use another name: %w", what, name, err)
 	}

@@ -1,6 +1,7 @@
 package amqpidem_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -97,10 +98,10 @@ func TestMissing(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
 	_, err := amqpidem.Open(t.Context(), url, queue, &amqpidem.Options{Passive: true, Dialing: quietly()})
-	assert.True(t, err != nil, "Open of a missing queue fails")
+	assert.ErrorIs(t, err, amqpidem.ErrMissing, "Open of a missing queue")
 	assert.Contains(t, err.Error(), `the queue "`+queue+`" does not exist`, "the error")
 	_, err = amqpidem.OpenDeadLetters(t.Context(), url, queue, nil)
-	assert.True(t, err != nil, "OpenDeadLetters of a missing queue fails")
+	assert.ErrorIs(t, err, amqpidem.ErrMissing, "OpenDeadLetters of a missing queue")
 	assert.Contains(t, err.Error(), `the queue "`+queue+`.dead" does not exist`, "the error")
 	_, err = amqpidem.NewPublisher(t.Context(), url, &amqpidem.PublisherOptions{Exchange: "nowhere"})
 	assert.True(t, err != nil, "a publisher to a missing exchange fails")
@@ -109,6 +110,7 @@ func TestMissing(t *testing.T) {
 		_, err = amqpidem.NewPublisher(t.Context(), bad, nil)
 		assert.True(t, err != nil && !strings.Contains(err.Error(), "geheim"), "a wrong password, or virtual host: %v", err)
 		assert.Contains(t, err.Error(), "RabbitMQ refuses the connection", "the error")
+		assert.True(t, !errors.Is(err, amqpidem.ErrDenied) && !errors.Is(err, amqpidem.ErrMissing), "it is not about a queue: %v", err)
 	}
 }
 
@@ -122,7 +124,7 @@ func TestPermissions(t *testing.T) {
 	assert.NoError(t, amqpidem.Declare(t.Context(), url, queue, o), "Declare")
 	consumer := s.user(t, url, "^$", `^amq\.default$`, "^"+queue)
 	_, err := amqpidem.Open(t.Context(), consumer, queue, o)
-	assert.True(t, err != nil, "Open without the permission to configure fails")
+	assert.ErrorIs(t, err, amqpidem.ErrDenied, "Open without the permission to configure")
 	assert.Contains(t, err.Error(), `no permission for the queue "`+queue+`"`, "the error")
 	passive := *o
 	passive.Passive = true
@@ -130,7 +132,7 @@ func TestPermissions(t *testing.T) {
 
 	producer := s.user(t, url, "^$", "^events$", "^$")
 	_, err = amqpidem.Open(t.Context(), producer, queue, &passive)
-	assert.True(t, err != nil, "Open without the permission to read fails")
+	assert.ErrorIs(t, err, amqpidem.ErrDenied, "Open without the permission to read")
 	assert.Contains(t, err.Error(), "no permission for the queue", "the error")
 	publish(t, publisher(t, producer, &amqpidem.PublisherOptions{Exchange: "events"}), "order.made", "m")
 	assert.NoError(t, receive(t, source).Retry(t.Context(), time.Millisecond), "Retry")

@@ -77,7 +77,7 @@ func TestWithoutSideEffects(t *testing.T) {
 				return next(ctx, req)
 			}
 		}),
-		connectidem.Server(engine(t), &rpcidem.Options{Tenant: rpcidem.Global, Required: true}))))
+		connectidem.Server(engine(t), &rpcidem.Options{Tenant: rpcidem.Global, Key: rpcidem.Required}))))
 	client := connect.NewClient[text, text](doer, url+rpcidemtest.Path, reads, connect.WithHTTPGet(), connect.WithInterceptors(connectidem.Client(nil)))
 	for i := range int64(2) {
 		resp, err := client.CallUnary(httpidem.ContextWithKey(t.Context(), "k"), connect.NewRequest(wrapperspb.String("x")))

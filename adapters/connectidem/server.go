@@ -31,7 +31,7 @@ func (s *server) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return next(ctx, req)
 		}
 		call := &rpcidem.Call{Method: spec.Procedure, Metadata: req.Header().Values, Payload: func() ([]byte, error) { return codec.Payload(req.Any()) }}
-		reply, told, refusal := s.guard.Serve(ctx, call, func(ctx context.Context) rpcidem.Result {
+		reply, served, refusal := s.guard.Serve(ctx, call, func(ctx context.Context) rpcidem.Result {
 			if resp, err = next(ctx, req); err == nil {
 				return rpcidem.Result{Reply: func() (*rpcidem.Reply, error) { return codec.Reply(resp.Any()) }}
 			}
@@ -44,10 +44,10 @@ func (s *server) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		if refusal != nil {
 			return nil, asError(refusal)
 		}
-		if name, value := told.Metadata(); name != "" {
+		if name, value := served.Metadata(); name != "" {
 			tell(ctx, name, value)
 		}
-		if told.Replayed {
+		if served.Replayed {
 			return read(reply, spec.Schema)
 		}
 		return resp, err

@@ -26,6 +26,7 @@ type Client struct{ r redis.UniversalClient }
 var (
 	_ redisclient.Client     = (*Client)(nil)
 	_ redisclient.Pipeliner  = (*Client)(nil)
+	_ redisclient.Joiner     = (*Client)(nil)
 	_ redisclient.Subscriber = (*Client)(nil)
 	_ redisclient.Nodes      = (*Client)(nil)
 	_ redisclient.Replicated = (*Client)(nil)
@@ -56,30 +57,32 @@ func (c *Client) Eval(ctx context.Context, call redisclient.Call) redisclient.Re
 // EvalMany implements [redisclient.Pipeliner].
 func (c *Client) EvalMany(ctx context.Context, calls []redisclient.Call) []redisclient.Reply {
 	return within(ctx, func() []redisclient.Reply {
-		replies := make([]redisclient.Reply, len(calls))
-		send := func(whole bool, places []int) (unknown []int) {
+		return redisclient.SendMany(calls, !c.Joins(), func(calls []redisclient.Call, whole bool) []redisclient.Reply {
 			p := c.r.Pipeline()
-			cmds := make([]*redis.Cmd, len(places))
-			for i, at := range places {
-				if call := calls[at]; whole {
+			cmds := make([]*redis.Cmd, len(calls))
+			for i, call := range calls {
+				if whole {
 					cmds[i] = p.Eval(ctx, call.Script.Source, call.Keys, args(call)...)
 				} else {
 					cmds[i] = p.EvalSha(ctx, call.Script.SHA1, call.Keys, args(call)...)
 				}
 			}
 			_, _ = p.Exec(ctx) // each command has its own error
-			for i, at := range places {
-				if replies[at] = reply(cmds[i]); replies[at].UnknownScript() {
-					unknown = append(unknown, at)
-				}
+			replies := make([]redisclient.Reply, len(calls))
+			for i, cmd := range cmds {
+				replies[i] = reply(cmd)
 			}
-			return unknown
-		}
-		redisclient.SendMany(len(calls), send)
-		return replies
+			return replies
+		})
 	}, func(err error) []redisclient.Reply {
 		return slices.Repeat([]redisclient.Reply{failed(err)}, len(calls))
 	})
+}
+
+// Joins implements [redisclient.Joiner].
+func (c *Client) Joins() bool {
+	_, cluster := c.r.(*redis.ClusterClient)
+	return !cluster
 }
 
 // EvalWait implements [redisclient.Replicated].

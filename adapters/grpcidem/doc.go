@@ -2,7 +2,7 @@
 // calls.
 //
 //	server := grpc.NewServer(grpc.ChainUnaryInterceptor(grpcidem.UnaryServer(engine, &rpcidem.Options{Tenant: who})),
-//		grpc.ChainStreamInterceptor(grpcidem.StreamServer("")))
+//		grpc.ChainStreamInterceptor(grpcidem.StreamServer(nil)))
 //	conn, err := grpc.NewClient(addr, grpc.WithChainUnaryInterceptor(grpcidem.UnaryClient(nil)))
 //	client.Charge(httpidem.ContextWithKey(ctx, "order-7"), request)
 //

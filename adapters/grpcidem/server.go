@@ -17,7 +17,7 @@ func UnaryServer(e *retrysafe.Engine, o *rpcidem.Options) grpc.UnaryServerInterc
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 		md, _ := metadata.FromIncomingContext(ctx)
 		call := &rpcidem.Call{Method: info.FullMethod, Metadata: md.Get, Payload: func() ([]byte, error) { return codec.Payload(req) }}
-		reply, told, refusal := g.Serve(ctx, call, func(ctx context.Context) rpcidem.Result {
+		reply, served, refusal := g.Serve(ctx, call, func(ctx context.Context) rpcidem.Result {
 			if resp, err = handler(ctx, req); err == nil {
 				return rpcidem.Result{Reply: func() (*rpcidem.Reply, error) { return codec.Reply(resp) }}
 			}
@@ -30,11 +30,11 @@ func UnaryServer(e *retrysafe.Engine, o *rpcidem.Options) grpc.UnaryServerInterc
 		if refusal != nil {
 			return nil, asStatus(refusal)
 		}
-		if name, value := told.Metadata(); name != "" {
+		if name, value := served.Metadata(); name != "" {
 			// if the transport cannot send the header, answer all the same
 			_ = grpc.SetHeader(ctx, metadata.Pairs(name, value))
 		}
-		if told.Replayed {
+		if served.Replayed {
 			return read(reply)
 		}
 		return resp, err
@@ -42,11 +42,11 @@ func UnaryServer(e *retrysafe.Engine, o *rpcidem.Options) grpc.UnaryServerInterc
 }
 
 // StreamServer refuses streams with a key. Streams are not guarded, and a client that sends a key
-// expects that they are. name is the name of the key's metadata; empty means
-// [rpcidem.DefaultMetadata].
-func StreamServer(name string) grpc.StreamServerInterceptor {
-	if name == "" {
-		name = rpcidem.DefaultMetadata
+// expects that they are. Of the options only Metadata counts; o may be nil.
+func StreamServer(o *rpcidem.Options) grpc.StreamServerInterceptor {
+	name := rpcidem.DefaultMetadata
+	if o != nil && o.Metadata != "" {
+		name = o.Metadata
 	}
 	return func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		if md, _ := metadata.FromIncomingContext(ss.Context()); len(md.Get(name)) > 0 {

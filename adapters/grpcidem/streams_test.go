@@ -26,7 +26,7 @@ func engine(t *testing.T) *retrysafe.Engine {
 // TestStreams: a stream with a key is refused, one without passes.
 func TestStreams(t *testing.T) {
 	t.Parallel()
-	s := grpc.NewServer(grpc.StreamInterceptor(grpcidem.StreamServer("")))
+	s := grpc.NewServer(grpc.StreamInterceptor(grpcidem.StreamServer(nil)))
 	s.RegisterService(&grpc.ServiceDesc{ServiceName: "x.Y", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{
 		StreamName: "Z", ServerStreams: true, Handler: func(any, grpc.ServerStream) error { return nil },
 	}}}, new(any))

@@ -59,7 +59,7 @@ func TestConsumeThroughFaults(t *testing.T) {
 	observe := func(o mqidem.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
-		if o.What == mqidem.Done || o.What == mqidem.Dead || o.What == mqidem.Repeat {
+		if o.What == mqidem.OutcomeDone || o.What == mqidem.OutcomeDead || o.What == mqidem.OutcomeDuplicate {
 			if ended[o.Message.ID] = true; len(ended) == n {
 				stop()
 			}

@@ -24,9 +24,10 @@ func newDeadLetters(cl *kgo.Client, o Options, connection []kgo.Opt) *DeadLetter
 
 var _ mqidem.DeadLetters = (*DeadLetters)(nil)
 
-// OpenDeadLetters opens the dead-letter queue of o on its own connections. Close it at the end.
-func OpenDeadLetters(ctx context.Context, o Options, connection ...kgo.Opt) (*DeadLetters, error) {
-	o, err := o.withDefaults()
+// OpenDeadLetters opens the dead-letter queue of options on its own connections. Close it at the
+// end.
+func OpenDeadLetters(ctx context.Context, options *Options, connection ...kgo.Opt) (*DeadLetters, error) {
+	o, err := options.withDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -34,15 +35,18 @@ func OpenDeadLetters(ctx context.Context, o Options, connection ...kgo.Opt) (*De
 	if err != nil {
 		return nil, fmt.Errorf("kafkaidem: the options of the connection do not fit: %w", err)
 	}
-	if _, err := find(ctx, cl, o.Dead, o.Timeout); err != nil {
+	if _, err := find(ctx, cl, o.DeadTopic, o.Timeout); err != nil {
 		cl.Close()
-		return nil, fmt.Errorf("kafkaidem: cannot open the topic %s; Create makes it: %w", o.Dead, err)
+		return nil, fmt.Errorf("kafkaidem: cannot open the topic %s; Create makes it: %w", o.DeadTopic, err)
 	}
 	return newDeadLetters(cl, o, connection), nil
 }
 
-// Close ends the connections.
-func (p *DeadLetters) Close() { p.cl.Close() }
+// Close ends the connections. It returns nil.
+func (p *DeadLetters) Close() error {
+	p.cl.Close()
+	return nil
+}
 
 // write produces one record, and returns when it is confirmed. It sends one record at a time: the
 // client would put several into one batch, which may be too large even if no record is.
@@ -61,7 +65,7 @@ func (p *DeadLetters) write(ctx context.Context, r *kgo.Record) error {
 // add writes a dead letter.
 func (p *DeadLetters) add(ctx context.Context, m *mqidem.Message, why mqidem.Reason) error {
 	err := mqidem.Fit(m, why, tooLarge, func(m *mqidem.Message, packed []byte) error {
-		r := record(p.o.Dead, m)
+		r := record(p.o.DeadTopic, m)
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: mqidem.HeaderDead, Value: packed})
 		return p.write(ctx, r)
 	})
@@ -85,7 +89,7 @@ func (p *DeadLetters) Send(ctx context.Context, m *mqidem.Message) error {
 // walk shows them again. Messages that are kept before a removed one are written again at the end.
 // If the topic has several partitions, each has its own order, and one comes after the other.
 func (p *DeadLetters) Walk(ctx context.Context, see func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
-	topic, err := find(ctx, p.cl, p.o.Dead, p.o.Timeout)
+	topic, err := find(ctx, p.cl, p.o.DeadTopic, p.o.Timeout)
 	if err != nil {
 		return fmt.Errorf("kafkaidem: cannot look at the dead letters; nothing was changed: %w", err)
 	}

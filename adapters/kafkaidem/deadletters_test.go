@@ -93,10 +93,10 @@ func TestWalkRests(t *testing.T) {
 	assert.NoError(t, err, "delete the groups")
 	assert.Equal(t, q.ids(t), "3", "dead letters")
 	assert.NoError(t, q.c.DeleteTopic(q.o.Topic+".dead"), "delete the dead letters")
-	assert.NoError(t, kafkaidem.Create(t.Context(), kafkaidem.TopicOptions{}, q.o, q.opts...), "Create")
-	again, err := kafkaidem.OpenDeadLetters(t.Context(), q.o, q.opts...)
+	assert.NoError(t, kafkaidem.Create(t.Context(), nil, &q.o, q.opts...), "Create")
+	again, err := kafkaidem.OpenDeadLetters(t.Context(), &q.o, q.opts...)
 	assert.NoError(t, err, "OpenDeadLetters")
-	t.Cleanup(again.Close)
+	t.Cleanup(func() { _ = again.Close() })
 	q.deadLetters = again
 	odd := &kgo.Record{Topic: q.o.Topic + ".dead", Value: []byte("x"), Headers: []kgo.RecordHeader{{Key: mqidem.HeaderID, Value: []byte("4")}}}
 	assert.NoError(t, cl.ProduceSync(t.Context(), odd).FirstErr(), "produce")
@@ -176,7 +176,7 @@ func TestWalkTailGone(t *testing.T) {
 	assert.NoError(t, err, "client")
 	defer cl.Close()
 	// one at a time
-	slow, err := kafkaidem.OpenDeadLetters(t.Context(), q.o, append([]kgo.Opt{kgo.FetchMaxBytes(1), kgo.FetchMaxPartitionBytes(1)}, q.opts...)...)
+	slow, err := kafkaidem.OpenDeadLetters(t.Context(), &q.o, append([]kgo.Opt{kgo.FetchMaxBytes(1), kgo.FetchMaxPartitionBytes(1)}, q.opts...)...)
 	assert.NoError(t, err, "OpenDeadLetters")
 	defer slow.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -28,8 +28,8 @@ func Example() {
 }
 
 func run(ctx context.Context, brokers []string) error {
-	o := kafkaidem.Options{Topic: "orders", Group: "stock"}
-	topic := kafkaidem.TopicOptions{Partitions: 3, Configs: map[string]string{"retention.ms": "604800000"}}
+	o := &kafkaidem.Options{Topic: "orders", Group: "stock"}
+	topic := &kafkaidem.TopicOptions{Partitions: 3, Configs: map[string]string{"retention.ms": "604800000"}}
 	if err := kafkaidem.Create(ctx, topic, o, kgo.SeedBrokers(brokers...)); err != nil {
 		return err
 	}

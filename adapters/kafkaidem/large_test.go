@@ -102,6 +102,6 @@ func TestDeadLetterManyLarge(t *testing.T) {
 func TestCreateRefusesSize(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
-	err := kafkaidem.Create(t.Context(), kafkaidem.TopicOptions{Configs: map[string]string{"max.message.bytes": "1MB"}}, q.o, q.opts...)
+	err := kafkaidem.Create(t.Context(), &kafkaidem.TopicOptions{Configs: map[string]string{"max.message.bytes": "1MB"}}, &q.o, q.opts...)
 	assert.True(t, err != nil && strings.Contains(err.Error(), "no number of bytes; nothing was created"), "Create: %v", err)
 }

@@ -22,10 +22,10 @@ type Options struct {
 	// Group is the consumer group. All processes that share the work use the same group. A new
 	// group starts at the oldest record.
 	Group string
-	// Dead is the topic of dead letters. Default: the topic and ".dead". Groups of one topic that
-	// do different work each need their own. A program that removes messages from it, such as a
-	// redriver, needs the ACLs Delete, Write and Read on it.
-	Dead string
+	// DeadTopic is the topic of dead letters. Default: the topic and ".dead". Groups of one topic
+	// that do different work each need their own. A program that removes messages from it, such as
+	// a redriver, needs the ACLs Delete, Write and Read on it.
+	DeadTopic string
 	// Unordered allows several messages of a partition to be in work at once, and lets others pass
 	// one that waits for a later try. Default: one at a time, in order.
 	Unordered bool
@@ -43,16 +43,20 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-func (o Options) withDefaults() (Options, error) {
+func (given *Options) withDefaults() (Options, error) {
+	var o Options
+	if given != nil {
+		o = *given
+	}
 	switch {
 	case o.Topic == "" || o.Group == "":
 		return o, errors.New("kafkaidem: Options.Topic and Options.Group are required: they name the topic and the consumer group")
 	case o.Handover < 0 || o.Timeout < 0:
 		return o, errors.New("kafkaidem: Handover and Timeout cannot be negative")
 	}
-	o.Dead = cmp.Or(o.Dead, o.Topic+".dead")
-	if o.Dead == o.Topic {
-		return o, errors.New("kafkaidem: Options.Dead and Options.Topic are the same; dead letters need a topic of their own")
+	o.DeadTopic = cmp.Or(o.DeadTopic, o.Topic+".dead")
+	if o.DeadTopic == o.Topic {
+		return o, errors.New("kafkaidem: Options.DeadTopic and Options.Topic are the same; dead letters need a topic of their own")
 	}
 	o.CommitEvery = cmp.Or(o.CommitEvery, 250*time.Millisecond)
 	if o.CommitEvery < 10*time.Millisecond || o.CommitEvery > 10*time.Second {
@@ -66,8 +70,10 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// TopicOptions configure the topic that [Create] creates. Zero fields use the brokers' defaults.
+// TopicOptions configure the topic that [Create] creates. A nil *TopicOptions and zero fields use
+// the brokers' defaults.
 type TopicOptions struct {
+	// Partitions is how many partitions the topic has, and Replicas how many copies of each.
 	Partitions int32
 	Replicas   int16
 	// Configs are configurations of the topic, such as retention.ms.
@@ -79,8 +85,12 @@ type TopicOptions struct {
 // of dead letters accepts messages that are larger by the size of a reason. If you create the
 // topics yourself, let the topic of dead letters accept 40 KiB more. Create does not change
 // existing topics. Several processes may call it at once. connection configures the connection.
-func Create(ctx context.Context, t TopicOptions, o Options, connection ...kgo.Opt) error {
-	o, err := o.withDefaults()
+func Create(ctx context.Context, topic *TopicOptions, options *Options, connection ...kgo.Opt) error {
+	t := new(TopicOptions)
+	if topic != nil {
+		t = topic
+	}
+	o, err := options.withDefaults()
 	if err != nil {
 		return err
 	}
@@ -93,14 +103,14 @@ func Create(ctx context.Context, t TopicOptions, o Options, connection ...kgo.Op
 	remove := "delete"
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.TimeoutMillis = int32(o.Timeout.Milliseconds()) //nolint:gosec // seconds
-	for _, name := range []string{o.Topic, o.Dead} {
+	for _, name := range []string{o.Topic, o.DeadTopic} {
 		topic := kmsg.NewCreateTopicsRequestTopic()
 		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, cmp.Or(t.Partitions, -1), cmp.Or(t.Replicas, -1)
 		configs := map[string]*string{}
 		for k, v := range t.Configs {
 			configs[k] = &v
 		}
-		if name == o.Dead {
+		if name == o.DeadTopic {
 			topic.NumPartitions = 1
 			configs = map[string]*string{"retention.ms": &forever, "cleanup.policy": &remove}
 			size, err := room(t.Configs["max.message.bytes"])

@@ -17,6 +17,7 @@ type partition struct {
 	busy    int           // held by consumers
 	leaving bool          // nothing more is handed out
 	lost    bool          // another consumer has it
+	bytes   int           // of the queue
 	paused  bool          // the client reads no more of it
 
 	settled, committed kgo.EpochOffset // all records before these are
@@ -31,9 +32,26 @@ type slot struct {
 }
 
 const (
-	mostQueued = 256    // records of a partition that wait to be handed out
-	mostOpen   = 10_000 // records from the first unsettled one
+	// Records of a partition that wait to be handed out, and their bytes. Above that the client
+	// reads no more of the partition until half are left. When it reads on, a fetch that waits for
+	// other partitions may still be open for fetchWait, so half must last about that long.
+	mostQueued      = 8192
+	mostQueuedBytes = 8 << 20
+	fetchWait       = 100 * time.Millisecond
+
+	mostOpen = 10_000 // records from the first unsettled one
 )
+
+// add queues a record.
+func (p *partition) add(r *kgo.Record) {
+	p.queue = append(p.queue, r)
+	p.bytes += len(r.Key) + len(r.Value)
+}
+
+// full reports whether more than one share-th of the records wait that may.
+func (p *partition) full(share int) bool {
+	return len(p.queue) >= mostQueued/share || p.bytes >= mostQueuedBytes/share
+}
 
 func newPartition(n int32) *partition {
 	none := kgo.EpochOffset{Epoch: -1, Offset: -1}
@@ -59,6 +77,7 @@ func (p *partition) next(now time.Time, ordered bool) (*slot, time.Time) {
 		return nil, at
 	}
 	w := &slot{r: p.queue[0]}
+	p.bytes -= len(w.r.Key) + len(w.r.Value)
 	p.queue[0], p.queue = nil, p.queue[1:]
 	p.window = append(p.window, w)
 	return w, at

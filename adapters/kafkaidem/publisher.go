@@ -59,8 +59,11 @@ func deadLetterOpts(timeout time.Duration, connection []kgo.Opt) []kgo.Opt {
 	}, connection...))
 }
 
-// Close ends the connections. Unconfirmed messages fail.
-func (p *Publisher) Close() { p.cl.Close() }
+// Close ends the connections. Unconfirmed messages fail. It returns nil.
+func (p *Publisher) Close() error {
+	p.cl.Close()
+	return nil
+}
 
 // KeepsOrder implements outbox.Ordered: a message is sent when the earlier ones of its key are
 // confirmed. The client's own order is not enough: it sends on after a message that the broker has

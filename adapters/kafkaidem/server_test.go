@@ -46,26 +46,26 @@ func newQueue(tb testing.TB, c *kfake.Cluster, change func(*kafkaidem.Options, *
 	q := &queue{c: c, o: kafkaidem.Options{
 		Topic: fmt.Sprint("orders", names.Add(1)), Group: fmt.Sprint("stock", names.Add(1)), Timeout: time.Minute, Handover: 30 * time.Second, Logger: quiet,
 	}}
-	t := kafkaidem.TopicOptions{Partitions: 1}
+	t := &kafkaidem.TopicOptions{Partitions: 1}
 	if change != nil {
-		change(&q.o, &t)
+		change(&q.o, t)
 	}
 	q.opts = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.HeartbeatInterval(50 * time.Millisecond), kgo.FetchMaxWait(100 * time.Millisecond)}
-	assert.NoError(tb, kafkaidem.Create(tb.Context(), t, q.o, q.opts...), "Create")
-	assert.NoError(tb, kafkaidem.Create(tb.Context(), t, q.o, q.opts...), "Create, once more")
+	assert.NoError(tb, kafkaidem.Create(tb.Context(), t, &q.o, q.opts...), "Create")
+	assert.NoError(tb, kafkaidem.Create(tb.Context(), t, &q.o, q.opts...), "Create, once more")
 	var err error
 	q.pub, err = kafkaidem.NewPublisher(q.opts...)
 	assert.NoError(tb, err, "publisher")
-	tb.Cleanup(q.pub.Close)
-	q.deadLetters, err = kafkaidem.OpenDeadLetters(tb.Context(), q.o, q.opts...)
+	tb.Cleanup(func() { _ = q.pub.Close() })
+	q.deadLetters, err = kafkaidem.OpenDeadLetters(tb.Context(), &q.o, q.opts...)
 	assert.NoError(tb, err, "OpenDeadLetters")
-	tb.Cleanup(q.deadLetters.Close)
+	tb.Cleanup(func() { _ = q.deadLetters.Close() })
 	return q
 }
 
 func (q *queue) open(tb testing.TB, more ...kgo.Opt) *kafkaidem.Source {
 	tb.Helper()
-	s, err := kafkaidem.Open(tb.Context(), q.o, append(append([]kgo.Opt{}, q.opts...), more...)...)
+	s, err := kafkaidem.Open(tb.Context(), &q.o, append(append([]kgo.Opt{}, q.opts...), more...)...)
 	assert.NoError(tb, err, "Open")
 	tb.Cleanup(func() { _ = s.Close() })
 	return s

@@ -41,16 +41,16 @@ var (
 )
 
 // Open joins the group on its own connections, which it makes with the options: the brokers, TLS,
-// SASL, the group's timeouts. It returns an error if one of the topics is missing; see [Create].
-// The client reconnects by itself, and sends the group's heartbeats however long work takes. Close
-// the source at the end.
-func Open(ctx context.Context, o Options, connection ...kgo.Opt) (*Source, error) {
-	o, err := o.withDefaults()
+// SASL, the group's timeouts. A fetch waits 100 ms for records unless FetchMaxWait says otherwise.
+// Open returns an error if one of the topics is missing; see [Create]. The client reconnects by
+// itself, and sends the group's heartbeats however long work takes. Close the source at the end.
+func Open(ctx context.Context, options *Options, connection ...kgo.Opt) (*Source, error) {
+	o, err := options.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	s := &Source{o: o, parts: map[int32]*partition{}, changed: make(chan struct{}), dirty: make(chan struct{}, 1), ended: make(chan struct{})}
-	opts := append([]kgo.Opt{kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}, deadLetterOpts(o.Timeout, connection)...)
+	opts := append([]kgo.Opt{kgo.FetchMaxWait(fetchWait), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}, deadLetterOpts(o.Timeout, connection)...)
 	s.cl, err = kgo.NewClient(append(opts,
 		kgo.ConsumerGroup(o.Group), kgo.ConsumeTopics(o.Topic), kgo.DisableAutoCommit(),
 		// Between a poll and AllowRebalance no partition comes or goes, so the records that were
@@ -63,7 +63,7 @@ func Open(ctx context.Context, o Options, connection ...kgo.Opt) (*Source, error
 	}
 	s.deadLetters = newDeadLetters(s.cl, o, connection)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	for _, topic := range []string{o.Topic, o.Dead} {
+	for _, topic := range []string{o.Topic, o.DeadTopic} {
 		if _, err := find(ctx, s.cl, topic, o.Timeout); err != nil {
 			s.cancel()
 			s.cl.CloseAllowingRebalance()
@@ -131,7 +131,7 @@ func (s *Source) take() (d *delivery, at time.Time, changed <-chan struct{}) {
 		s.turn++
 		p.busy++
 		w.deliveries++
-		if p.paused && len(p.queue) < mostQueued/2 {
+		if p.paused && !p.full(2) {
 			p.paused = false
 			s.cl.ResumeFetchPartitions(map[string][]int32{s.o.Topic: {p.n}})
 		}
@@ -204,7 +204,7 @@ func (s *Source) poll() {
 		}
 		failed++
 		s.o.Logger.Warn("kafkaidem: cannot read records; it is tried again", "topic", s.o.Topic, "group", s.o.Group, "error", explain(bad))
-		wait, _ := backoff.Backoff{Max: failed + 2, MaxWait: 5 * time.Second}.Next(s.ctx, failed, 0)
+		wait, _ := backoff.Backoff{MaxTries: failed + 2, MaxWait: 5 * time.Second}.Next(s.ctx, failed, 0)
 		_ = backoff.Pause(s.ctx, wait)
 	}
 }
@@ -216,8 +216,8 @@ func (s *Source) add(r *kgo.Record) {
 		p = newPartition(r.Partition)
 		s.parts[r.Partition] = p
 	}
-	p.queue = append(p.queue, r)
-	if !p.paused && len(p.queue) >= mostQueued {
+	p.add(r)
+	if !p.paused && p.full(1) {
 		p.paused = true
 		s.cl.PauseFetchPartitions(map[string][]int32{s.o.Topic: {p.n}})
 	}

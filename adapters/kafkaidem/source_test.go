@@ -57,6 +57,27 @@ func TestOtherPartitionsPass(t *testing.T) {
 	nothing(t, s, 100*time.Millisecond)
 }
 
+// TestFlows: a partition with many messages is consumed without a stop, although a fetch waits a
+// minute for another partition, which is empty.
+func TestFlows(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), func(o *kafkaidem.Options, c *kafkaidem.TopicOptions) { o.Unordered, c.Partitions = true, 2 })
+	const n = 3000
+	var ids []string
+	for i := range n {
+		ids = append(ids, fmt.Sprint(i))
+	}
+	q.publish(t, ids...)
+	s := q.open(t, kgo.FetchMaxWait(time.Minute))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+	defer cancel()
+	for i := range n {
+		d, err := s.Receive(ctx)
+		assert.NoError(t, err, "Receive of %d", i)
+		assert.NoError(t, d.Ack(ctx), "Ack")
+	}
+}
+
 // The committed offset is never past an unsettled record: after a crash all records from there on
 // are delivered again.
 func TestCommitStopsAtUnsettled(t *testing.T) {
@@ -288,7 +309,7 @@ func TestCommitsAreFew(t *testing.T) {
 	most := 2 + int64(time.Since(begun)/(10*time.Second))
 	assert.True(t, commits.Load() <= most, "%d commits, and at most %d were to be", commits.Load(), most)
 	assert.Equal(t, q.committed(t), n, "committed")
-	if _, err := kafkaidem.Open(t.Context(), kafkaidem.Options{Topic: q.o.Topic, Group: q.o.Group, CommitEvery: time.Millisecond}, q.opts...); err == nil {
+	if _, err := kafkaidem.Open(t.Context(), &kafkaidem.Options{Topic: q.o.Topic, Group: q.o.Group, CommitEvery: time.Millisecond}, q.opts...); err == nil {
 		t.Error("a time that is too short is taken")
 	}
 }
@@ -314,14 +335,14 @@ func TestOpenRefuses(t *testing.T) {
 	q := newQueue(t, startKafka(t), nil)
 	for what, change := range map[string]func(*kafkaidem.Options){
 		"cannot open the topic nowhere; Create makes it: the topic is not there": func(o *kafkaidem.Options) { o.Topic = "nowhere" },
-		"cannot open the topic no.dead; Create makes it":                         func(o *kafkaidem.Options) { o.Dead = "no.dead" },
+		"cannot open the topic no.dead; Create makes it":                         func(o *kafkaidem.Options) { o.DeadTopic = "no.dead" },
 		"are required":    func(o *kafkaidem.Options) { o.Group = "" },
-		"are the same":    func(o *kafkaidem.Options) { o.Dead = o.Topic },
+		"are the same":    func(o *kafkaidem.Options) { o.DeadTopic = o.Topic },
 		"cannot be negat": func(o *kafkaidem.Options) { o.Handover = -1 },
 	} {
 		o := q.o
 		change(&o)
-		_, err := kafkaidem.Open(t.Context(), o, q.opts...)
+		_, err := kafkaidem.Open(t.Context(), &o, q.opts...)
 		assert.True(t, err != nil, "Open is refused")
 		assert.Contains(t, err.Error(), what, "Open")
 	}

@@ -46,7 +46,7 @@ func (w *walk) read(
 	from := map[int32]kgo.Offset{w.n: kgo.NewOffset().At(at.from)}
 	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, w.p.connection...),
 		kgo.KeepControlRecords(), // the last one may be one
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{w.p.o.Dead: from}))...)
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{w.p.o.DeadTopic: from}))...)
 	if err != nil {
 		return at.from, fmt.Errorf(
 			"kafkaidem: the options of the connection do not fit: %w", err)
@@ -88,7 +88,7 @@ const silence = 2 * time.Second
 // look returns what is left of a span. The rest may have been deleted, or lost by the brokers,
 // since the walk began.
 func (w *walk) look(ctx context.Context, at span) (span, error) {
-	now, err := w.p.spans(ctx, &topicInfo{name: w.p.o.Dead, parts: []int32{w.n}})
+	now, err := w.p.spans(ctx, &topicInfo{name: w.p.o.DeadTopic, parts: []int32{w.n}})
 	if err != nil {
 		return at, fmt.Errorf("kafkaidem: cannot read the dead letters; "+
 			"those before are dealt with: %w", explain(err))
@@ -124,7 +124,7 @@ func (w *walk) remove(to int64) error {
 	} else if _, err := w.read(ctx, span{w.kept, to}, w.keep); err != nil {
 		return err
 	}
-	if err := deleteBefore(ctx, w.p.cl, w.p.o.Dead, w.n, to, w.p.o.Timeout); err != nil {
+	if err := deleteBefore(ctx, w.p.cl, w.p.o.DeadTopic, w.n, to, w.p.o.Timeout); err != nil {
 		return fmt.Errorf("kafkaidem: dead letters were dealt with, "+
 			"and are shown again by the next walk: %w", err)
 	}
@@ -136,7 +136,7 @@ func (w *walk) keep(ctx context.Context, r *kgo.Record) error {
 	if w.gone[r.Offset] {
 		return nil
 	}
-	again := &kgo.Record{Topic: w.p.o.Dead, Key: r.Key, Value: r.Value, Headers: r.Headers}
+	again := &kgo.Record{Topic: w.p.o.DeadTopic, Key: r.Key, Value: r.Value, Headers: r.Headers}
 	if err := w.p.write(ctx, again); err != nil {
 		return fmt.Errorf("kafkaidem: a dead letter could not be kept after one that was "+
 			"dealt with; the next walk shows them again: %w", explain(err))

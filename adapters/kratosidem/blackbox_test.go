@@ -62,10 +62,10 @@ func grpcFailure(f *rpcidemtest.Error) error {
 func httpFailure(f *rpcidemtest.Error) error {
 	md := map[string]string{"code": f.Code.String()}
 	if f.Reason != "" {
-		md[kratosidem.MetadataDomain] = rpcidem.Domain
+		md[kratosidem.DomainMetadata] = rpcidem.Domain
 	}
 	if f.RetryAfter > 0 {
-		md[kratosidem.MetadataDelay] = f.RetryAfter.String()
+		md[kratosidem.DelayMetadata] = f.RetryAfter.String()
 	}
 	st, err := status.New(codes.Code(f.Code), f.Message).WithDetails(&errdetails.ErrorInfo{Reason: f.Reason, Metadata: md})
 	if err != nil {
@@ -253,7 +253,7 @@ func readHTTP(t *testing.T, err error, a *rpcidemtest.Answer) {
 	t.Helper()
 	own := errors.FromError(err)
 	a.Code, a.Message, a.Reason = rpcidem.Internal, own.Message, own.Reason
-	if d := own.Metadata[kratosidem.MetadataDelay]; d != "" {
+	if d := own.Metadata[kratosidem.DelayMetadata]; d != "" {
 		a.RetryAfter, err = time.ParseDuration(d)
 		assert.NoError(t, err, "the time to wait")
 	}

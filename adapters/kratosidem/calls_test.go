@@ -120,7 +120,7 @@ func TestTransportsMeet(t *testing.T) {
 func TestReads(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
-	b := start(t, &rpcidem.Options{Tenant: rpcidem.Global, Required: true}, func(ctx context.Context, _ any) (any, error) {
+	b := start(t, &rpcidem.Options{Tenant: rpcidem.Global, Key: rpcidem.Required}, func(ctx context.Context, _ any) (any, error) {
 		runs.Add(1)
 		tr, ok := transport.FromServerContext(ctx)
 		assert.True(t, ok && tr.RequestHeader().Get("idempotency-key") == "", "a GET has a key")
@@ -137,7 +137,7 @@ func TestReads(t *testing.T) {
 // Kratos.
 func TestPlainCallers(t *testing.T) {
 	t.Parallel()
-	b := start(t, &rpcidem.Options{Tenant: rpcidem.Global, Required: true}, func(context.Context, any) (any, error) {
+	b := start(t, &rpcidem.Options{Tenant: rpcidem.Global, Key: rpcidem.Required}, func(context.Context, any) (any, error) {
 		return wrapperspb.String("done"), nil
 	})
 	resp, err := testclient.HTTP.Post(b.url+"/do", "application/json", strings.NewReader(`"x"`))

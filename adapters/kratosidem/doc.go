@@ -15,11 +15,11 @@
 // those that authenticate, log and recover.
 //
 // A refusal is an error of Kratos. It has the reason of package rpcidem and the HTTP status that
-// Kratos gives its code. Its metadata has the domain ([MetadataDomain]) and, if a retry may be
-// answered differently, the time to wait ([MetadataDelay]). Over gRPC it has ErrorInfo and
+// Kratos gives its code. Its metadata has the domain ([DomainMetadata]) and, if a retry may be
+// answered differently, the time to wait ([DelayMetadata]). Over gRPC it has ErrorInfo and
 // RetryInfo as well.
 //
 // Streams are not guarded. Kratos calls its stream middleware for each message, so this middleware
-// must not be used there. kgrpc.StreamInterceptor(grpcidem.StreamServer("")) refuses streams with a
-// key. Requests by GET and HEAD pass.
+// must not be used there. kgrpc.StreamInterceptor(grpcidem.StreamServer(nil)) refuses streams with
+// a key. Requests by GET and HEAD pass.
 package kratosidem

@@ -22,11 +22,11 @@ import (
 
 // The metadata of a refusal.
 const (
-	// MetadataDomain is [rpcidem.Domain]: the reason is one of package rpcidem.
-	MetadataDomain = "domain"
-	// MetadataDelay is how long to wait before a retry, in the format of time.ParseDuration. It is
+	// DomainMetadata is [rpcidem.Domain]: the reason is one of package rpcidem.
+	DomainMetadata = "domain"
+	// DelayMetadata is how long to wait before a retry, in the format of time.ParseDuration. It is
 	// set only if a retry is useful. A client respects it in any error.
-	MetadataDelay = "retry_delay"
+	DelayMetadata = "retry_delay"
 )
 
 // failure is an error of Kratos with its status for gRPC: Kratos finds the one, gRPC the other.
@@ -46,9 +46,9 @@ func (f *failure) GRPCStatus() *status.Status { return f.st }
 
 // asError returns a refusal as an error of Kratos.
 func asError(r *rpcidem.Refusal) error {
-	md := map[string]string{MetadataDomain: rpcidem.Domain}
+	md := map[string]string{DomainMetadata: rpcidem.Domain}
 	if r.RetryAfter > 0 {
-		md[MetadataDelay] = r.RetryAfter.String()
+		md[DelayMetadata] = r.RetryAfter.String()
 	}
 	st := status.New(codes.Code(r.Code), r.Message)
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: r.Reason, Domain: rpcidem.Domain, Metadata: maps.Clone(md)}}
@@ -101,8 +101,8 @@ func failed(err error) *rpcidem.Failure {
 		switch d := d.(type) {
 		case *errdetails.ErrorInfo:
 			f.Info(d.GetDomain(), d.GetReason())
-			f.Info(d.GetMetadata()[MetadataDomain], d.GetReason())
-			if after, err := time.ParseDuration(d.GetMetadata()[MetadataDelay]); err == nil {
+			f.Info(d.GetMetadata()[DomainMetadata], d.GetReason())
+			if after, err := time.ParseDuration(d.GetMetadata()[DelayMetadata]); err == nil {
 				f.Delay(after)
 			}
 		case *errdetails.RetryInfo:

@@ -26,7 +26,7 @@ func Server(e *retrysafe.Engine, o *rpcidem.Options) middleware.Middleware {
 				return next(ctx, req)
 			}
 			call := &rpcidem.Call{Method: tr.Operation(), Metadata: tr.RequestHeader().Values, Payload: func() ([]byte, error) { return codec.Payload(req) }}
-			reply, told, refusal := g.Serve(ctx, call, func(ctx context.Context) rpcidem.Result {
+			reply, served, refusal := g.Serve(ctx, call, func(ctx context.Context) rpcidem.Result {
 				if resp, err = next(ctx, req); err == nil {
 					return rpcidem.Result{Reply: func() (*rpcidem.Reply, error) { return codec.Reply(resp) }}
 				}
@@ -37,10 +37,10 @@ func Server(e *retrysafe.Engine, o *rpcidem.Options) middleware.Middleware {
 			if refusal != nil {
 				return nil, asError(refusal)
 			}
-			if name, value := told.Metadata(); name != "" {
+			if name, value := served.Metadata(); name != "" {
 				tr.ReplyHeader().Set(name, value)
 			}
-			if told.Replayed {
+			if served.Replayed {
 				return read(reply)
 			}
 			return resp, err

@@ -133,7 +133,10 @@ const (
 
 // guard returns the options of a guard. Its functions get the request from the context.
 func (o *Options) guard(layer string, p retrysafe.Policy) *rpcidem.Options {
-	own := &rpcidem.Options{MinKey: o.MinKey, Policy: p, Rate: o.Rate, Layer: layer, Required: o.Key == Required}
+	own := &rpcidem.Options{MinKey: o.MinKey, Policy: p, Rate: o.Rate, Layer: layer}
+	if o.Key == Required {
+		own.Key = rpcidem.Required
+	}
 	own.Tenant = func(ctx context.Context, _ rpcidem.Metadata) (string, error) {
 		who, err := o.Tenant(ctx, requestFrom(ctx))
 		if err == nil && who == "" && layer == derivedLayer {

@@ -18,7 +18,7 @@ var advice = map[string]string{
 	"LEASE_LOST":      "another server has taken this call over; the same call gets its result",
 	"OUTCOME_UNKNOWN": "it is unknown whether this call has taken effect, and it is not run again. Do not repeat it with another key or other arguments: it could take effect twice. Find out whether it took effect, or ask a person",
 	"ALREADY_DONE":    "this call was made before and took effect; do not repeat it. Look up what it did",
-	"ANSWER_NOT_KEPT": "this call was made before and took effect, and its result was too large to keep; do not repeat it. Look up what it did",
+	"ANSWER_NOT_KEPT": "this call was made before and took effect, and its result was not stored; do not repeat it. Look up what it did",
 	"ANSWER_NOT_READABLE": "this call was made before and took effect, and its result cannot be read here; do not repeat it. " +
 		"Look up what it did",
 	"PAYLOAD_MISMATCH":  "this idempotency key was used with other arguments, and nothing was done. A new key is for a new action only, not to repeat one",

@@ -68,7 +68,7 @@ func TestConsumeThroughFaults(t *testing.T) {
 		if errors.Is(o.Err, context.DeadlineExceeded) {
 			unanswered++
 		}
-		if o.What == mqidem.Done || o.What == mqidem.Dead || o.What == mqidem.Repeat {
+		if o.What == mqidem.OutcomeDone || o.What == mqidem.OutcomeDead || o.What == mqidem.OutcomeDuplicate {
 			if ended[o.Message.ID] = true; len(ended) == n {
 				stop()
 			}

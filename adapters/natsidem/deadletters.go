@@ -25,9 +25,9 @@ type DeadLetters struct {
 
 var _ mqidem.DeadLetters = (*DeadLetters)(nil)
 
-// OpenDeadLetters opens the stream of dead letters of o, which [Create] makes.
-func OpenDeadLetters(ctx context.Context, js jetstream.JetStream, o Options) (*DeadLetters, error) {
-	o, err := o.withDefaults()
+// OpenDeadLetters opens the stream of dead letters of options, which [Create] makes.
+func OpenDeadLetters(ctx context.Context, js jetstream.JetStream, options *Options) (*DeadLetters, error) {
+	o, err := options.withDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -37,8 +37,11 @@ func OpenDeadLetters(ctx context.Context, js jetstream.JetStream, o Options) (*D
 	ctx, end := context.WithTimeout(ctx, o.Timeout)
 	defer end()
 	stream, err := js.Stream(ctx, o.DeadStream)
-	if err != nil {
+	if gone(err) {
 		return nil, fmt.Errorf("natsidem: cannot open the stream of dead letters %s; Create makes it: %w", o.DeadStream, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("natsidem: cannot open the stream of dead letters %s: %w", o.DeadStream, err)
 	}
 	c := stream.CachedInfo().Config
 	if c.Retention != jetstream.LimitsPolicy || !slices.Contains(c.Subjects, o.DeadSubject+".>") {

@@ -143,7 +143,7 @@ func TestWalkUnanswered(t *testing.T) {
 			p := startProxy(t, sharedServer(t).addr())
 			o := q.o
 			o.Timeout = timeout
-			deadLetters, err := natsidem.OpenDeadLetters(t.Context(), connect(t, p.Addr), o)
+			deadLetters, err := natsidem.OpenDeadLetters(t.Context(), connect(t, p.Addr), &o)
 			assert.NoError(t, err, "OpenDeadLetters")
 			for n := range 2 { // at the first request, and at that for the second message
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)

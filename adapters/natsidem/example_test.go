@@ -35,7 +35,7 @@ func run(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	o := natsidem.Options{Stream: "shop", Consumer: "stock"}
+	o := &natsidem.Options{Stream: "shop", Consumer: "stock"}
 	if err := natsidem.Create(ctx, js, jetstream.StreamConfig{Subjects: []string{"shop.*"}, MaxAge: 72 * time.Hour}, o); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ type Options struct {
 	// Prefetch is how many messages a source holds beyond those that calls of Receive wait for.
 	// mqidem.Consume asks for one at a time. Without a prefetch each costs a round trip; with a
 	// large one messages wait in this process while others may be idle. Default 16, at most 256;
-	// negative means none.
+	// negative means none. mqidem.ConsumeBatch raises it to the size of a batch.
 	Prefetch int
 	// Timeout is how long one call of the server may take. Default 5 s.
 	Timeout time.Duration
@@ -46,7 +46,11 @@ type Options struct {
 // mostAhead is the largest number of messages that a source asks for at once.
 const mostAhead = 256
 
-func (o Options) withDefaults() (Options, error) {
+func (given *Options) withDefaults() (Options, error) {
+	var o Options
+	if given != nil {
+		o = *given
+	}
 	switch {
 	case o.Stream == "" || o.Consumer == "":
 		return o, errors.New("natsidem: Options.Stream and Options.Consumer are required: they name the stream and its durable consumer")
@@ -68,9 +72,9 @@ func (o Options) withDefaults() (Options, error) {
 // Create creates the stream, the stream of dead letters (with the same storage and replicas, and no
 // limits) and the consumer, if they are missing. It does not change what exists; [Open] returns an
 // error if that does not fit. Several processes may call Create at once. If stream.Name is empty,
-// it is o.Stream.
-func Create(ctx context.Context, js jetstream.JetStream, stream jetstream.StreamConfig, o Options) error {
-	o, err := o.withDefaults()
+// it is options.Stream.
+func Create(ctx context.Context, js jetstream.JetStream, stream jetstream.StreamConfig, options *Options) error {
+	o, err := options.withDefaults()
 	if err != nil {
 		return err
 	}

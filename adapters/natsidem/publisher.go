@@ -65,8 +65,11 @@ func NewPublisher(js jetstream.JetStream, o *PublisherOptions) (*Publisher, erro
 }
 
 // Close ends the waits for confirmations; the connection stays open. Publish must not be called
-// afterwards.
-func (p *Publisher) Close() { p.js.CleanupPublisher() }
+// afterwards. It returns nil.
+func (p *Publisher) Close() error {
+	p.js.CleanupPublisher()
+	return nil
+}
 
 // Publish implements outbox.Publisher. If the stream already has the message, by its Nats-Msg-Id,
 // that is a success. A message that is too large for the server or the stream and an invalid

@@ -82,7 +82,7 @@ func TestPermissionDenied(t *testing.T) {
 	o := q.o
 	o.Timeout = 10 * time.Second
 	others := q.openOn(t, connect(t, "admin:a%20secret@"+srv.addr()))
-	s, err := natsidem.Open(t.Context(), js, o)
+	s, err := natsidem.Open(t.Context(), js, &o)
 	assert.NoError(t, err, "Open")
 	defer s.Close()
 	d := receive(t, s, "2")
@@ -102,7 +102,7 @@ func TestPublisherClose(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), nil)
 	q.publish(t, "1")
-	q.pub.Close()
+	_ = q.pub.Close()
 	assert.True(t, q.js.Conn().IsConnected(), "the connection stays")
 	assert.Equal(t, q.js.Conn().NumSubscriptions(), 1, "subscriptions (the one for replies)")
 }

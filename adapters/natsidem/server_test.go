@@ -138,12 +138,12 @@ func newQueue(tb testing.TB, addr string, change func(*natsidem.Options, *jetstr
 	if change != nil {
 		change(&q.o, &stream)
 	}
-	assert.NoError(tb, natsidem.Create(tb.Context(), q.js, stream, q.o), "Create")
-	assert.NoError(tb, natsidem.Create(tb.Context(), q.js, stream, q.o), "Create, once more")
+	assert.NoError(tb, natsidem.Create(tb.Context(), q.js, stream, &q.o), "Create")
+	assert.NoError(tb, natsidem.Create(tb.Context(), q.js, stream, &q.o), "Create, once more")
 	var err error
 	q.pub, err = natsidem.NewPublisher(q.js, &natsidem.PublisherOptions{Timeout: time.Minute})
 	assert.NoError(tb, err, "publisher")
-	tb.Cleanup(q.pub.Close)
+	tb.Cleanup(func() { _ = q.pub.Close() })
 	return q
 }
 
@@ -155,7 +155,7 @@ func (q *queue) open(tb testing.TB) *natsidem.Source {
 
 func (q *queue) openOn(tb testing.TB, js jetstream.JetStream) *natsidem.Source {
 	tb.Helper()
-	s, err := natsidem.Open(tb.Context(), js, q.o)
+	s, err := natsidem.Open(tb.Context(), js, &q.o)
 	assert.NoError(tb, err, "Open")
 	tb.Cleanup(func() { _ = s.Close() })
 	return s
@@ -163,7 +163,7 @@ func (q *queue) openOn(tb testing.TB, js jetstream.JetStream) *natsidem.Source {
 
 func (q *queue) deadLetters(tb testing.TB) *natsidem.DeadLetters {
 	tb.Helper()
-	p, err := natsidem.OpenDeadLetters(tb.Context(), q.js, q.o)
+	p, err := natsidem.OpenDeadLetters(tb.Context(), q.js, &q.o)
 	assert.NoError(tb, err, "OpenDeadLetters")
 	return p
 }

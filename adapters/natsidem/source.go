@@ -38,19 +38,20 @@ type Source struct {
 }
 
 var (
-	_ mqidem.Source = (*Source)(nil)
-	_ mqidem.Holder = (*Source)(nil)
+	_ mqidem.Source  = (*Source)(nil)
+	_ mqidem.Holder  = (*Source)(nil)
+	_ mqidem.Batched = (*Source)(nil)
 )
 
 // Open returns a source on an existing consumer; see [Create]. It returns an error if the consumer
 // does not fit, or if the stream of dead letters is missing. The caller keeps the connection, which
 // must never stop reconnecting: nats.MaxReconnects(-1). Close the source at the end.
-func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Source, error) {
-	o, err := o.withDefaults()
+func Open(ctx context.Context, js jetstream.JetStream, options *Options) (*Source, error) {
+	o, err := options.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	deadLetters, err := OpenDeadLetters(ctx, js, o)
+	deadLetters, err := OpenDeadLetters(ctx, js, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +80,9 @@ func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Source, erro
 	s.tasks.Go(s.keep)
 	return s, nil
 }
+
+// Ahead implements [mqidem.Batched].
+func (s *Source) Ahead(n int) { s.queue.Ahead(n) }
 
 // Receive implements mqidem.Source. Its error is final if the consumer was deleted or the
 // connection was closed.

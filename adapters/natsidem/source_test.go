@@ -179,7 +179,7 @@ func TestStreamMadeAnew(t *testing.T) {
 	srv.stop()
 	srv.start(t)
 	js := connect(t, srv.addr())
-	assert.NoError(t, natsidem.Create(t.Context(), js, jetstream.StreamConfig{Subjects: []string{q.o.Stream + ".>"}, Storage: jetstream.MemoryStorage}, q.o), "Create")
+	assert.NoError(t, natsidem.Create(t.Context(), js, jetstream.StreamConfig{Subjects: []string{q.o.Stream + ".>"}, Storage: jetstream.MemoryStorage}, &q.o), "Create")
 	_, err := js.Publish(t.Context(), q.subject, nil, jetstream.WithMsgID("new"))
 	assert.NoError(t, err, "publish")
 	fresh := q.openOn(t, js)
@@ -277,29 +277,29 @@ func TestOpenRefuses(t *testing.T) {
 		assert.NoError(t, err, "create")
 		o := q.o
 		o.Consumer = c.Durable
-		_, err = natsidem.Open(t.Context(), q.js, o)
+		_, err = natsidem.Open(t.Context(), q.js, &o)
 		assert.Contains(t, err.Error(), name, "Open")
 	}
 	o := q.o
 	o.Consumer = "nobody"
-	_, err := natsidem.Open(t.Context(), q.js, o)
+	_, err := natsidem.Open(t.Context(), q.js, &o)
 	assert.Contains(t, err.Error(), "Create makes it", "Open without a consumer")
 	o = q.o
 	o.DeadStream = "nowhere"
-	_, err = natsidem.Open(t.Context(), q.js, o)
+	_, err = natsidem.Open(t.Context(), q.js, &o)
 	assert.Contains(t, err.Error(), "dead letters nowhere; Create makes it", "Open without dead letters")
 	o.DeadStream = o.Stream
-	_, err = natsidem.Open(t.Context(), q.js, o)
+	_, err = natsidem.Open(t.Context(), q.js, &o)
 	assert.Contains(t, err.Error(), "does not fit", "Open with another stream for dead letters")
 	for _, giveUp := range []nats.Option{nats.MaxReconnects(60), nats.NoReconnect()} {
 		js := connect(t, sharedServer(t).addr(), giveUp)
-		_, err = natsidem.Open(t.Context(), js, q.o)
+		_, err = natsidem.Open(t.Context(), js, &q.o)
 		assert.Contains(t, err.Error(), "nats.MaxReconnects(-1)", "Open on a connection that gives up")
 		_, err = natsidem.NewPublisher(js, nil)
 		assert.Contains(t, err.Error(), "nats.MaxReconnects(-1)", "NewPublisher on a connection that gives up")
 	}
 	for _, o := range []natsidem.Options{{Stream: "a"}, {Consumer: "a"}, {Stream: "a", Consumer: "b", AckWait: -1}, {Stream: "a", Consumer: "b", Prefetch: 1000}} {
-		_, err = natsidem.Open(t.Context(), q.js, o)
+		_, err = natsidem.Open(t.Context(), q.js, &o)
 		assert.Contains(t, err.Error(), "natsidem: ", "Open with bad options")
 	}
 }

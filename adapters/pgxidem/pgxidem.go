@@ -1,11 +1,20 @@
 // Package pgxidem runs retrysafe.DoTx in transactions of github.com/jackc/pgx. The work gets a
 // pgx.Tx:
 //
+//	pool, err := pgxpool.New(ctx, "postgres://app@db.example/app")
+//	store, err := sqlstore.New(stdlib.OpenDBFromPool(pool), sqlstore.PostgreSQL, nil)
+//	err = store.Migrate(ctx) // creates the tables of the records
+//	engine := retrysafe.New(store, &retrysafe.Options{Namespace: "shop"})
 //	db := pgxidem.New(store, pool)
-//	res, err := retrysafe.DoTx(ctx, engine, db, key, func(ctx context.Context, tx pgx.Tx) (Order, error) { … })
+//	key := retrysafe.Key{Tenant: "ann", Operation: "charge", ID: "8e03978e-40d5-43e8-bc93-6894a57f9324"}
+//	res, err := retrysafe.DoTx(ctx, engine, db, key, func(ctx context.Context, tx pgx.Tx) (id int64, err error) {
+//		err = tx.QueryRow(ctx, "INSERT INTO payments (cents) VALUES (500) RETURNING id").Scan(&id)
+//		return id, err
+//	})
 //
 // The records are in the tables of an sqlstore.Store. That store needs a *sql.DB on the same
-// database for its other calls; pgx's stdlib.OpenDBFromPool returns one for the pool.
+// database for its other calls; stdlib.OpenDBFromPool of pgx returns one for the pool.
+// docs/howto/pgx-dotx.md has this as a whole program.
 package pgxidem
 
 import (
@@ -89,6 +98,11 @@ func (d *DB) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record
 // Charge calls the store's Charge.
 func (d *DB) Charge(ctx context.Context, r storeapi.ChargeRequest) (storeapi.Charged, error) {
 	return d.store.Charge(ctx, r)
+}
+
+// Usage calls the store's Usage.
+func (d *DB) Usage(ctx context.Context, r storeapi.UsageRequest) (storeapi.Usage, error) {
+	return d.store.Usage(ctx, r)
 }
 
 // Tx returns tx in the form that guards and outboxes need.

@@ -19,13 +19,24 @@ type DeadLetters struct {
 
 var _ mqidem.DeadLetters = (*DeadLetters)(nil)
 
-// NewDeadLetters returns the dead-letter queue of o. The caller keeps the client.
-func NewDeadLetters(c redisclient.Client, o Options) (*DeadLetters, error) {
-	o, err := o.withDefaults()
+// NewDeadLetters returns the dead-letter queue of options. The caller keeps the client.
+func NewDeadLetters(c redisclient.Client, options *Options) (*DeadLetters, error) {
+	o, err := options.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	return &DeadLetters{server{c, o.Timeout}, o}, nil
+}
+
+// Groups returns the names of the groups that the stream has; none if there is no such stream.
+// [NewDeadLetters] does not require that Options.Group is one of them: the groups of a stream share
+// its dead letters.
+func (p *DeadLetters) Groups(ctx context.Context) ([]string, error) {
+	names, err := texts(p.eval(ctx, groups, []string{p.o.Stream}, nil))
+	if err != nil {
+		return nil, fmt.Errorf("redisstreamidem: cannot list the groups of the stream: %w", err)
+	}
+	return names, nil
 }
 
 // page is how many dead letters are read at once.
@@ -33,7 +44,7 @@ const page = 16
 
 // Walk implements mqidem.DeadLetters.
 func (p *DeadLetters) Walk(ctx context.Context, see func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
-	keys := []string{p.o.Dead}
+	keys := []string{p.o.DeadStream}
 	last, err := texts(p.eval(ctx, list, keys, []string{"", "", "0"}))
 	if err != nil {
 		return fmt.Errorf("redisstreamidem: cannot look at the dead letters; nothing was changed: %w", err)

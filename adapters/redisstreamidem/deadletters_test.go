@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
@@ -91,4 +92,20 @@ func TestWalks(t *testing.T) {
 	q.c.command(t, "SET", q.o.Stream+"-text", "x")
 	err := deadLetters.Send(t.Context(), &mqidem.Message{Source: q.o.Stream + "-text", Body: bytes.Repeat([]byte("x"), 10)})
 	assert.Contains(t, err.Error(), "it stays in the dead-letter queue: the key is there and is no stream", "Send to what is no stream")
+}
+
+// TestNamesOfGroups: the groups of a stream are listed; a stream that does not exist has none.
+func TestNamesOfGroups(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedRedis(t).addr, nil)
+	names, err := q.deadLetters(t).Groups(t.Context())
+	assert.True(t, err == nil && len(names) == 0, "no stream: %v, %v", names, err)
+	q.open(t)
+	q.c.command(t, "XGROUP", "CREATE", q.o.Stream, "another", "0")
+	names, err = q.deadLetters(t).Groups(t.Context())
+	assert.NoError(t, err, "groups")
+	slices.Sort(names)
+	want := []string{"another", q.o.Group}
+	slices.Sort(want)
+	assert.Equal(t, names, want, "groups")
 }

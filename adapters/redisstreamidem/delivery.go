@@ -61,7 +61,7 @@ func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
 				return errTooLarge
 			}
 			args := append([]string{d.s.o.Group, d.id, flag(d.s.o.Delete)}, f...)
-			return d.gone(d.s.eval(ctx, deadLetter, []string{d.s.o.Stream, d.s.o.Dead}, args))
+			return d.gone(d.s.eval(ctx, deadLetter, []string{d.s.o.Stream, d.s.o.DeadStream}, args))
 		})
 	})
 }

@@ -38,7 +38,7 @@ func run(ctx context.Context, c redisclient.Client) error {
 	fmt.Println("confirmed")
 
 	// for mqidem.Consume
-	source, err := redisstreamidem.Open(ctx, c, redisstreamidem.Options{Stream: "shop", Group: "stock"})
+	source, err := redisstreamidem.Open(ctx, c, &redisstreamidem.Options{Stream: "shop", Group: "stock"})
 	if err != nil {
 		return err
 	}

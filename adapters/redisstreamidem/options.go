@@ -23,10 +23,10 @@ type Options struct {
 	// missing, it is created and starts at the oldest entry. The same happens if the stream was
 	// deleted or the server has lost it.
 	Group string
-	// Dead is the key of the stream of dead letters. Default: the key of the stream, in braces if
-	// it has none, and ":dead", since both must be in one slot of a cluster. Groups of one stream
-	// that do different work each need their own.
-	Dead string
+	// DeadStream is the key of the stream of dead letters. Default: the key of the stream, in
+	// braces if it has none, and ":dead", since both must be in one slot of a cluster. Groups of
+	// one stream that do different work each need their own.
+	DeadStream string
 	// Idle is how long a consumer may be silent before another one takes over its messages. Default
 	// 1 minute. All consumers of a group should use the same value.
 	Idle time.Duration
@@ -37,7 +37,7 @@ type Options struct {
 	// Prefetch is how many messages a source holds beyond those that calls of Receive wait for.
 	// mqidem.Consume asks for one at a time. Without a prefetch each costs a round trip; with a
 	// large one messages wait in this process while others may be idle. Default 16, at most 256;
-	// negative means none.
+	// negative means none. mqidem.ConsumeBatch raises it to the size of a batch.
 	Prefetch int
 	// Timeout is how long one call of the server may take. Default 5 s.
 	Timeout time.Duration
@@ -48,7 +48,11 @@ type Options struct {
 // mostAhead is the largest number of messages that a source asks for at once.
 const mostAhead = 256
 
-func (o Options) withDefaults() (Options, error) {
+func (given *Options) withDefaults() (Options, error) {
+	var o Options
+	if given != nil {
+		o = *given
+	}
 	switch {
 	case o.Stream == "" || o.Group == "":
 		return o, errors.New("redisstreamidem: Options.Stream and Options.Group are required: they name the stream and the consumer group")
@@ -57,9 +61,9 @@ func (o Options) withDefaults() (Options, error) {
 	case o.Idle > 0 && o.Idle < 30*time.Millisecond:
 		return o, errors.New("redisstreamidem: Options.Idle is under 30 ms; consumers would take from each other what is in work")
 	}
-	o.Dead = cmp.Or(o.Dead, beside(o.Stream)+":dead")
-	if o.Dead == o.Stream {
-		return o, errors.New("redisstreamidem: Options.Dead and Options.Stream are the same key; dead letters need a stream of their own")
+	o.DeadStream = cmp.Or(o.DeadStream, beside(o.Stream)+":dead")
+	if o.DeadStream == o.Stream {
+		return o, errors.New("redisstreamidem: Options.DeadStream and Options.Stream are the same key; dead letters need a stream of their own")
 	}
 	o.Idle = cmp.Or(o.Idle, time.Minute)
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)

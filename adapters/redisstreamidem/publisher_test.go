@@ -120,7 +120,7 @@ func TestPermissions(t *testing.T) {
 	a.command(t, "ACL", "SETUSER", "commands", "on", ">b-secret", "~*", "+@all", "-xadd", "-xgroup")
 	for user, stream := range map[string]string{"keys": "theirs", "commands": "mine"} {
 		c := dial(t, srv.addr, func(o *rueidis.ClientOption) { o.Username, o.Password = user, "b-secret" })
-		_, err := redisstreamidem.Open(t.Context(), c, redisstreamidem.Options{Stream: stream, Group: "g", Logger: quiet})
+		_, err := redisstreamidem.Open(t.Context(), c, &redisstreamidem.Options{Stream: stream, Group: "g", Logger: quiet})
 		assert.True(t, err != nil, "Open as %s is refused", user)
 		assert.Contains(t, err.Error(), "the user may not do this; allow EVAL", "Open as %s", user)
 		pub, err := redisstreamidem.NewPublisher(c, nil)

@@ -194,6 +194,15 @@ if ARGV[3] == '0' then
 end
 return redis.pcall('XRANGE', KEYS[1], ARGV[1], ARGV[2], 'COUNT', ARGV[3])`)
 
+	// groups returns the names of the groups. KEYS: stream.
+	groups = redisclient.NewScript("streams-groups", `
+if redis.call('EXISTS', KEYS[1]) == 0 then return {} end
+local found = redis.pcall('XINFO', 'GROUPS', KEYS[1])
+if found.err then return found end
+local names = {}
+for i, g in ipairs(found) do names[i] = g[2] end
+return names`)
+
 	// remove deletes an entry. KEYS: stream. ARGV: id.
 	remove = redisclient.NewScript("streams-remove", `return redis.pcall('XDEL', KEYS[1], ARGV[1])`)
 )
@@ -268,7 +277,7 @@ func explain(err error) error {
 	case "NOPERM":
 		return fmt.Errorf("the user may not do this; allow EVAL, EVALSHA, the commands that begin with X, and the keys of the stream and its deadLetters: %w", err)
 	case "CROSSSLOT":
-		return fmt.Errorf("the stream and its stream of dead letters are in different slots; leave Options.Dead empty, or give both one hash tag: %w", err)
+		return fmt.Errorf("the stream and its stream of dead letters are in different slots; leave Options.DeadStream empty, or give both one hash tag: %w", err)
 	}
 	return err
 }

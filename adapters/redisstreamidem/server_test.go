@@ -200,7 +200,7 @@ func (q *queue) open(tb testing.TB) *redisstreamidem.Source {
 
 func (q *queue) openOn(tb testing.TB, c redisclient.Client) *redisstreamidem.Source {
 	tb.Helper()
-	s, err := redisstreamidem.Open(tb.Context(), c, q.o)
+	s, err := redisstreamidem.Open(tb.Context(), c, &q.o)
 	assert.NoError(tb, err, "Open")
 	tb.Cleanup(func() { _ = s.Close() })
 	return s
@@ -208,7 +208,7 @@ func (q *queue) openOn(tb testing.TB, c redisclient.Client) *redisstreamidem.Sou
 
 func (q *queue) deadLetters(tb testing.TB) *redisstreamidem.DeadLetters {
 	tb.Helper()
-	p, err := redisstreamidem.NewDeadLetters(q.c, q.o)
+	p, err := redisstreamidem.NewDeadLetters(q.c, &q.o)
 	assert.NoError(tb, err, "NewDeadLetters")
 	return p
 }

@@ -32,13 +32,16 @@ type Source struct {
 	once   sync.Once
 }
 
-var _ mqidem.Source = (*Source)(nil)
+var (
+	_ mqidem.Source  = (*Source)(nil)
+	_ mqidem.Batched = (*Source)(nil)
+)
 
 // Open returns a source that is a new consumer of the group. It creates the group if it is missing.
 // The caller keeps the client, which must reconnect by itself, and closes it after the source.
 // Close the source at the end.
-func Open(ctx context.Context, c redisclient.Client, o Options) (*Source, error) {
-	o, err := o.withDefaults()
+func Open(ctx context.Context, c redisclient.Client, options *Options) (*Source, error) {
+	o, err := options.withDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -55,10 +58,10 @@ func Open(ctx context.Context, c redisclient.Client, o Options) (*Source, error)
 }
 
 func (s *Source) setUp(ctx context.Context) error {
-	n, err := number(s.eval(ctx, setUp, []string{s.o.Stream, s.o.Dead}, []string{s.o.Group, flag(s.o.Delete)}))
+	n, err := number(s.eval(ctx, setUp, []string{s.o.Stream, s.o.DeadStream}, []string{s.o.Group, flag(s.o.Delete)}))
 	switch {
 	case err != nil:
-		return fmt.Errorf("redisstreamidem: cannot open the stream %s with its group %s and its stream of dead letters %s: %w", s.o.Stream, s.o.Group, s.o.Dead, err)
+		return fmt.Errorf("redisstreamidem: cannot open the stream %s with its group %s and its stream of dead letters %s: %w", s.o.Stream, s.o.Group, s.o.DeadStream, err)
 	case n < 0:
 		return errors.New("redisstreamidem: the stream has other groups, which would lose what Options.Delete removes; leave it off")
 	}
@@ -71,6 +74,9 @@ func flag(on bool) string {
 	}
 	return "0"
 }
+
+// Ahead implements [mqidem.Batched].
+func (s *Source) Ahead(n int) { s.queue.Ahead(n) }
 
 // Receive implements mqidem.Source. It only returns the error of its context, or that of a closed
 // source. Problems with the server are logged, and the source tries again.

@@ -275,7 +275,7 @@ func TestDelete(t *testing.T) {
 	assert.Equal(t, q.c.command(t, "XLEN", q.o.Stream), any(int64(0)), "entries")
 	o := q.o
 	o.Group, o.Delete = "points", true
-	_, err := redisstreamidem.Open(t.Context(), q.c, o)
+	_, err := redisstreamidem.Open(t.Context(), q.c, &o)
 	assert.Contains(t, err.Error(), "the stream has other groups", "Open of a second group")
 	groups, _ := q.c.command(t, "XINFO", "GROUPS", q.o.Stream).([]any)
 	assert.Equal(t, len(groups), 1, "groups")
@@ -345,9 +345,9 @@ func TestCluster(t *testing.T) {
 		q.publish(t, "1")
 		assert.NoError(t, receive(t, q.open(t), "1").Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
 		assert.Equal(t, len(q.dead(t)), 1, "dead letters")
-		q.o.Dead = "elsewhere"
-		_, err := redisstreamidem.Open(t.Context(), q.c, q.o)
-		assert.Contains(t, err.Error(), "are in different slots; leave Options.Dead empty", "Open")
+		q.o.DeadStream = "elsewhere"
+		_, err := redisstreamidem.Open(t.Context(), q.c, &q.o)
+		assert.Contains(t, err.Error(), "are in different slots; leave Options.DeadStream empty", "Open")
 	}
 }
 
@@ -357,19 +357,19 @@ func TestOpenRefuses(t *testing.T) {
 	q.c.command(t, "SET", q.o.Stream+"-text", "x")
 	for what, change := range map[string]func(*redisstreamidem.Options){
 		"the key is there and is no stream": func(o *redisstreamidem.Options) { o.Stream += "-text" },
-		"and is no stream":                  func(o *redisstreamidem.Options) { o.Dead = o.Stream + "-text" },
+		"and is no stream":                  func(o *redisstreamidem.Options) { o.DeadStream = o.Stream + "-text" },
 		"are required":                      func(o *redisstreamidem.Options) { o.Group = "" },
-		"are the same key":                  func(o *redisstreamidem.Options) { o.Dead = o.Stream },
+		"are the same key":                  func(o *redisstreamidem.Options) { o.DeadStream = o.Stream },
 		"under 30 ms":                       func(o *redisstreamidem.Options) { o.Idle = time.Millisecond },
 		"Prefetch is at most":               func(o *redisstreamidem.Options) { o.Prefetch = 1000 },
 	} {
 		o := q.o
 		change(&o)
-		_, err := redisstreamidem.Open(t.Context(), q.c, o)
+		_, err := redisstreamidem.Open(t.Context(), q.c, &o)
 		assert.True(t, err != nil, "Open is refused")
 		assert.Contains(t, err.Error(), what, "Open")
 	}
-	_, err := redisstreamidem.Open(t.Context(), garbled{}, q.o)
+	_, err := redisstreamidem.Open(t.Context(), garbled{}, &q.o)
 	assert.Contains(t, err.Error(), "answered with something else", "Open on a server that is none")
 }
 

@@ -5,8 +5,6 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/redis/rueidis"
-
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
@@ -70,12 +68,12 @@ func (c *Client) send() {
 		go c.send()
 	}
 	c.next.mu.Unlock()
-	cmds := make(rueidis.Commands, len(calls))
+	together := make([]redisclient.Call, len(calls))
 	for i, w := range calls {
-		cmds[i] = c.piped(c.build(w.call, false))
+		together[i] = w.call
 	}
-	for i, r := range c.r.DoMulti(unending, cmds...) {
-		calls[i].got <- reply(r)
+	for i, r := range c.EvalMany(unending, together) {
+		calls[i].got <- r
 	}
 	clear(calls)
 	c.next.mu.Lock()

@@ -16,7 +16,7 @@ func TestAlone(t *testing.T) {
 	assert.NoError(t, err, "the address")
 	c, err := Open(a)
 	assert.NoError(t, err, "Open")
-	t.Cleanup(c.Close)
+	t.Cleanup(func() { _ = c.Close() })
 	script := redisclient.NewScript("echo", "return ARGV[1]")
 	together := make(chan redisclient.Reply, 1)
 	c.next.mu.Lock() // no call can join the queue

@@ -19,13 +19,13 @@ func laneTo(t *testing.T) (c *Client, echo func(ctx context.Context, text string
 	t.Helper()
 	a, err := redisclient.ParseURL("redis://" + servertest.StartRedis(t).Addr)
 	assert.NoError(t, err, "the address")
-	o, gather, err := options(a, true)
+	o, gather, err := options(a)
 	assert.NoError(t, err, "the options")
 	o.ConnWriteTimeout = time.Hour
 	r, err := rueidis.NewClient(o)
 	assert.NoError(t, err, "NewClient")
 	c = &Client{r: r, opened: &o, gather: gather}
-	t.Cleanup(c.Close)
+	t.Cleanup(func() { _ = c.Close() })
 	script := redisclient.NewScript("echo", "return ARGV[1]")
 	echo = func(ctx context.Context, text string) redisclient.Reply {
 		return c.Eval(ctx, redisclient.Call{Script: script, Keys: []string{"k"}, Args: []string{text}})
@@ -88,7 +88,7 @@ func TestLaneClose(t *testing.T) {
 	t.Parallel()
 	c, echo := laneTo(t)
 	got := hanging(t.Context(), t, c, echo)
-	c.Close()
+	_ = c.Close()
 	assert.ErrorIs(t, (<-got).Err, rueidis.ErrClosing, "a call that waits")
 	assert.ErrorIs(t, echo(t.Context(), "later").Err, rueidis.ErrClosing, "a later call")
 }

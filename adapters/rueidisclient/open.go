@@ -17,14 +17,8 @@ import (
 // itself never sends a command again, a call ends with its context even if the server hangs, and a
 // connection that does not answer for 5 s is closed. Without a cluster, a call that no other is in
 // flight with has a second connection. Close the client when it is not needed any more.
-func Open(a *redisclient.Address) (*Client, error) { return open(a, true) }
-
-// OpenNaive is like Open without pipelining: each call uses its own connection. It is for measuring
-// the benefit of Open.
-func OpenNaive(a *redisclient.Address) (*Client, error) { return open(a, false) }
-
-func open(a *redisclient.Address, together bool) (*Client, error) {
-	o, gather, err := options(a, together)
+func Open(a *redisclient.Address) (*Client, error) {
+	o, gather, err := options(a)
 	if err != nil {
 		return nil, err
 	}
@@ -37,13 +31,13 @@ func open(a *redisclient.Address, together bool) (*Client, error) {
 
 // options are those to connect with. gather reports whether the client has one server, so that it
 // sends calls together itself.
-func options(a *redisclient.Address, together bool) (o rueidis.ClientOption, gather bool, err error) {
-	gather = together && a.Mode != redisclient.Cluster
+func options(a *redisclient.Address) (o rueidis.ClientOption, gather bool, err error) {
+	gather = a.Mode != redisclient.Cluster
 	o = rueidis.ClientOption{
 		InitAddress: a.Hosts, Username: a.Username, Password: a.Password, SelectDB: a.DB,
 		DisableRetry: true, DisableCache: true,
 		// With a lane, each command says whether others may share its connection (piped).
-		AlwaysPipelining: together, DisableAutoPipelining: !together || gather, DialCtxFn: dial,
+		AlwaysPipelining: true, DisableAutoPipelining: gather, DialCtxFn: dial,
 		// With one connection, each write has more calls in it, and so has each read of the server.
 		PipelineMultiplex: -1,
 		ConnWriteTimeout:  5 * time.Second, Dialer: net.Dialer{Timeout: 5 * time.Second, KeepAlive: time.Second},
@@ -89,8 +83,9 @@ func (c *Client) At(ctx context.Context, addr string, f func(func(context.Contex
 	})
 }
 
-// Close closes all connections.
-func (c *Client) Close() {
+// Close closes all connections. It returns nil.
+func (c *Client) Close() error {
 	c.r.Close()
 	c.lane.close()
+	return nil
 }

@@ -26,6 +26,7 @@ type Client struct {
 var (
 	_ redisclient.Client     = (*Client)(nil)
 	_ redisclient.Pipeliner  = (*Client)(nil)
+	_ redisclient.Joiner     = (*Client)(nil)
 	_ redisclient.Subscriber = (*Client)(nil)
 	_ redisclient.Nodes      = (*Client)(nil)
 	_ redisclient.Replicated = (*Client)(nil)
@@ -60,22 +61,21 @@ func (c *Client) eval(ctx context.Context, call redisclient.Call) redisclient.Re
 
 // EvalMany implements [redisclient.Pipeliner].
 func (c *Client) EvalMany(ctx context.Context, calls []redisclient.Call) []redisclient.Reply {
-	replies := make([]redisclient.Reply, len(calls))
-	redisclient.SendMany(len(calls), func(whole bool, places []int) (unknown []int) {
-		cmds := make(rueidis.Commands, len(places))
-		for i, at := range places {
-			cmds[i] = c.piped(c.build(calls[at], whole))
+	return redisclient.SendMany(calls, !c.Joins(), func(calls []redisclient.Call, whole bool) []redisclient.Reply {
+		cmds := make(rueidis.Commands, len(calls))
+		for i, call := range calls {
+			cmds[i] = c.piped(c.build(call, whole))
 		}
+		replies := make([]redisclient.Reply, len(calls))
 		for i, r := range c.r.DoMulti(ctx, cmds...) {
-			at := places[i]
-			if replies[at] = reply(r); replies[at].UnknownScript() {
-				unknown = append(unknown, at)
-			}
+			replies[i] = reply(r)
 		}
-		return unknown
+		return replies
 	})
-	return replies
 }
+
+// Joins implements [redisclient.Joiner].
+func (c *Client) Joins() bool { return c.r.Mode() != rueidis.ClientModeCluster }
 
 // EvalWait implements [redisclient.Replicated].
 func (c *Client) EvalWait(ctx context.Context, call redisclient.Call, replicas int, within time.Duration) (r redisclient.Reply, acked int) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // FuzzNames: no two names have one node, and each is a single element of a path.
@@ -23,6 +24,17 @@ func FuzzNames(f *testing.F) {
 			t.Errorf("%q is %q", a, node)
 		}
 	})
+}
+
+// TestNodesAreFrozen: processes of two builds queue in one node.
+func TestNodesAreFrozen(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, nodeOf("ids/a.b/7 é-_Z"), "ids%2fa%2eb%2f7%20%c3%a9-_Z", "the node of a lock")
+	owner := storeapi.Owner{0xa0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0xaf}
+	assert.Equal(t, idOf(owner), "a00102030405060708090a0b0c0d0eaf-", "the beginning of an owner's nodes")
+	b := &Backend{o: Options{Root: "/retrysafe/locks"}}
+	assert.Equal(t, b.node("shop.1"), "/retrysafe/locks/ids.shop%2e1", "the node of a namespace")
+	assert.Equal(t, string(reservation{1795359870000000000, 4294967301}.text()), "1795359870000000000 4294967301", "a reservation")
 }
 
 // FuzzQueue: whatever a list contains, no node is the first if there is a node with a smaller

@@ -111,7 +111,7 @@ func open(tb testing.TB, addr string, session time.Duration) *zklock.Backend {
 	defer cancel()
 	b, err := zklock.Open(ctx, []string{addr}, &zklock.Options{Session: session, Logger: slog.New(slog.DiscardHandler)})
 	assert.NoError(tb, err, "Open")
-	tb.Cleanup(b.Close)
+	tb.Cleanup(func() { _ = b.Close() })
 	return b
 }
 

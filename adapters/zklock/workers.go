@@ -75,14 +75,14 @@ func (n *numbers) Agree(ctx context.Context, namespace string, layout idgen.Layo
 // node returns the node of a namespace of worker numbers.
 func (b *Backend) node(namespace string) string { return b.o.Root + "/ids." + nodeOf(namespace) }
 
-// Take implements [idgen.Numbers].
-func (n *numbers) Take(ctx context.Context, r idgen.NumberRequest) (idgen.Taken, error) {
+// Claim implements [idgen.Numbers].
+func (n *numbers) Claim(ctx context.Context, r idgen.NumberRequest) (idgen.Claimed, error) {
 	held, err := n.locks.TryLock(ctx, "ids/"+r.Namespace+"/"+strconv.Itoa(r.Number), lock.WithLease(r.Lease), lock.WithMaxHold(r.Lease))
 	switch {
 	case errors.Is(err, lock.ErrHeld):
-		return idgen.Taken{}, idgen.ErrTaken
+		return idgen.Claimed{}, idgen.ErrTaken
 	case err != nil:
-		return idgen.Taken{}, err
+		return idgen.Claimed{}, err
 	}
 	w := &workerLock{b: n.b, lock: held, node: n.b.node(r.Namespace) + "/" + strconv.Itoa(r.Number)}
 	t, err := w.takeOver(ctx)
@@ -101,9 +101,9 @@ type workerLock struct {
 
 // takeOver adds the fence of this holder to the existing reservation: from then on no earlier
 // holder can raise it. The server's answer to the write has the server's time.
-func (w *workerLock) takeOver(ctx context.Context) (idgen.Taken, error) {
+func (w *workerLock) takeOver(ctx context.Context) (idgen.Claimed, error) {
 	fence := w.lock.Fence()
-	return asked(ctx, w.b, func() (idgen.Taken, error) {
+	return asked(ctx, w.b, func() (idgen.Claimed, error) {
 		was, version, err := w.b.readReservation(w.node)
 		if errors.Is(err, zk.ErrNoNode) {
 			if err = w.b.makeReservation(w.node); err == nil {
@@ -112,19 +112,19 @@ func (w *workerLock) takeOver(ctx context.Context) (idgen.Taken, error) {
 		}
 		switch {
 		case err != nil:
-			return idgen.Taken{}, failed("read the reservation of a worker number", err)
+			return idgen.Claimed{}, failed("read the reservation of a worker number", err)
 		case was.fence >= fence:
-			return idgen.Taken{}, fmt.Errorf("zklock: the reservation of a worker number is of a later holder (fence %d) than this one (%d); "+
+			return idgen.Claimed{}, fmt.Errorf("zklock: the reservation of a worker number is of a later holder (fence %d) than this one (%d); "+
 				"nodes that were copied to an ensemble that began anew are of no use there: choose another namespace when their times are over", was.fence, fence)
 		}
 		stat, err := w.b.conn.Set(w.node, reservation{was.until, fence}.text(), version)
 		switch {
 		case errors.Is(err, zk.ErrBadVersion): // of a holder that has lost the lock, at this moment
-			return idgen.Taken{}, idgen.ErrTaken
+			return idgen.Claimed{}, idgen.ErrTaken
 		case err != nil:
-			return idgen.Taken{}, failed("take over the reservation of a worker number", err)
+			return idgen.Claimed{}, failed("take over the reservation of a worker number", err)
 		}
-		t := idgen.Taken{NumberLease: w, Fence: fence, Now: time.UnixMilli(stat.Mtime), Lost: w.lock.Done()}
+		t := idgen.Claimed{NumberLease: w, Fence: fence, Now: time.UnixMilli(stat.Mtime), Lost: w.lock.Done()}
 		if was.until > 0 {
 			t.Reserved = time.Unix(0, was.until)
 		}
@@ -134,7 +134,8 @@ func (w *workerLock) takeOver(ctx context.Context) (idgen.Taken, error) {
 
 // Reserve implements [idgen.NumberLease]. It reads each time what was written last and whether the
 // last write arrived.
-func (w *workerLock) Reserve(ctx context.Context, until int64, lease time.Duration) error {
+func (w *workerLock) Reserve(ctx context.Context, until time.Time, lease time.Duration) error {
+	ns := until.UnixNano()
 	if err := w.lock.Extend(ctx, lease); err != nil {
 		if cause := w.lock.Err(); cause != nil {
 			return lost(cause)
@@ -151,10 +152,10 @@ func (w *workerLock) Reserve(ctx context.Context, until int64, lease time.Durati
 			return struct{}{}, failed("read the own reservation", err)
 		case was.fence != fence:
 			return struct{}{}, lost(errors.New("another holder has taken it over"))
-		case was.until >= until: // an earlier call, or one that was overtaken
+		case was.until >= ns: // an earlier call, or one that was overtaken
 			return struct{}{}, nil
 		}
-		if _, err := w.b.conn.Set(w.node, reservation{until, fence}.text(), version); err != nil {
+		if _, err := w.b.conn.Set(w.node, reservation{ns, fence}.text(), version); err != nil {
 			return struct{}{}, failed("write the own reservation", err)
 		}
 		return struct{}{}, nil

@@ -107,7 +107,7 @@ func TestWorkersHaveOneNumberEach(t *testing.T) {
 	again := claim(t, other, o)
 	assert.Equal(t, again.Number(), held[1].Number(), "the number that was given back")
 	assert.True(t, again.Fence() > held[1].Fence(), "the fence grows")
-	assert.Equal(t, again.From().UnixNano(), held[1].Until(), "where the next one starts")
+	assert.Equal(t, again.From().UnixNano(), held[1].Until().UnixNano(), "where the next one starts")
 	assert.True(t, next(t, generator(t, again)) > last, "its ids are above")
 }
 
@@ -116,8 +116,8 @@ func TestWorkersAreKept(t *testing.T) {
 	t.Parallel()
 	c := connect(t, long)
 	held := claim(t, c, numbersOf(1, 10*time.Second))
-	begun := held.Until()
-	eventually(t, "two leases", func() bool { return held.Until() > begun+int64(20*time.Second) })
+	begun := held.Until().UnixNano()
+	eventually(t, "two leases", func() bool { return held.Until().UnixNano() > begun+int64(20*time.Second) })
 	next(t, generator(t, held))
 	select {
 	case <-held.Done():
@@ -155,8 +155,8 @@ func TestWorkersOfASession(t *testing.T) {
 	low := next(t, generator(t, second))
 	assert.ErrorIs(t, <-stopped, idgen.ErrReserved, "the end of the first holder")
 	assert.True(t, low > last, "the next holder began with %d, and the first one made %d", low, last)
-	assert.Equal(t, second.From().UnixNano(), first.Until(), "where the next one starts")
-	assert.True(t, idgen.Twitter.Split(last).Time.UnixNano() < first.Until(), "the last id is below the reservation")
+	assert.Equal(t, second.From().UnixNano(), first.Until().UnixNano(), "where the next one starts")
+	assert.True(t, idgen.Twitter().Split(last).Time.UnixNano() < first.Until().UnixNano(), "the last id is below the reservation")
 	assert.True(t, second.Fence() > first.Fence(), "the fence grows")
 }
 
@@ -209,9 +209,9 @@ func TestWorkersLostReplies(t *testing.T) {
 				})
 				held := claim(t, c, o)
 				g := generator(t, held)
-				begun := held.Until()
+				begun := held.Until().UnixNano()
 				eventually(t, "heartbeats go on behind the fault", func() bool {
-					until := held.Until()
+					until := held.Until().UnixNano()
 					kept, fence, _ := reserved(t, look, o)
 					assert.True(t, until <= kept, "ids may have times up to %d, and the server knows of %d", until, kept)
 					assert.Equal(t, fence, uint64(held.Fence()), "the fence that is kept")
@@ -220,7 +220,7 @@ func TestWorkersLostReplies(t *testing.T) {
 				})
 				assert.NoError(t, held.Release(within(t)), "Release")
 				kept, _, _ := reserved(t, look, o)
-				assert.True(t, held.Until() <= kept, "the next one starts at %d, and ids were made up to %d", kept, held.Until())
+				assert.True(t, held.Until().UnixNano() <= kept, "the next one starts at %d, and ids were made up to %d", kept, held.Until().UnixNano())
 			})
 		}
 	}
@@ -261,7 +261,7 @@ func TestWorkersCannotWriteOver(t *testing.T) {
 		told(t, held.Done())
 		kept, fence, _ := reserved(t, look, o)
 		assert.True(t, kept == until && fence == uint64(held.Fence()+1), "between its look and its write (%v): the reservation is that of the other", between)
-		assert.True(t, held.Until() <= kept, "until %d, and %d is kept", held.Until(), kept)
+		assert.True(t, held.Until().UnixNano() <= kept, "until %d, and %d is kept", held.Until().UnixNano(), kept)
 	}
 }
 
@@ -273,24 +273,24 @@ func TestWorkersLateReserve(t *testing.T) {
 	r := idgen.NumberRequest{Namespace: o.Namespace, Lease: time.Minute}
 	look := raw(t)
 	numbers := zklock.NumbersOf(connect(t, long).Backend)
-	assert.NoError(t, numbers.Agree(within(t), o.Namespace, idgen.Twitter), "Agree")
-	first, err := numbers.Take(within(t), r)
-	assert.NoError(t, err, "Take")
+	assert.NoError(t, numbers.Agree(within(t), o.Namespace, idgen.Twitter()), "Agree")
+	first, err := numbers.Claim(within(t), r)
+	assert.NoError(t, err, "Claim")
 	for _, until := range []int64{200, 100} {
-		assert.NoError(t, first.Reserve(within(t), until, time.Minute), "Reserve %d", until)
+		assert.NoError(t, first.Reserve(within(t), time.Unix(0, until), time.Minute), "Reserve %d", until)
 		kept, _, _ := reserved(t, look, o)
 		assert.Equal(t, kept, 200, "what is kept")
 	}
 	other := zklock.NumbersOf(connect(t, long).Backend)
-	_, err = other.Take(within(t), r)
-	assert.ErrorIs(t, err, idgen.ErrTaken, "Take what is held")
+	_, err = other.Claim(within(t), r)
+	assert.ErrorIs(t, err, idgen.ErrTaken, "Claim what is held")
 	assert.NoError(t, first.Release(within(t), ""), "Release")
 	told(t, first.Lost)
-	assert.ErrorIs(t, first.Reserve(within(t), 300, time.Minute), retrysafe.ErrLeaseLost, "Reserve behind the release")
-	second, err := other.Take(within(t), r)
-	assert.NoError(t, err, "Take")
+	assert.ErrorIs(t, first.Reserve(within(t), time.Unix(0, 300), time.Minute), retrysafe.ErrLeaseLost, "Reserve behind the release")
+	second, err := other.Claim(within(t), r)
+	assert.NoError(t, err, "Claim")
 	assert.Equal(t, second.Reserved.UnixNano(), 200, "where the next one starts")
-	assert.ErrorIs(t, first.Reserve(within(t), 300, time.Minute), retrysafe.ErrLeaseLost, "Reserve behind the next holder")
+	assert.ErrorIs(t, first.Reserve(within(t), time.Unix(0, 300), time.Minute), retrysafe.ErrLeaseLost, "Reserve behind the next holder")
 	kept, fence, _ := reserved(t, look, o)
 	assert.True(t, kept == 200 && fence == uint64(second.Fence), "%d of fence %d is kept", kept, fence)
 	assert.NoError(t, second.Release(within(t), ""), "Release")
@@ -350,7 +350,7 @@ func TestWorkersRefusals(t *testing.T) {
 			f()
 		}()
 	}
-	c.Close()
+	_ = c.Close()
 	_, err := zklock.NewWorkers(c.Backend, nil).Claim(within(t))
 	assert.True(t, err != nil && !errors.Is(err, idgen.ErrNoWorker), "Claim on a backend that is closed: %v", err)
 }
@@ -363,9 +363,9 @@ func TestWorkersLayout(t *testing.T) {
 	o := numbersOf(1, 10*time.Second)
 	assert.NoError(t, claim(t, c, o).Release(within(t)), "Release")
 	fast := *o
-	fast.Layout = idgen.Fast
+	fast.Layout = idgen.Fast()
 	_, err := zklock.NewWorkers(c.Backend, &fast).Claim(within(t))
 	assert.ErrorIs(t, err, idgen.ErrLayout, "another layout")
-	assert.Contains(t, err.Error(), idgen.Twitter.String(), "which there is")
+	assert.Contains(t, err.Error(), idgen.Twitter().String(), "which there is")
 	assert.NoError(t, claim(t, connect(t, long), o).Release(within(t)), "the same layout, by another process")
 }

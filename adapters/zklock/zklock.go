@@ -82,12 +82,12 @@ func Open(ctx context.Context, servers []string, o *Options) (*Backend, error) {
 	select {
 	case <-b.ready:
 	case <-ctx.Done():
-		b.Close()
+		_ = b.Close()
 		return nil, fmt.Errorf("zklock: no session with any of %q; are they there, and do they serve clients? %w", servers, context.Cause(ctx))
 	}
 	if b.o.Scheme != "" {
 		if err := b.ask(ctx, func() error { return conn.AddAuth(b.o.Scheme, b.o.Auth) }); err != nil {
-			b.Close()
+			_ = b.Close()
 			return nil, fmt.Errorf("zklock: the server does not take who we are by the scheme %q: %w", b.o.Scheme, err)
 		}
 	}
@@ -95,8 +95,9 @@ func Open(ctx context.Context, servers []string, o *Options) (*Backend, error) {
 }
 
 // Close ends the session and with it all its locks; their holders are notified. It waits for calls
-// in progress, for some seconds if the server does not answer.
-func (b *Backend) Close() {
+// in progress, for some seconds if the server does not answer. It returns nil, and can be called
+// again.
+func (b *Backend) Close() error {
 	b.mu.Lock()
 	first := !b.closed
 	if first {
@@ -113,6 +114,7 @@ func (b *Backend) Close() {
 		b.mu.Unlock()
 	}
 	b.work.Wait()
+	return nil
 }
 
 func (o *Options) fill() error {

@@ -244,7 +244,7 @@ func TestClose(t *testing.T) {
 	name := rand.Text()
 	g, err := a.TryLock(within(t), request(name))
 	assert.NoError(t, err, "TryLock")
-	a.Close()
+	_ = a.Close()
 	<-g.Done
 	free(t, b, name)
 	_, err = a.TryLock(within(t), request(name))

@@ -42,6 +42,11 @@ var comparisons = []comparison{
 		rows:     gatewayRows(),
 	},
 	{
+		name: "front", ours: "the front, or TLS", rival: "net/http without TLS", inner: 5,
+		programs: []program{{dir: "bench", pkg: "./gatewaybench", command: "front/", args: []string{"-front", "-rounds", "5", "-n", "30000"}}},
+		rows:     frontRows(),
+	},
+	{
 		name: "redis-do", ours: "`Do` over two bare scripts", inner: 5,
 		programs: []program{{dir: "integration", pkg: "./redis", bench: "RedisDo", time: "30000x", quick: "100x"}},
 		rows: []row{

@@ -15,11 +15,6 @@ func run(ctx context.Context, j *job, only string, write bool) error {
 	if err != nil {
 		return err
 	}
-	page := filepath.Join(j.root, "docs", "benchmarks.md")
-	text, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
 	begun := time.Now()
 	for i, c := range picked {
 		fmt.Fprintf(j.log, "%d of %d: %s, after %v\n", i+1, len(picked), c.name, time.Since(begun).Round(time.Second))
@@ -37,14 +32,25 @@ func run(ctx context.Context, j *job, only string, write bool) error {
 			continue
 		}
 		// after each comparison, so that an interrupted run keeps what it has
-		if text, err = replace(text, c.name, table); err != nil {
-			return fmt.Errorf("%s: %w", page, err)
-		}
-		if err := os.WriteFile(page, text, 0o644); err != nil {
-			return err
+		for _, page := range []string{"benchmarks.md", "benchmarks.zh-CN.md"} {
+			if err := into(filepath.Join(j.root, "docs", page), c.name, table); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// into writes a table into a page.
+func into(page, name, table string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	if text, err = replace(text, name, table); err != nil {
+		return fmt.Errorf("%s: %w", page, err)
+	}
+	return os.WriteFile(page, text, 0o644)
 }
 
 // pick returns the comparisons with these names, or all.
@@ -76,7 +82,7 @@ func namesOf(all []comparison) (names []string) {
 // note says where and how a table was measured.
 func (j *job) note(c comparison) string {
 	rounds := max(j.roundsOf(c), c.inner)
-	return fmt.Sprintf("*%d cores (%s), %s, %s, %s; median of %d (least–most); `go run ./benchall -only %s` in `bench`.*",
+	return fmt.Sprintf("*%d cores (%s), %s, %s, %s; median of %d (least–most);\n`go run ./benchall -only %s` in `bench`.*",
 		runtime.NumCPU(), processor(), runtime.GOOS+"/"+runtime.GOARCH, runtime.Version(), time.Now().UTC().Format(time.DateOnly), rounds, c.name)
 }
 

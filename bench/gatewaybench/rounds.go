@@ -3,32 +3,36 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // figure is the result of one round of one side.
 type figure struct{ rate, gateway, redis float64 } // requests per second; microseconds a request
 
-func run(rounds, n, conns, workers int, only string, front bool) error {
-	w, err := newWorld(workers, front)
+func run(rounds, n, conns, workers int, only, load string, front bool, builds string) error {
+	w, err := newWorld(workers, front, builds)
 	if err != nil {
 		return err
 	}
 	defer w.close()
 	got := map[string]map[string][]figure{}
-	for _, load := range loads {
-		got[load.name] = map[string][]figure{}
+	for _, l := range loads {
+		if !strings.Contains(l.name, load) {
+			continue
+		}
+		got[l.name] = map[string][]figure{}
 		for round := range rounds {
 			for _, s := range w.sides {
-				if only != "" && s.name != only {
+				if only != "" && !strings.Contains(","+only+",", ","+s.name+",") {
 					continue
 				}
-				f, err := w.round(s, load, round, n, conns)
+				f, err := w.round(s, l, round, n, conns)
 				if err != nil {
-					return fmt.Errorf("%s, %s: %w", s.name, load.name, err)
+					return fmt.Errorf("%s, %s: %w", s.name, l.name, err)
 				}
-				got[load.name][s.name] = append(got[load.name][s.name], f)
+				got[l.name][s.name] = append(got[l.name][s.name], f)
 				fmt.Printf("%-22s %-10s round %d: %8.0f requests/s, gateway %6.1f us, Redis %5.1f us a request\n",
-					load.name, s.name, round+1, f.rate, f.gateway, f.redis)
+					l.name, s.name, round+1, f.rate, f.gateway, f.redis)
 			}
 		}
 	}
@@ -44,6 +48,9 @@ func report(got map[string]map[string][]figure, one, other string) {
 	fmt.Printf("\n%-22s %14s %14s %14s\n", one+" over "+other, "requests/s", "gateway CPU", "Redis CPU")
 	for _, load := range loads {
 		ours, anchor := got[load.name][one], got[load.name][other]
+		if len(ours) == 0 {
+			continue
+		}
 		ratio := func(of func(figure) float64) float64 { return median(ours, of) / median(anchor, of) }
 		fmt.Printf("%-22s %13.2fx %13.2fx %13.2fx\n", load.name, ratio(func(f figure) float64 { return f.rate }),
 			ratio(func(f figure) float64 { return f.gateway }), ratio(func(f figure) float64 { return f.redis }))

@@ -34,7 +34,7 @@ type world struct {
 	sides   []*side
 }
 
-func newWorld(workers int, front bool) (*world, error) {
+func newWorld(workers int, front bool, builds string) (*world, error) {
 	w := &world{workers: strconv.Itoa(workers)}
 	var err error
 	if w.dir, err = os.MkdirTemp("", "gatewaybench-"); err != nil {
@@ -48,6 +48,13 @@ func newWorld(workers int, front bool) (*world, error) {
 	sides := []func(string) (*side, error){w.anchor, w.ours("retrysafe", "")}
 	if front {
 		sides = []func(string) (*side, error){w.ours("net/http", "front: off\n"), w.ours("front", "front: on\n"), w.ours("net/http-TLS", "front: off\n"+tlsConfig)}
+	}
+	if builds != "" {
+		sides = sides[:1]
+		for build := range strings.SplitSeq(builds, ",") {
+			name, path, _ := strings.Cut(build, "=")
+			sides = append(sides, w.built(name, path, ""))
+		}
 	}
 	for _, start := range sides {
 		s, err := start(upstream)
@@ -149,18 +156,25 @@ func (w *world) anchor(upstream string) (*side, error) {
 	return &side{"nginx", addr, false, gateway, redis}, err
 }
 
-// ours returns a function that starts our gateway with more lines of configuration.
+// ours returns a function that builds our gateway and starts it with more lines of configuration.
 func (w *world) ours(name, config string) func(upstream string) (*side, error) {
 	return func(upstream string) (*side, error) {
-		redis, redisAddr, err := w.redis()
-		if err != nil {
-			return nil, err
-		}
 		binary := filepath.Join(w.dir, "retrysafe")
 		build := exec.Command("go", "build", "-o", binary, ".") //nolint:noctx // it ends by itself
 		build.Dir = filepath.Join(root(), "cmd", "retrysafe")
 		if said, err := build.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("go build: %w\n%s", err, said)
+		}
+		return w.built(name, binary, config)(upstream)
+	}
+}
+
+// built returns a function that starts a gateway that was built before.
+func (w *world) built(name, binary, config string) func(upstream string) (*side, error) {
+	return func(upstream string) (*side, error) {
+		redis, redisAddr, err := w.redis()
+		if err != nil {
+			return nil, err
 		}
 		addr := freeAddr()
 		secure := strings.Contains(config, tlsConfig)

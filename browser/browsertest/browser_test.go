@@ -19,6 +19,9 @@ import (
 // chromium is the browser of all tests; each test has its own profile in it.
 var chromium context.Context
 
+// work is a directory that goes when the tests have ended.
+var work string
+
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
@@ -28,6 +31,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	work = dir
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if found, err := exec.LookPath(name); err == nil && path == "" {
@@ -106,10 +110,15 @@ func (b *tab) scriptOff(off bool) {
 }
 
 // aim returns a function that presses an element with the mouse, whether or not it is disabled. A
-// page that is about to be left accepts presses but answers no queries, so aim first.
+// page that is about to be left accepts presses but answers no queries, so aim first. A page whose
+// style arrives later moves the element; so a page that is still loading gets ten seconds.
 func (b *tab) aim(selector string) (press func()) {
 	b.t.Helper()
-	at := eval[[]float64](b, `(() => { const r = document.querySelector("`+selector+`").getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`)
+	at := eval[[]float64](b, `(async () => {
+		for (let i = 0; document.readyState !== "complete" && i < 1000; i++) await new Promise((next) => setTimeout(next, 10));
+		const r = document.querySelector("`+selector+`").getBoundingClientRect();
+		return [r.x + r.width / 2, r.y + r.height / 2];
+	})()`)
 	return func() {
 		b.t.Helper()
 		b.do("click "+selector, chromedp.MouseClickXY(at[0], at[1]))

@@ -42,7 +42,7 @@ func TestBenchStoreBadCalls(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--workers is from 1":    {"--store", "memory:", "--workers", "0"},
 		"--duration from 10ms":   {"--store", "memory:", "--duration", "2m"},
-		`store "tape" is not`:    {"--store", "tape:"},
+		`store "tape:" is not`:   {"--store", "tape:"},
 		"unknown command \"up\"": nil,
 	} {
 		call := append([]string{"bench", "store"}, args...)

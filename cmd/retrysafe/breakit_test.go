@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,6 +46,13 @@ func TestBreakIt(t *testing.T) {
 	page = strings.NewReplacer("7001", ports[0], "7002", ports[1], "7003", ports[2]).Replace(page)
 	steps := stepsOf(page)
 	assert.True(t, len(steps) >= 15, "steps of the page: %d", len(steps))
+	playSteps(t, t.TempDir(), 6*time.Minute, steps)
+}
+
+// playSteps runs the steps of a page in dir, with the real command and a sqlite3 (see TestMain),
+// and checks their output. A gateway of the page has its log in gateway.log.
+func playSteps(t *testing.T, dir string, most time.Duration, steps []step) {
+	t.Helper()
 	const mark = "=== end of step\n"
 	var script strings.Builder
 	for _, s := range steps {
@@ -54,29 +60,36 @@ func TestBreakIt(t *testing.T) {
 	}
 	self, err := os.Executable()
 	assert.NoError(t, err, "executable")
-	bin, dir := t.TempDir(), t.TempDir()
+	bin := t.TempDir()
 	for _, name := range []string{"retrysafe", "sqlite3"} {
 		assert.NoError(t, os.Symlink(self, filepath.Join(bin, name)), "link")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
-	defer cancel()
-	c := exec.CommandContext(ctx, "bash", "-c", script.String())
-	c.Env = append(os.Environ(), asCommand+"=1", "PATH="+bin+":"+os.Getenv("PATH"))
+	c := exec.Command("bash", "-c", script.String())
+	c.Env = append(os.Environ(), asCommand+"=1", "NO_PROXY=*", "PATH="+bin+":"+os.Getenv("PATH"))
 	c.Dir = dir
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its children end with it
-	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
-	c.WaitDelay = 5 * time.Second
+	playPage(t, c, most, steps, mark, "gateway.log")
+}
+
+// playPage runs the commands of a page, which print mark after each step, and checks the output of
+// each step. It shows the log, a file in the directory of c, if something is wrong. What c has
+// started ends with it.
+func playPage(t *testing.T, c *exec.Cmd, most time.Duration, steps []step, mark, log string) {
+	t.Helper()
 	var out, errOut bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errOut
-	err = c.Run()
-	if c.Process != nil {
-		_ = c.Cancel()
-	}
-	log, _ := os.ReadFile(filepath.Join(dir, "gateway.log"))
-	assert.NoError(t, err, "bash (%s)\n%s\n%s", &out, &errOut, log)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.WaitDelay = 5 * time.Second
+	assert.NoError(t, c.Start(), "start bash")
+	kill := func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	late := time.AfterFunc(most, kill)
+	err := c.Wait()
+	late.Stop()
+	kill()
+	text, _ := os.ReadFile(filepath.Join(c.Dir, log))
+	assert.NoError(t, err, "bash (%s)\n%s\n%s", &out, &errOut, text)
 	seen := strings.Split(out.String(), mark)
 	for i, s := range steps {
-		assert.True(t, seenAs(seen[i], s.seen), "what the page shows:\n%s\nwhat was seen:\n%s\nof:\n%s\nlog:\n%s%s", s.seen, seen[i], s.commands, log, &errOut)
+		assert.True(t, seenAs(seen[i], s.seen), "what the page shows:\n%s\nwhat was seen:\n%s\nof:\n%s\nlog:\n%s%s", s.seen, seen[i], s.commands, text, &errOut)
 	}
 }
 

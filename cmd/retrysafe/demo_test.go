@@ -86,7 +86,7 @@ type demoSide struct {
 }
 
 type demoState struct {
-	Key           string
+	Key, Console  string
 	Gateway       struct{ Up bool }
 	Without, With demoSide
 	Record        struct{ State, List, Resolve string }
@@ -170,6 +170,15 @@ func TestDemoPage(t *testing.T) {
 	after := d.state(t)
 	assert.NotEqual(t, after.Key, s.Key, "a new payment has a new key")
 	assert.Equal(t, len(after.With.Presses)+len(after.With.Payments), 0, "and nothing happened to it yet")
+
+	for range 2 {
+		d.send(t, "/press", `{"how":"failed","times":1}`)
+		s = d.until(t, "an error of the shop", told)
+	}
+	assert.Equal(t, s.With.Presses[0].Status, 500, "the shop fails after it has charged")
+	assert.True(t, s.With.Presses[1].Status == 500 && s.With.Presses[1].Replayed, "the retry gets the stored answer: %+v", s.With)
+	assert.Equal(t, len(s.With.Payments), 1, "payments with protection")
+	assert.Equal(t, len(s.Without.Payments), 2, "payments without it")
 }
 
 // TestDemoPageInDoubt: a payment is in flight when the gateway is killed. The commands that the
@@ -177,6 +186,23 @@ func TestDemoPage(t *testing.T) {
 func TestDemoPageInDoubt(t *testing.T) {
 	t.Parallel()
 	doubtOnPage(t, startDemo(t, t.TempDir(), "--listen", "127.0.0.1:0"), "")
+}
+
+// TestDemoConsole: the page leads to the gateway's console, with a token that may resolve.
+func TestDemoConsole(t *testing.T) {
+	t.Parallel()
+	d := startDemo(t, t.TempDir(), "--listen", "127.0.0.1:0")
+	base, token, found := strings.Cut(d.state(t).Console, "/#token=")
+	assert.True(t, found, "a console: %s", base)
+	r, err := http.NewRequestWithContext(t.Context(), "GET", base+"/api/v1/me", nil)
+	assert.NoError(t, err, "request")
+	r.Header.Set("Authorization", "Bearer "+token)
+	resp, err := testclient.HTTP.Do(r)
+	assert.NoError(t, err, "me")
+	defer resp.Body.Close()
+	var me struct{ Roles []string }
+	assert.NoError(t, json.NewDecoder(resp.Body).Decode(&me), "me")
+	assert.Equal(t, strings.Join(me.Roles, ","), "view,reveal,resolve", "roles")
 }
 
 // doubtOnPage kills a gateway during a payment. password is the store's, which the page does not
@@ -235,22 +261,25 @@ func TestDemoPageKeepsOthersOut(t *testing.T) {
 		fields             map[string]string
 		status             int
 	}{
-		"another site's name":   {"GET", "/state", "", map[string]string{"Host": "evil.example:" + port}, 403},
-		"it looks like ours":    {"GET", "/", "", map[string]string{"Host": "127.0.0.1.evil.example"}, 403},
-		"no name":               {"GET", "/events", "", map[string]string{"Host": "[]"}, 403},
-		"rebound, own origin":   {"POST", "/gateway/kill", "", map[string]string{"Host": "evil.example", "Origin": "http://evil.example"}, 403},
-		"kill from elsewhere":   {"POST", "/gateway/kill", "", map[string]string{"Origin": "https://evil.example"}, 403},
-		"pay from elsewhere":    {"POST", "/press", pay, map[string]string{"Origin": "http://127.0.0.1:1"}, 403},
-		"pay from a file":       {"POST", "/press", pay, map[string]string{"Origin": "null"}, 403},
-		"pay without an origin": {"POST", "/press", pay, map[string]string{"Origin": ""}, 403},
-		"kill by a link":        {"GET", "/gateway/kill", "", nil, 404},
-		"too often":             {"POST", "/press", `{"how":"pay","times":11}`, nil, 400},
-		"in no known way":       {"POST", "/press", `{"how":"free","times":1}`, nil, 400},
-		"no order":              {"POST", "/press", `x`, nil, 400},
-		"a long order":          {"POST", "/press", `{"how":"` + strings.Repeat("x", 2000), nil, 400},
-		"the shop behind it":    {"POST", "/payments", "{}", nil, 405},
-		"another file":          {"GET", "/../demo.go", "", nil, 404},
-		"by another own name":   {"GET", "/state", "", map[string]string{"Host": "localhost:" + port}, 200},
+		"another site's name":    {"GET", "/state", "", map[string]string{"Host": "evil.example:" + port}, 403},
+		"it looks like ours":     {"GET", "/", "", map[string]string{"Host": "127.0.0.1.evil.example"}, 403},
+		"no name":                {"GET", "/events", "", map[string]string{"Host": "[]"}, 403},
+		"rebound, own origin":    {"POST", "/gateway/kill", "", map[string]string{"Host": "evil.example", "Origin": "http://evil.example"}, 403},
+		"kill from elsewhere":    {"POST", "/gateway/kill", "", map[string]string{"Origin": "https://evil.example"}, 403},
+		"examine from elsewhere": {"POST", "/examine", "", map[string]string{"Origin": "https://evil.example"}, 403},
+		"examine by a link":      {"GET", "/examine", "", nil, 404},
+		"no report yet":          {"GET", "/examined/with", "", nil, 404},
+		"pay from elsewhere":     {"POST", "/press", pay, map[string]string{"Origin": "http://127.0.0.1:1"}, 403},
+		"pay from a file":        {"POST", "/press", pay, map[string]string{"Origin": "null"}, 403},
+		"pay without an origin":  {"POST", "/press", pay, map[string]string{"Origin": ""}, 403},
+		"kill by a link":         {"GET", "/gateway/kill", "", nil, 404},
+		"too often":              {"POST", "/press", `{"how":"pay","times":11}`, nil, 400},
+		"in no known way":        {"POST", "/press", `{"how":"free","times":1}`, nil, 400},
+		"no order":               {"POST", "/press", `x`, nil, 400},
+		"a long order":           {"POST", "/press", `{"how":"` + strings.Repeat("x", 2000), nil, 400},
+		"the shop behind it":     {"POST", "/payments", "{}", nil, 405},
+		"another file":           {"GET", "/../demo.go", "", nil, 404},
+		"by another own name":    {"GET", "/state", "", map[string]string{"Host": "localhost:" + port}, 200},
 	} {
 		status, text, header := d.request(t, tt.method, tt.path, tt.body, tt.fields)
 		assert.Equal(t, status, tt.status, "%s (%s)", name, text)

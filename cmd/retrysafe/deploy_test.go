@@ -39,6 +39,6 @@ func TestDeployedCommands(t *testing.T) {
 		}
 		out, err := command(t, append(call, "--check-config")...).CombinedOutput()
 		assert.NoError(t, err, "%v: %s", call, out)
-		assert.Contains(t, string(out), "the configuration is good: 1 routes", "%v", call)
+		assert.Contains(t, string(out), "the configuration is good: 1 route\n", "%v", call)
 	}
 }

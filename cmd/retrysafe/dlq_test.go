@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -17,12 +18,14 @@ import (
 	"github.com/retrysafe/retrysafe/adapters/amqpidem"
 	"github.com/retrysafe/retrysafe/adapters/redisstreamidem"
 	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
+	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/servertest"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/redisclient"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // deadQueue is a queue on a real broker, with the names that the command gets.
@@ -54,8 +57,8 @@ func redisQueue(t *testing.T) *deadQueue {
 	assert.NoError(t, err, "address")
 	client, err := rueidisclient.Open(address)
 	assert.NoError(t, err, "connect")
-	t.Cleanup(client.Close)
-	s, err := redisstreamidem.Open(t.Context(), client, redisstreamidem.Options{Stream: "orders", Group: "stock"})
+	t.Cleanup(func() { _ = client.Close() })
+	s, err := redisstreamidem.Open(t.Context(), client, &redisstreamidem.Options{Stream: "orders", Group: "stock"})
 	assert.NoError(t, err, "open")
 	p, err := redisstreamidem.NewPublisher(client, nil)
 	assert.NoError(t, err, "publisher")
@@ -74,7 +77,7 @@ func (q *deadQueue) work(t *testing.T, e *retrysafe.Engine, n int, h mqidem.Hand
 		ended <- mqidem.Consume(ctx, q.source, mqidem.Once(e, "stock", h, opts...), &mqidem.Options{
 			MaxDeliveries: 2, Backoff: mqidem.Fixed(10 * time.Millisecond), Logger: slog.New(slog.DiscardHandler),
 			Observe: func(o mqidem.Outcome) {
-				if o.What == mqidem.Done || o.What == mqidem.Dead {
+				if o.What == mqidem.OutcomeDone || o.What == mqidem.OutcomeDead {
 					settled <- o.What
 				}
 			},
@@ -83,7 +86,7 @@ func (q *deadQueue) work(t *testing.T, e *retrysafe.Engine, n int, h mqidem.Hand
 	for range n {
 		select {
 		case what := <-settled:
-			if what == mqidem.Done {
+			if what == mqidem.OutcomeDone {
 				done++
 			}
 		case <-ctx.Done():
@@ -122,18 +125,18 @@ func deadLetters(t *testing.T, q *deadQueue) {
 		t.Helper()
 		args = append([]string{"dlq", args[0], "--queue", q.queue, "--store", "sqlite:" + file}, args[1:]...)
 		c := command(t, args...)
-		c.Env = append(c.Env, "RETRYSAFE_BROKER="+q.broker)
-		out, err := c.CombinedOutput()
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			return string(out), exit.ExitCode()
-		}
-		assert.NoError(t, err, "dlq")
-		return string(out), 0
+		c.Env = append(c.Env, "RETRYSAFE_BROKER="+q.broker, "USER=ann")
+		return ended(t, c)
 	}
 	type line struct {
 		Hash, Why, Consumer, Record string
 		Tries, Redrives             int
+	}
+	if strings.HasPrefix(q.broker, "amqp") {
+		out, code := dlq("list", "--queue", "none")
+		assert.Equal(t, code, 1, "exit code of a wrong queue: %s", out)
+		assert.Contains(t, out, "check --queue", "a wrong queue")
+		assert.True(t, !strings.Contains(out, "Options"), "no advice about Go: %s", out)
 	}
 	list := func(args ...string) (lines []line) {
 		t.Helper()
@@ -173,25 +176,64 @@ func deadLetters(t *testing.T, q *deadQueue) {
 	for _, text := range []string{table, shown} {
 		assert.True(t, !strings.Contains(text, "secret-"), "what is secret is not shown: %s", text)
 	}
-	shown, _ = dlq("show", lines[0].Hash, "--reveal")
-	for _, part := range []string{"id-secret-", "body-secret-", "error-secret"} {
+	shown, code = dlq("show", lines[0].Hash, "--reveal")
+	assert.True(t, code == 2 && strings.Contains(shown, "--reason: a reason is needed") && !strings.Contains(shown, "secret-"), "show --reveal without a reason: %s", shown)
+	shown, code = dlq("show", lines[0].Hash, "--reveal", "--reason", "a customer asks")
+	assert.Equal(t, code, 0, "exit code of show --reveal: %s", shown)
+	for _, part := range []string{"id-secret-", "\n  body-secret-", "error-secret"} {
 		assert.Contains(t, shown, part, "show --reveal")
 	}
 
-	out, code := dlq("redrive", list("--why", "tries")[0].Hash, "0123456789abcdef")
+	out, code := dlq("redrive", "0123456789abcdef", "--reason", "x")
+	assert.True(t, code == 1 && strings.Contains(out, "no dead message has the hash") && !strings.Contains(out, "0 put back"), "redrive of none: %s", out)
+	out, code = dlq("discard", "0123456789abcdef", "--reason", "x")
+	assert.True(t, code == 1 && !strings.Contains(out, "0 discarded"), "discard of none: %s", out)
+	out, code = dlq("redrive", list("--why", "tries")[0].Hash, "0123456789abcdef", "--reason", "the stock is back")
 	assert.Equal(t, code, 1, "exit code of a redrive of one that is there and one that is not: %s", out)
 	assert.Contains(t, out, "1 put back", "redrive")
 	assert.Contains(t, out, "no dead message has the hash 0123456789abcdef", "redrive")
 	works := func(context.Context, *mqidem.Message) error { return nil }
 	assert.Equal(t, q.work(t, e, 1, works), 1, "done behind the redrive")
-	out, code = dlq("discard", poisoned[0].Hash)
+	out, code = dlq("discard", poisoned[0].Hash, "--reason", "no such order")
 	assert.Equal(t, code, 0, "exit code of discard: %s", out)
 	assert.Contains(t, out, "1 discarded", "discard")
-	out, code = dlq("run", "--every", "0", "--after", "0s")
+	_, err = db.ExecContext(t.Context(), `CREATE TRIGGER no_log BEFORE INSERT ON retrysafe_records BEGIN SELECT RAISE(ABORT, 'no room'); END`)
+	assert.NoError(t, err, "trigger")
+	out, code = dlq("show", list("--why", "tries")[0].Hash, "--reveal", "--reason", "x")
+	assert.True(t, code == 1 && strings.Contains(out, "the audit log cannot be written") && !strings.Contains(out, "secret-"), "show --reveal without a log: %s", out)
+	out, code = dlq("run", "--every", "0", "--after", "0s", "--by", "night")
+	assert.True(t, code == 1 && strings.Contains(out, "0 put back") && strings.Contains(out, "the audit log cannot be written"), "run without a log: %s", out)
+	_, err = db.ExecContext(t.Context(), `DROP TRIGGER no_log`)
+	assert.NoError(t, err, "trigger")
+	out, code = dlq("run", "--every", "0", "--after", "0s", "--by", "night")
 	assert.Equal(t, code, 0, "exit code of run: %s", out)
 	assert.Contains(t, out, "2 put back", "run")
 	assert.Equal(t, q.work(t, e, 2, works), 2, "done behind the run")
 	assert.Equal(t, len(list()), 0, "dead messages in the end")
+	audited(t, store, "app",
+		"night redrive HASH, why \"tries\", consumer \"stock\", by a rule: done", "night redrive HASH, why \"tries\", consumer \"stock\", by a rule: begun",
+		"night redrive HASH, why \"tries\", consumer \"stock\", by a rule: done", "night redrive HASH, why \"tries\", consumer \"stock\", by a rule: begun",
+		"ann discard 1 done, 0 gone, 0 left: done (no such order)", "ann discard HASH: begun (no such order)",
+		"ann redrive 1 done, 0 gone, 1 left: done (the stock is back)", "ann redrive HASH HASH: begun (the stock is back)",
+		"ann reveal HASH: done (a customer asks)", "ann reveal HASH: begun (a customer asks)")
+}
+
+// audited checks the last entries of the audit log of a namespace, the last one first. HASH stands
+// for a hash.
+func audited(t *testing.T, s storeapi.Store, namespace string, want ...string) {
+	t.Helper()
+	entries, _, err := admin.NewAudit(s, namespace, 0).Read(t.Context(), time.Now(), 0, len(want)+1)
+	assert.NoError(t, err, "read the audit log")
+	hash := regexp.MustCompile(`\b[0-9a-f]{16}\b`)
+	got := []string{}
+	for _, e := range entries {
+		one := fmt.Sprint(e.Who, " ", e.Action, " ", hash.ReplaceAllString(e.Detail, "HASH"), ": ", e.Result)
+		if e.Reason != "" {
+			one += " (" + e.Reason + ")"
+		}
+		got = append(got, one)
+	}
+	assert.Equal(t, got, append([]string{}, want...), "the audit log of %s", namespace)
 }
 
 // TestDeadInDoubt: a message in doubt is redriven after an operator says that it was not done.
@@ -211,21 +253,34 @@ func TestDeadInDoubt(t *testing.T) {
 	q.work(t, e, 1, func(context.Context, *mqidem.Message) error { return errors.New("timeout") }, refuse)
 	dlq := func(args ...string) (string, int) {
 		args = append([]string{"dlq"}, append(args, "--broker", q.broker, "--queue", q.queue, "--store", "sqlite:"+file)...)
-		out, err := command(t, args...).CombinedOutput()
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			return string(out), exit.ExitCode()
-		}
-		return string(out), 0
+		return ended(t, command(t, args...))
 	}
-	out, code := dlq("redrive", "--all")
+	out, code := dlq("redrive", "--all", "--by", "ann")
+	assert.True(t, code == 2 && strings.Contains(out, "--reason: a reason is needed"), "without a reason: %s", out)
+	out, code = dlq("redrive", "--all", "--by", "ann", "--reason", "try")
 	assert.Equal(t, code, 1, "exit code: %s", out)
 	assert.Contains(t, out, "--not-done says that nothing was done", "redrive")
 	out, _ = dlq("run", "--why", "in-doubt", "--every", "0")
 	assert.Contains(t, out, "a rule cannot redrive what is in doubt", "run")
-	out, code = dlq("redrive", "--all", "--not-done", "--by", "ann")
+	out, code = dlq("redrive", "--all", "--not-done", "--by", "ann", "--reason", "not in the stock")
 	assert.Equal(t, code, 0, "exit code: %s", out)
 	assert.Equal(t, q.work(t, e, 1, func(context.Context, *mqidem.Message) error { return nil }, refuse), 1, "done")
+
+	assert.NoError(t, q.publisher.Publish(t.Context(), []outbox.Outgoing{{Message: outbox.Message{ID: "2", Topic: q.topic}, Attempt: 1}})[0], "publish")
+	q.work(t, e, 1, func(context.Context, *mqidem.Message) error { return errors.New("timeout") }, refuse)
+	_, err = db.ExecContext(t.Context(), `CREATE TRIGGER no_log BEFORE INSERT ON retrysafe_records BEGIN SELECT RAISE(ABORT, 'no room'); END`)
+	assert.NoError(t, err, "trigger")
+	out, code = dlq("discard", "--all", "--by", "bob", "--reason", "x")
+	assert.Equal(t, code, 1, "exit code of discard without a log: %s", out)
+	assert.Contains(t, out, "the audit log cannot be written", "discard without a log")
+	_, err = db.ExecContext(t.Context(), `DROP TRIGGER no_log`)
+	assert.NoError(t, err, "trigger")
+	out, _ = dlq("discard", "--all", "--by", "bob", "--reason", "x")
+	assert.Contains(t, out, "1 discarded", "discard")
+	audited(t, store, "app",
+		"bob discard 1 done, 0 gone, 0 left: done (x)", "bob discard all: begun (x)",
+		"ann redrive 1 done, 0 gone, 0 left: done (not in the stock)", "ann redrive all, not-done: begun (not in the stock)",
+		"ann redrive 0 done, 0 gone, 1 left: done (try)", "ann redrive all: begun (try)")
 }
 
 // TestDeadLetterCalls: a call that is wrong says what to write instead.
@@ -244,6 +299,11 @@ func TestDeadLetterCalls(t *testing.T) {
 		{[]string{"list", "--broker", "amqp://user:pass-secret@127.0.0.1:1", "--queue", "q"}, "RabbitMQ", 1},
 		{[]string{"redrive", "--broker", "redis://x", "--queue", "a/b"}, "name messages by their hashes", 2},
 		{[]string{"discard", "--broker", "redis://x", "--queue", "a/b", "--all", "x"}, "and not both", 2},
+		{[]string{"list", "--broker", "redis://127.0.0.1:1", "--queue", "a/b", "--why", "nonsense"}, "tries, poison, refused, no-id, too-large, in-doubt, mismatch or unreadable", 2},
+		{[]string{"list", "--broker", "redis://" + servertest.StartRedis(t).Addr, "--queue", "a/b", "--store", "sqlite:none.db"}, "name the store of the consumer", 1},
+		{[]string{"discard", "--broker", "redis://x", "--queue", "a/b", "--all"}, "--reason: a reason is needed", 2},
+		{[]string{"discard", "--broker", "redis://127.0.0.1:1", "--queue", "a/b", "--all", "--store", "none"}, "Redis", 1},
+		{[]string{"run", "--broker", "redis://x", "--queue", "a/b", "--by", "a\nb"}, "--by: ", 2},
 		{[]string{"what"}, "unknown command", 2},
 	} {
 		out, err := command(t, append([]string{"dlq"}, one.args...)...).CombinedOutput()
@@ -253,4 +313,20 @@ func TestDeadLetterCalls(t *testing.T) {
 		assert.Contains(t, string(out), one.want, "dlq %q", one.args)
 		assert.True(t, !strings.Contains(string(out), "secret"), "a password is not shown: %s", out)
 	}
+}
+
+// TestDeadOfNoGroup: a group that the stream does not have is an error that names those that it
+// has.
+func TestDeadOfNoGroup(t *testing.T) {
+	t.Parallel()
+	q := redisQueue(t)
+	list := func(queue string) (string, int) {
+		return ended(t, command(t, "dlq", "list", "--broker", q.broker, "--queue", queue, "--store", "none"))
+	}
+	out, code := list("orders/stock")
+	assert.Equal(t, code, 0, "list: %s", out)
+	out, code = list("orders/nope")
+	assert.True(t, code == 1 && strings.Contains(out, `the stream orders has no group "nope"; its groups are stock`), "list of no group: %s", out)
+	out, code = list("gone/stock")
+	assert.Equal(t, code, 0, "a stream that is gone: %s", out)
 }

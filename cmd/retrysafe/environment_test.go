@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -82,4 +83,21 @@ func TestStoreOfTheEnvironment(t *testing.T) {
 	c.Dir = t.TempDir()
 	said, err := c.CombinedOutput()
 	assert.True(t, err != nil && strings.Contains(string(said), "--store or RETRYSAFE_STORE"), "in the wrong directory: %s", said)
+}
+
+// TestTwoStores: a gateway whose environment overrides the store of its file says so, without the
+// passwords. A flag is no surprise.
+func TestTwoStores(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "gateway.yaml")
+	used := "sqlite:" + filepath.Join(dir, "used.db")
+	assert.NoError(t, os.WriteFile(file, []byte("upstream: http://127.0.0.1:9\nstore: redis://ann:pass-word@127.0.0.1:9\n"), 0o600), "file")
+	_, _, log := startGatewayIn(t, []string{"RETRYSAFE_STORE=" + used}, "--config", file, "--listen", "127.0.0.1:0")
+	for _, part := range []string{"level=WARN", "RETRYSAFE_STORE overrides store in the configuration file", "used=" + used, `file="redis 127.0.0.1:9"`} {
+		assert.Contains(t, log.String(), part, "log")
+	}
+	assert.True(t, !strings.Contains(log.String(), "pass-word"), "log: %s", log)
+	_, _, log = startGatewayIn(t, []string{"RETRYSAFE_STORE=" + used}, "--config", file, "--listen", "127.0.0.1:0", "--store", used)
+	assert.True(t, !strings.Contains(log.String(), "overrides"), "with a flag: %s", log)
 }

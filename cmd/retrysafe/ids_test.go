@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -81,7 +82,7 @@ func TestIDsServe(t *testing.T) {
 	}
 	first, second := one("/api/snowflake/get/anything"), one("/api/snowflake/get/anything")
 	assert.True(t, second > first, "%d follows %d", second, first)
-	made := idgen.Fast.Split(first).Time
+	made := idgen.Fast().Split(first).Time
 	assert.True(t, time.Since(made) < time.Minute && time.Since(made) > -time.Minute, "made at %v", made)
 	assert.Equal(t, len(some("/api/snowflake/get/x?count=10000")), 10_000, "ids in one answer")
 	assert.Equal(t, one("/api/segment/get/order"), 1, "the first")
@@ -209,4 +210,38 @@ func TestIDsRefuses(t *testing.T) {
 		assert.True(t, err != nil, "%v is refused", args)
 		assert.Contains(t, string(out), want, "%v", args)
 	}
+}
+
+// TestIDsServeConnection: one connection gives ids, errors and the pages for operators in turn, to
+// clients of every kind, and SIGTERM closes it.
+func TestIDsServeConnection(t *testing.T) {
+	t.Parallel()
+	process, base := startIDs(t, "--store", "memory:", "--tag", "order")
+	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	assert.NoError(t, err, "dial")
+	defer conn.Close()
+	assert.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)), "deadline")
+	in := bufio.NewReader(conn)
+	ask := func(method, path, fields, want string) {
+		t.Helper()
+		_, err := fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: ids.example\r\n%s\r\n", method, path, fields)
+		assert.NoError(t, err, "%s %s", method, path)
+		resp, err := http.ReadResponse(in, &http.Request{Method: method})
+		assert.NoError(t, err, "the answer to %s %s", method, path)
+		body, err := io.ReadAll(resp.Body)
+		assert.NoError(t, err, "the body of %s %s", method, path)
+		got := fmt.Sprint(resp.StatusCode, " ", resp.ContentLength, " ", string(body))
+		assert.True(t, strings.HasPrefix(got, want), "%s %s: %s, want %s", method, path, got, want)
+	}
+	ask("GET", "/api/segment/get/order", "", "200 1 1")
+	ask("GET", "/api/segment/get/order", "Connection: keep-alive\r\n", "200 1 2")
+	ask("GET", "/api/segment/get/order?count=2", "", `200 9 ["3","4"]`)
+	ask("GET", "/api/segment/get/none", "", "404 ")
+	ask("GET", "/api/segment/get/%6Frder", "", "200 1 5") // percent-encoded: net/http from here on
+	ask("HEAD", "/api/segment/get/order", "", "200 1 ")
+	ask("GET", "/api/segment/get/order", "", "200 1 7")
+	ask("POST", "/api/segment/get/order", "Content-Length: 0\r\n", "405 ")
+	ask("GET", "/healthz", "", "200 3 ok")
+	assert.NoError(t, process.Process.Signal(syscall.SIGTERM), "SIGTERM")
+	assert.NoError(t, process.Wait(), "the end, with an idle connection open")
 }

@@ -43,14 +43,7 @@ func TestKeys(t *testing.T) {
 	}
 	broken.Store(false)
 	keys := func(args ...string) (string, int) {
-		c := command(t, append([]string{"keys", "--store", store}, args...)...)
-		out, err := c.CombinedOutput()
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			return string(out), exit.ExitCode()
-		}
-		assert.NoError(t, err, "keys")
-		return string(out), 0
+		return ended(t, command(t, append([]string{"keys", "--store", store}, args...)...))
 	}
 	type line struct {
 		Hash, Layer, Operation, State, Cause string
@@ -77,7 +70,7 @@ func TestKeys(t *testing.T) {
 	assert.True(t, strings.Count(out, "\n") >= 6 && !strings.Contains(out, "key-secret"), "the list names no key: %s", out)
 	out, _ = keys("show", list("--state", "completed")[0].Hash)
 	assert.True(t, strings.Contains(out, "completed") && !strings.Contains(out, "-secret"), "show hides key and body: %s", out)
-	out, _ = keys("show", "--reveal", list("--state", "completed")[0].Hash)
+	out, _ = keys("show", "--reveal", "--reason", "x", list("--state", "completed")[0].Hash)
 	assert.True(t, strings.Contains(out, "key-secret-good") && strings.Contains(out, "first answer-secret"), "--reveal shows them: %s", out)
 
 	body := filepath.Join(t.TempDir(), "body.json")
@@ -90,6 +83,9 @@ func TestKeys(t *testing.T) {
 		{"release", open[3].Hash, "--fence", fence(open[3])},
 	} {
 		out, code := keys(args...)
+		assert.True(t, code == 2 && strings.Contains(out, "--reason: a reason is needed"), "%d: without a reason: %s", i, out)
+		args = append(args, "--reason", "seen in the list of orders")
+		out, code = keys(args...)
 		assert.Equal(t, code, 0, "%d: %s", i, out)
 		out, code = keys(args...)
 		assert.Equal(t, code, 1, "%d: the same again, with a fence of before (%s)", i, out)
@@ -137,7 +133,7 @@ func TestKeysOfTokens(t *testing.T) {
 	out, err := command(t, "keys", "--store", store, "list", "--json", "--in-doubt").Output()
 	assert.NoError(t, errors.Join(err, json.Unmarshal(out, &line)), "list: %s", out)
 	assert.Equal(t, line.Layer, "token", "layer")
-	out, err = command(t, "keys", "--store", store, "resolve", line.Hash, "--fence", fmt.Sprint(line.Fence), "--outcome", "done", "--status", "201").CombinedOutput()
+	out, err = command(t, "keys", "--store", store, "resolve", line.Hash, "--fence", fmt.Sprint(line.Fence), "--outcome", "done", "--status", "201", "--reason", "x").CombinedOutput()
 	assert.NoError(t, err, "resolve: %s", out)
 	status, body, header := post(t, base, given.Token)
 	assert.Equal(t, fmt.Sprint(status, header.Get("Idempotency-Replayed")), "201true", "a repeat (%s)", body)
@@ -154,8 +150,8 @@ func TestKeysBadCalls(t *testing.T) {
 		want string
 	}{
 		"no such store":   {[]string{"list", "--store", "sqlite:" + filepath.Join(dir, "none.db")}, 1, "no such file"},
-		"bad state":       {[]string{"list", "--store", "memory:", "--state", "lost"}, 2, "write issued, in-progress"},
-		"bad name":        {[]string{"show", "--store", "memory:", "no hash"}, 2, "hash of 16 digits"},
+		"bad state":       {[]string{"list", "--store", "memory:", "--state", "lost"}, 2, "use issued, in-progress"},
+		"bad name":        {[]string{"show", "--store", "memory:", "no hash"}, 1, "keys list shows the hashes"},
 		"unknown hash":    {[]string{"show", "--store", "memory:", "0123456789abcdef"}, 1, "RETRYSAFE_SECRET"},
 		"unknown key":     {[]string{"show", "--store", "memory:", "app/gw/t/o/i"}, 1, "no such record"},
 		"no fence":        {[]string{"release", "--store", "memory:", "0123456789abcdef"}, 2, "fence"},
@@ -164,6 +160,10 @@ func TestKeysBadCalls(t *testing.T) {
 		"bad status":      {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "done", "--status", "99"}, 2, "use 200 to 599"},
 		"unknown verb":    {[]string{"lst"}, 2, "unknown command"},
 		"body, no status": {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "done", "--body", "x"}, 2, "--status"},
+		"204 and a body":  {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "done", "--status", "204", "--body", strange}, 2, "has no body"},
+		"304 and a body":  {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "done", "--status", "304", "--body", strange}, 2, "has no body"},
+		"401 is not done": {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "done", "--status", "401", "--reason", "x"}, 2, "--outcome not-done"},
+		"429 is not done": {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "done", "--status", "429", "--reason", "x"}, 2, "--outcome not-done"},
 		"a strange file":  {[]string{"list", "--store", "sqlite:" + strange}, 1, "Migrate"},
 		"no body file":    {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "done", "--status", "200", "--body", filepath.Join(dir, "none")}, 1, "--body"},
 	} {

@@ -83,6 +83,18 @@ func commandContext(ctx context.Context, tb testing.TB, args ...string) *exec.Cm
 	return c
 }
 
+// ended runs a command to its end, and returns its output and exit code.
+func ended(tb testing.TB, c *exec.Cmd) (out string, code int) {
+	tb.Helper()
+	text, err := c.CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return string(text), exit.ExitCode()
+	}
+	assert.NoError(tb, err, "run %q", c.Args)
+	return string(text), 0
+}
+
 // output is the output of a process so far.
 type output struct {
 	mu   sync.Mutex
@@ -104,7 +116,14 @@ func (o *output) String() string {
 // startGateway starts a gateway, and returns its process and address once it listens.
 func startGateway(t *testing.T, args ...string) (process *exec.Cmd, base string, log *output) {
 	t.Helper()
+	return startGatewayIn(t, nil, args...)
+}
+
+// startGatewayIn starts a gateway with more variables of the environment.
+func startGatewayIn(t *testing.T, env []string, args ...string) (process *exec.Cmd, base string, log *output) {
+	t.Helper()
 	c := command(t, append([]string{"gateway", "--namespace", "app"}, args...)...)
+	c.Env = append(c.Environ(), env...)
 	log = new(output)
 	c.Stderr = log
 	out, err := c.StdoutPipe()
@@ -272,7 +291,7 @@ func TestBadCalls(t *testing.T) {
 		"bad doubt":             {args: []string{"gateway", "--upstream", up, "--on-doubt", "maybe"}, code: 2, want: "write refuse or reexecute"},
 		"bad lease":             {args: []string{"gateway", "--upstream", up, "--lease", "1ms"}, code: 2, want: "Lease is 1ms"},
 		"short retention":       {args: []string{"gateway", "--upstream", up, "--retention", "1s"}, code: 2, want: "shorter than Lease"},
-		"unknown store":         {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "floppy:a"}, code: 2, want: "this build has memory:, sqlite:PATH, redis://HOST, postgres://HOST/DATABASE and mysql://HOST/DATABASE"},
+		"unknown store":         {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "floppy:a"}, code: 2, want: "write memory:, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE"},
 		"no namespace":          {args: []string{"gateway", "--upstream", up, "--store", "redis://127.0.0.1:1"}, code: 2, want: "--namespace shop"},
 		"no secret":             {args: []string{"gateway", "--upstream", up, "--store", "redis://127.0.0.1:1", "--namespace", "shop"}, env: "RETRYSAFE_SECRET=", code: 2, want: "openssl rand -hex 32"},
 		"no namespace, workers": {args: []string{"resume", "--operation", "o", "--exec", "true", "--store", "postgres://127.0.0.1:1/x"}, code: 2, want: "--namespace shop"},
@@ -287,7 +306,7 @@ func TestBadCalls(t *testing.T) {
 		"no page address":       {args: []string{"demo", "--listen", "8484"}, code: 2, want: "write it like 127.0.0.1:8484"},
 		"page in use":           {args: []string{"demo", "--listen", busy.Addr().String()}, code: 1, want: "choose another --listen"},
 		"demo in memory":        {args: []string{"demo", "--store", "memory:"}, code: 2, want: "use sqlite:PATH, redis://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE"},
-		"demo, no store":        {args: []string{"demo", "--store", "floppy:a"}, code: 2, want: "this build has memory:, sqlite:PATH, redis://HOST, postgres://HOST/DATABASE and mysql://HOST/DATABASE"},
+		"demo, no store":        {args: []string{"demo", "--store", "floppy:a"}, code: 2, want: "write memory:, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE"},
 		"demo, no server":       {args: []string{"demo", "--store", "redis://127.0.0.1:1"}, code: 1, want: "cannot connect"},
 		"too many words":        {args: []string{"demo", "twice"}, code: 2, want: "twice"},
 	} {
@@ -321,17 +340,11 @@ func TestConfiguration(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
 	assert.NoError(t, os.WriteFile(bad, []byte("upstream: "+up.URL+"\nstoer: memory\n"), 0o600), "file")
 	run := func(args ...string) (string, int) {
-		out, err := command(t, append([]string{"gateway"}, args...)...).CombinedOutput()
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			return string(out), exit.ExitCode()
-		}
-		assert.NoError(t, err, "run")
-		return string(out), 0
+		return ended(t, command(t, append([]string{"gateway"}, args...)...))
 	}
 	out, code := run("--config", good, "--check-config")
 	assert.Equal(t, code, 0, "a good file (%s)", out)
-	assert.Contains(t, out, "1 routes", "a good file")
+	assert.Contains(t, out, "1 route\n", "a good file")
 	out, code = run("--config", bad, "--check-config")
 	assert.Equal(t, code, 2, "a bad file (%s)", out)
 	assert.Contains(t, out, `bad.yaml:2:1: unknown field "stoer"; did you mean "store"?`, "a bad file")
@@ -367,7 +380,7 @@ func playDemo(t *testing.T, args ...string) {
 		OK      bool   `json:"ok"`
 	}
 	assert.NoError(t, json.Unmarshal(out, &rows), "JSON")
-	assert.Equal(t, len(rows), 8, "scenes")
+	assert.Equal(t, len(rows), 9, "scenes")
 	for _, r := range rows {
 		assert.True(t, r.OK, "scene %s", r.Scene)
 	}

@@ -10,13 +10,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
 	"github.com/retrysafe/retrysafe/storeapi"
@@ -27,6 +27,7 @@ type depot struct {
 	t     *testing.T
 	name  string
 	store *sqlstore.Store
+	db    *sql.DB
 	now   retrysafe.Policy
 }
 
@@ -41,7 +42,7 @@ func newDepot(t *testing.T) *depot {
 	s, err := sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{Logger: slog.New(slog.DiscardHandler)})
 	assert.NoError(t, err, "store")
 	assert.NoError(t, s.Migrate(t.Context()), "migrate")
-	return &depot{t, "sqlite:" + path, s, retrysafe.Policy{Lease: 10 * time.Second, OnDoubt: retrysafe.Reexecute}}
+	return &depot{t, "sqlite:" + path, s, db, retrysafe.Policy{Lease: 10 * time.Second, OnDoubt: retrysafe.Reexecute}}
 }
 
 // abandon leaves a call half-done: it is released after its first step.
@@ -82,13 +83,7 @@ func (d *depot) run(args ...string) (string, int) {
 	d.t.Helper()
 	c := command(d.t, append(args, "--store", d.name)...)
 	c.Env = append(c.Env, "RETRYSAFE_SECRET=a secret of tests")
-	out, err := c.CombinedOutput()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return string(out), exit.ExitCode()
-	}
-	assert.NoError(d.t, err, "run")
-	return string(out), 0
+	return ended(d.t, c)
 }
 
 func (d *depot) finish(args ...string) string {
@@ -112,8 +107,8 @@ func TestResumeShows(t *testing.T) {
 	hash, _, _ = strings.Cut(hash, `"`)
 	out, _ = d.run("keys", "show", hash)
 	assert.True(t, strings.Contains(out, "steps done  pay") && !strings.Contains(out, "-secret"), "keys show: %s", out)
-	out, _ = d.run("keys", "show", "--reveal", hash)
-	assert.True(t, strings.Contains(out, "step pay\n\"paid-secret\"") && strings.Contains(out, `{"To":"key-secret-`), "what --reveal shows: %s", out)
+	out, _ = d.run("keys", "show", "--reveal", "--reason", "x", hash)
+	assert.True(t, strings.Contains(out, "step pay\n  \"paid-secret\"") && strings.Contains(out, `{"To":"key-secret-`), "what --reveal shows: %s", out)
 	out, _ = d.run("resume", "--operation", "other")
 	assert.Equal(t, strings.Count(out, "\n"), 1, "lines for another operation")
 }
@@ -156,6 +151,47 @@ func TestResumeExec(t *testing.T) {
 		assert.Equal(t, d.record(c.id).Cause, "attempts", "%s: cause in the end", c.id)
 		assert.Contains(t, d.finish("--exec", "exit 75", "--max-attempts", "2"), "found 0", "a third pass")
 	}
+}
+
+// TestResumeAudit: each call that the program gets, and each that is given up, is in the audit log
+// with the operator's name. If the log cannot be written, the program does not run.
+func TestResumeAudit(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t)
+	d.abandon("done")
+	touched := filepath.Join(t.TempDir(), "touched")
+	d.finish("--exec", `echo '"sent"'`, "--by", "ann", "--reason", "the bank is back")
+	d.abandon("not done")
+	d.finish("--exec", "exit 75", "--by", "ann")
+	d.finish("--exec", "exit 3", "--by", "ann")
+	d.finish("--exec", "touch "+touched, "--by", "bob", "--max-attempts", "3")
+	want := []string{
+		"bob resume attempt 4: given up, in-doubt: done", "bob resume attempt 4: given up, in-doubt: begun",
+		"ann resume attempt 3: in-doubt: done", "ann resume attempt 3, by --exec: begun",
+		"ann resume attempt 2: released: done", "ann resume attempt 2, by --exec: begun",
+		"ann resume attempt 2: completed: done (the bank is back)", "ann resume attempt 2, by --exec: begun (the bank is back)",
+	}
+	audited(t, d.store, "app", want...)
+	entries, _, err := admin.NewAudit(d.store, "app", 0).Read(t.Context(), time.Now(), 0, 1)
+	assert.NoError(t, err, "read")
+	rec := d.record("not done")
+	assert.Equal(t, rec.Cause, "attempts", "cause of the one that was given up")
+	out, _ := d.run("keys", "show", "not done")
+	assert.Contains(t, out, entries[0].Object, "the hash in the log")
+	out, code := d.run("resume", "--operation", "send", "--once", "--exec", "true", "--by", "a\nb")
+	assert.Equal(t, code, 2, "a name with a line break: %s", out)
+
+	d.abandon("no log")
+	_, err = d.db.ExecContext(t.Context(), `CREATE TRIGGER no_log BEFORE INSERT ON retrysafe_records BEGIN SELECT RAISE(ABORT, 'no room'); END`)
+	assert.NoError(t, err, "trigger")
+	out = d.finish("--exec", "touch "+touched, "--by", "bob")
+	assert.Contains(t, out, "unfinished 1", "a pass without a log")
+	_, err = os.Stat(touched)
+	assert.ErrorIs(t, err, os.ErrNotExist, "the command was not run")
+	assert.Equal(t, d.record("no log").State, retrysafe.StateReleased, "state")
+	audited(t, d.store, "app", want...)
+	out, _ = d.run("resume")
+	assert.Contains(t, out, "pay", "the list needs no log")
 }
 
 // TestResumeAtMostOnce: if a step that may run at most once has begun, no caller can continue.

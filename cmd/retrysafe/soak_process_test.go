@@ -109,7 +109,7 @@ func (s *soak) listDoubts(t *testing.T) map[string]doubt {
 
 // settle resolves one doubt with the command.
 func (s *soak) settle(d doubt, args ...string) {
-	args = append([]string{"keys", args[0], d.Hash, "--store", s.store, "--fence", fmt.Sprint(d.Fence)}, args[1:]...)
+	args = append([]string{"keys", args[0], d.Hash, "--store", s.store, "--fence", fmt.Sprint(d.Fence), "--reason", "the soak test"}, args[1:]...)
 	if out, err := s.command(args...).CombinedOutput(); err != nil {
 		s.wrong(doubts, "%v: %v, %s", args, err, out)
 	}

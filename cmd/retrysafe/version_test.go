@@ -52,7 +52,7 @@ func TestCompletion(t *testing.T) {
 		"ids serve --layout ":        "twitter\nfast\nuid-generator\nsonyflake\n",
 		"gateway --store ":           "sqlite:\n",
 		"gateway --store re":         "redis://\nredis+sentinel://\nredis+cluster://\n",
-		"keys list --store re":       "redis://\n:",
+		"keys list --store re":       "redis://\nredis+sentinel://\nredis+cluster://\n:",
 		"ids serve --store post":     "postgres://\n",
 		"gateway --store sqlite:/tm": ":0\n", // files, completed by the shell
 		"gateway --config ":          "yaml\nyml\n",

@@ -32,13 +32,13 @@ func (c *consumers) options() *mqidem.Options {
 
 func (c *consumers) observe(o mqidem.Outcome) {
 	switch o.What {
-	case mqidem.Done:
+	case mqidem.OutcomeDone:
 		c.done.Add(1)
-	case mqidem.Repeat:
+	case mqidem.OutcomeDuplicate:
 		c.repeats.Add(1)
-	case mqidem.Again:
+	case mqidem.OutcomeAgain:
 		c.again.Add(1)
-	case mqidem.Dead:
+	case mqidem.OutcomeDead:
 		c.dead.Add(1)
 	}
 }

@@ -109,7 +109,7 @@ func (p *parts) recordStore(ctx context.Context, c config) (storeapi.Store, erro
 	if err != nil {
 		return nil, err
 	}
-	p.closers = append(p.closers, client.Close)
+	p.closers = append(p.closers, func() { _ = client.Close() })
 	// A Redis that may evict records is good enough for an example; see docs/stores.md for
 	// production.
 	return redisstore.New(ctx, client, &redisstore.Options{AllowEviction: true})

@@ -129,7 +129,7 @@ func (p *parts) redrive(ctx context.Context) (mqidem.Redriven, error) {
 		return mqidem.Redriven{}, err
 	}
 	defer done()
-	r, err := mqidem.NewRedriver(p.shop.engine, deadLetters, mqidem.Rule{After: -1, Limit: 1 << 20}, slog.New(slog.DiscardHandler))
+	r, err := mqidem.NewRedriver(p.shop.engine, deadLetters, &mqidem.RedriverOptions{After: -1, Limit: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return mqidem.Redriven{}, err
 	}

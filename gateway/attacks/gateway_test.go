@@ -46,13 +46,15 @@ func newTarget(t *testing.T, file string, service http.HandlerFunc) *target {
 	x.engine = retrysafe.New(memstore.New(nil), &retrysafe.Options{Policy: policy, Logger: silent})
 	g, err := gateway.New(x.engine, o)
 	assert.NoError(t, err, "gateway")
-	s := gateway.NewServer(g, c.ServerLimits(), silent)
+	server := c.ServerOptions()
+	server.Logger = silent
+	s := gateway.NewServer(g, server)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	assert.NoError(t, err, "listen")
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() {
 		_ = s.Close()
-		g.Close()
+		_ = g.Close()
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = x.engine.Shutdown(ctx)

@@ -53,8 +53,8 @@ routes:
   - {match: POST /lists.csv, key: off}
 `, created)
 	for path, want := range map[string]string{
-		"/Votes": "201", "/VOTES": "400 The method", "/Polls": "201", "/polls;a": "400 The method", "/polls": "400 key-missing", "/Free/votes": "201", "/free/a;b": "201",
-		"/feed.json": "201", "/feed": "400 key-missing", "/lists.csv": "201", "/lists.json": "400 The method", "/free/lists.json": "201",
+		"/Votes": "201", "/VOTES": "400 request-ambiguous", "/Polls": "201", "/polls;a": "400 request-ambiguous", "/polls": "400 key-missing", "/Free/votes": "201", "/free/a;b": "201",
+		"/feed.json": "201", "/feed": "400 key-missing", "/lists.csv": "201", "/lists.json": "400 request-ambiguous", "/free/lists.json": "201",
 	} {
 		got := x.send(t, post(path, "yes"))
 		assert.True(t, strings.HasPrefix(got, want), "%s: got %s, want %s", path, got, want)

@@ -8,46 +8,64 @@ import (
 	"github.com/retrysafe/retrysafe/gateway"
 )
 
-// Config is the configuration file. Every option except upstream is optional. The tables of
-// docs/gateway.md are generated from the tags. A Config is not changed by its methods, which can be
+// Config is a configuration that [Load] or [Parse] has read. A program whose flags take precedence
+// over the file sets the fields before it calls a method. The methods change nothing, and can be
 // called concurrently.
 type Config struct {
-	Listen        string      `yaml:"listen" default:"127.0.0.1:8080" doc:"address to listen on"`
-	Admin         string      `yaml:"admin" default:"none" doc:"address for operators: /healthz, /readyz, /metrics"`
-	TLS           TLS         `yaml:"tls" default:"none" doc:"certificate of listen; read again on SIGHUP"`
-	Upstream      addressList `yaml:"upstream" default:"required" doc:"the service, for example http://127.0.0.1:9000, or a list of its addresses, which get requests in turn"`
-	CA            string      `yaml:"upstream_ca" default:"those of the system" doc:"file with the authorities that may vouch for an https:// upstream, in PEM"`
-	Health        Health      `yaml:"health" default:"none" doc:"how upstreams are asked whether they are well"`
-	Trusted       prefixList  `yaml:"trusted" default:"none" doc:"addresses of the servers before the gateway that may set a tenant's header, such as 10.0.0.0/8"`
-	Store         string      `yaml:"store" default:"sqlite:retrysafe.db" doc:"where records are kept: memory, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST (rediss for TLS), postgres://HOST/DATABASE or mysql://HOST/DATABASE; one with a password belongs in RETRYSAFE_STORE"`
-	Namespace     string      `yaml:"namespace" default:"app, and required where store is a server" doc:"names this service in the store; gateways of one service have the same, and another one is a new key space, in which retries run again"`
-	Acks          acks        `yaml:"acks" default:"none" doc:"redis: how many replicas must have a win before it counts: none, all, or a number"`
-	AllowEviction bool        `yaml:"allow_eviction" default:"false" doc:"redis: take a server that may drop records for want of memory; each drop lets a key run again"`
-	Copies        copies      `yaml:"copies" default:"16MiB" doc:"redis: memory for copies of answers that are asked for again, each used for 10s at most; or off"`
-	AccessLog     string      `yaml:"access_log" default:"off" doc:"a line of JSON for each request: off, stdout, or a file, opened again on SIGHUP"`
-	Limits        Limits      `yaml:"limits" default:"below" doc:"limits of the server"`
-	Front         onOff       `yaml:"front" default:"on" doc:"serve small guarded requests of HTTP/1.1 without TLS by a server that costs less than net/http's; off: net/http serves all"`
-	Drain         duration    `yaml:"drain" default:"the longest timeout_answer and 5s" doc:"grace period for requests in flight at shutdown"`
-	Delay         duration    `yaml:"drain_delay" default:"none" doc:"how long new requests are accepted after /readyz reports the shutdown"`
-	Tokens        Tokens      `yaml:"tokens" default:"below" doc:"the one-time tokens of routes with key: token"`
-	Upgrades      []string    `yaml:"upgrades" default:"websocket" doc:"further protocols that a connection may be switched to; what goes over it then is not looked at"`
-	KeyHeader     headerList  `yaml:"key_header" default:"Idempotency-Key" doc:"header of the key, or a list: of several the first that is present"`
-	Defaults      Settings    `yaml:"defaults" default:"below" doc:"settings of requests that no route matches, inherited by routes"`
-	Routes        []Route     `yaml:"routes" default:"none" doc:"what differs; the first that matches counts"`
+	// Listen is the address to listen on.
+	Listen string
+	// Admin is the address for operators; empty: there is none.
+	Admin string
+	// Upstream has the addresses of the service.
+	Upstream []string
+	// Store is where records are kept, and Namespace names the service in it.
+	Store, Namespace string
+	// AccessLog is off, stdout or the path of a file.
+	AccessLog string
 
+	file   file
 	name   string // of the file
 	source []byte
 }
 
-// Health is [gateway.Health] in the file.
-type Health struct {
+// file is the configuration file. Every option except upstream is optional. The tables of
+// docs/gateway.md are generated from the tags.
+type file struct {
+	Listen        string          `yaml:"listen" default:"127.0.0.1:8080" doc:"address to listen on"`
+	Admin         string          `yaml:"admin" default:"none" doc:"address for operators: /healthz, /readyz, /metrics, and the console"`
+	Operators     operatorOptions `yaml:"operators" default:"below" doc:"the console on the address of admin, and who may do what there"`
+	TLS           tlsOptions      `yaml:"tls" default:"none" doc:"certificate of listen; read again on SIGHUP"`
+	Upstream      addressList     `yaml:"upstream" default:"required" doc:"the service, for example http://127.0.0.1:9000, or a list of its addresses, which get requests in turn"`
+	CA            string          `yaml:"upstream_ca" default:"those of the system" doc:"file with the authorities that may vouch for an https:// upstream, in PEM"`
+	Health        healthOptions   `yaml:"health" default:"none" doc:"how upstreams are asked whether they are well"`
+	Trusted       prefixList      `yaml:"trusted" default:"none" doc:"addresses of the servers before the gateway that may set a tenant's header, such as 10.0.0.0/8"`
+	Store         string          `yaml:"store" default:"sqlite:retrysafe.db" doc:"where records are kept: memory, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST (rediss for TLS), postgres://HOST/DATABASE or mysql://HOST/DATABASE; one with a password belongs in RETRYSAFE_STORE"`
+	Namespace     string          `yaml:"namespace" default:"app, and required where store is a server" doc:"names this service in the store; gateways of one service have the same, and another one is a new key space, in which retries run again"`
+	Acks          acks            `yaml:"acks" default:"none" doc:"redis: how many replicas must have a win before it counts: none, all, or a number"`
+	AllowEviction bool            `yaml:"allow_eviction" default:"false" doc:"redis: take a server that may drop records for want of memory; each drop lets a key run again"`
+	Copies        copies          `yaml:"copies" default:"16MiB" doc:"redis: memory for copies of answers that are asked for again, each used for 10s at most; or off"`
+	Seal          sealOptions     `yaml:"seal" default:"none" doc:"encrypt what the store keeps of answers, with a key for each tenant"`
+	AccessLog     string          `yaml:"access_log" default:"off" doc:"a line of JSON for each request: off, stdout, or a file, opened again on SIGHUP"`
+	Limits        serverLimits    `yaml:"limits" default:"below" doc:"limits of the server"`
+	Front         onOff           `yaml:"front" default:"on" doc:"serve small guarded requests of HTTP/1.1 without TLS by a server that costs less than net/http's; off: net/http serves all"`
+	Drain         duration        `yaml:"drain" default:"the longest timeout_answer and 5s" doc:"grace period for requests in flight at shutdown"`
+	Delay         duration        `yaml:"drain_delay" default:"none" doc:"how long new requests are accepted after /readyz reports the shutdown"`
+	Tokens        tokenOptions    `yaml:"tokens" default:"below" doc:"the one-time tokens of routes with key: token"`
+	Upgrades      []string        `yaml:"upgrades" default:"websocket" doc:"further protocols that a connection may be switched to; what goes over it then is not looked at"`
+	KeyHeader     headerList      `yaml:"key_header" default:"Idempotency-Key" doc:"header of the key, or a list: of several the first that is present"`
+	Defaults      settings        `yaml:"defaults" default:"below" doc:"settings of requests that no route matches, inherited by routes"`
+	Routes        []routeOptions  `yaml:"routes" default:"none" doc:"what differs; the first that matches counts"`
+}
+
+// healthOptions are [gateway.Health] in the file.
+type healthOptions struct {
 	Path    string   `yaml:"path" default:"required" doc:"asked for with GET; 200 to 399 is good, two bad answers in a row take the upstream out"`
 	Every   duration `yaml:"every" default:"5s" doc:"time between two questions"`
 	Timeout duration `yaml:"timeout" default:"2s" doc:"how long an answer may take"`
 }
 
-// Limits is [gateway.Limits] in the file.
-type Limits struct {
+// serverLimits are the limits of [gateway.ServerOptions] in the file, and more.
+type serverLimits struct {
 	Header     size       `yaml:"header" default:"64KiB" doc:"largest head of a request; a larger one meets 431"`
 	HeaderTime duration   `yaml:"header_time" default:"10s" doc:"how long a head may take to arrive"`
 	BodyTime   duration   `yaml:"body_time" default:"60s" doc:"how long the body of a guarded request may take to arrive; one that is not guarded has so long, and a second more for each KiB"`
@@ -60,8 +78,8 @@ type Limits struct {
 	Streams    count      `yaml:"streams" default:"250" doc:"requests that one connection of HTTP/2 may have at once"`
 }
 
-// Tokens configures one-time tokens; see token.Options.
-type Tokens struct {
+// tokenOptions configure one-time tokens; see token.Options.
+type tokenOptions struct {
 	Life        duration `yaml:"life" default:"5m" doc:"how long after its issue a token may be used first, 1s to 720h; one that was used is answered for the retention"`
 	Rate        count    `yaml:"rate" default:"60" doc:"tokens that a tenant gets in any minute from one gateway; callers without a credential are counted by address"`
 	Outstanding count    `yaml:"outstanding" default:"1000" doc:"tokens of one tenant from one gateway that may be within their life, used or not"`
@@ -69,23 +87,36 @@ type Tokens struct {
 
 // DrainTime returns the value of drain: the grace period for requests in flight at shutdown. Zero
 // means the default, which the caller computes from the options.
-func (c *Config) DrainTime() time.Duration { return c.Drain.d }
+func (c *Config) DrainTime() time.Duration { return c.file.Drain.d }
 
 // DrainDelay returns the value of drain_delay: how long new requests are accepted after /readyz
 // reports the shutdown. Zero means no delay.
-func (c *Config) DrainDelay() time.Duration { return c.Delay.d }
+func (c *Config) DrainDelay() time.Duration { return c.file.Delay.d }
 
-// ServerLimits returns the server's part of limits, for [gateway.NewServer]. Options that are not
-// set are zero, which means their defaults.
-func (c *Config) ServerLimits() gateway.Limits {
-	l := &c.Limits
-	return gateway.Limits{Header: l.Header.n, HeaderTime: l.HeaderTime.d, IdleTime: l.IdleTime.d, Connections: int(l.Conns.n), Streams: int(l.Streams.n), NoFront: c.Front.off}
+// ServerOptions returns the options of the server, for [gateway.NewServer], without a Logger.
+// Options that are not set are zero, which means their defaults.
+func (c *Config) ServerOptions() *gateway.ServerOptions {
+	l := &c.file.Limits
+	return &gateway.ServerOptions{Header: l.Header.n, HeaderTime: l.HeaderTime.d, IdleTime: l.IdleTime.d, Connections: int(l.Conns.n), Streams: int(l.Streams.n), NoFront: c.file.Front.off}
 }
+
+// Acks returns the value of acks: how many replicas must have a win before it counts; -1: all.
+func (c *Config) Acks() int { return c.file.Acks.n }
+
+// AllowEviction returns the value of allow_eviction.
+func (c *Config) AllowEviction() bool { return c.file.AllowEviction }
+
+// Copies returns the value of copies: the memory for copies of answers, in bytes. Zero: there are
+// none.
+func (c *Config) Copies() int64 { return c.file.Copies.bytes() }
+
+// HasCertificate reports whether the file names a certificate, so that the gateway serves TLS.
+func (c *Config) HasCertificate() bool { return c.file.TLS.Cert != "" }
 
 // Certificate reads the certificate of tls from its files, again at each call. It returns nil and
 // no error if there is none.
-func (c *Config) Certificate() (*tls.Certificate, error) { return c.TLS.certificate() }
+func (c *Config) Certificate() (*tls.Certificate, error) { return c.file.TLS.certificate() }
 
 // ClientCAs reads the authorities for client certificates from their file, again at each call. It
 // returns nil and no error if clients need no certificate.
-func (c *Config) ClientCAs() (*x509.CertPool, error) { return c.TLS.clientCAs() }
+func (c *Config) ClientCAs() (*x509.CertPool, error) { return c.file.TLS.clientCAs() }

@@ -140,10 +140,10 @@ routes:
 	assert.NoError(t, err, "options")
 	assert.Equal(t, o.Upstreams, []string{"http://127.0.0.1:9000", "http://127.0.0.1:9001"}, "upstreams")
 	assert.Equal(t, fmt.Sprint(o.Trusted), "[127.0.0.1/32 10.0.0.0/8 ::1/128]", "trusted")
-	assert.Equal(t, o.FromFronts, []string{"X-User", "X-Account"}, "fields of fronts")
+	assert.Equal(t, o.TrustedHeaders, []string{"X-User", "X-Account"}, "fields of fronts")
 	assert.Equal(t, o.Health, gateway.Health{Path: "/healthz", Every: time.Second}, "health")
 	assert.Equal(t, o.Guard.BodyTime, 30*time.Second, "body_time")
-	assert.Equal(t, c.ServerLimits(), gateway.Limits{Header: 16 << 10, HeaderTime: 3 * time.Second, IdleTime: time.Minute, Streams: 50, NoFront: true}, "limits")
+	assert.Equal(t, *c.ServerOptions(), gateway.ServerOptions{Header: 16 << 10, HeaderTime: 3 * time.Second, IdleTime: time.Minute, Streams: 50, NoFront: true}, "limits")
 	assert.Equal(t, fmt.Sprint(c.DrainTime(), c.AccessLog), "20sstdout", "drain and access_log")
 	r := httptest.NewRequest("POST", "/", nil)
 	_, err = o.Guard.Tenant(r)
@@ -161,7 +161,7 @@ func TestConfigOfCopies(t *testing.T) {
 	for text, want := range map[string]int64{"": config.DefaultCopies, "copies: 1MiB": 1 << 20, "copies: off": 0} {
 		c, err := config.Parse([]byte("upstream: http://127.0.0.1:9000\n"+text), nil)
 		assert.NoError(t, err, "%q", text)
-		assert.Equal(t, c.Copies.Bytes(), want, "%q", text)
+		assert.Equal(t, c.Copies(), want, "%q", text)
 	}
 }
 
@@ -178,6 +178,19 @@ func TestConfigMayBeShort(t *testing.T) {
 	}
 }
 
+// TestConfigTimes tests the forms of times.
+func TestConfigTimes(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse([]byte("drain: 2d\noperators: {audit: 1000d}\ndefaults: {retention: 7d, in_progress: wait 1d, max_run: 1h30m}\nroutes: [{match: POST /a, retention: forever}]\n"), nil)
+	assert.NoError(t, err, "parse")
+	const day = 24 * time.Hour
+	_, audit, err := c.AdminOptions()
+	assert.NoError(t, err, "operators")
+	o, policy, _ := c.Options()
+	assert.Equal(t, []time.Duration{c.DrainTime(), audit, policy.Retention, policy.Wait, policy.MaxRun, o.Routes[0].Guard.Policy.Retention},
+		[]time.Duration{2 * day, 1000 * day, 7 * day, day, 90 * time.Minute, retrysafe.Forever}, "times")
+}
+
 // TestConfigErrors tests that each error says where it is and what would be right.
 func TestConfigErrors(t *testing.T) {
 	t.Parallel()
@@ -187,7 +200,13 @@ func TestConfigErrors(t *testing.T) {
 		"listen: [1":                                              ":2:1:",
 		"- a":                                                     ":2:1:",
 		"routes: 3":                                               ":1:9:",
-		"defaults:\n  lease: soon":                                `:2:10: "soon" is no time; write a time such as 500ms, 30s or 24h, or forever`,
+		"defaults:\n  lease: soon":                                `:2:10: "soon" is no time; write a time such as 500ms, 30s, 24h or 7d`,
+		"defaults: {retention: soon}":                             `:1:23: "soon" is no time; write a time such as 30s, 24h or 7d, or forever`,
+		"defaults: {lease: forever}":                              `:1:19: "forever" is no time; write a time such as 500ms, 30s, 24h or 7d`,
+		"defaults: {lease: 0s}":                                   `:1:19: "0s" is not more than zero; write a time such as`,
+		"drain: 1.5d":                                             `"1.5d" is no time`,
+		"drain: 999999999999d":                                    `"999999999999d" is no time`,
+		"drain: -1d":                                              `"-1d" is not more than zero`,
 		"defaults: {lease: -3s}":                                  ":1:19:",
 		"defaults: {lease: [3s]}":                                 ":1:19: write a time",
 		"defaults: {max_body: lots}":                              `"lots" is no size; write a size such as 64KiB or 1MiB`,
@@ -277,9 +296,9 @@ func TestConfigErrors(t *testing.T) {
 		"defaults: {timeout_answer: 10m}":                                                                         "is longer than a request may run (max_run",
 		"listen: a\n---\nlisten: b":                                                                               "more than one document",
 		"routes:\n  - {match: GET /a, key: required}":                                                             ":2:6: route \"GET /a\": match has GET",
-		"routes:\n\n  - {match: POST /a, after_5xx: release}":                                                     ":3:22: route \"POST /a\": after_5xx release",
+		"routes:\n\n  - {match: POST /a, after_5xx: release}":                                                     ":3:22: route \"POST /a\": after_5xx is release",
 		"routes:\n  - {match: POST /a, lease: 2s, timeout_answer: 60s}":                                           "is longer than a request may run (max_run",
-		"defaults: {after_5xx: release}":                                                                          "configuration:1:12: after_5xx release runs work again that may have acted; set on_doubt to reexecute",
+		"defaults: {after_5xx: release}":                                                                          "configuration:1:12: after_5xx is release, which runs work again that may have acted; set on_doubt to reexecute",
 		"defaults: {lease: 1ms}":                                                                                  ":1:12: lease is 1ms",
 		"key_header: [a b]":                                                                                       "no header name",
 		"upstream: ftp://x":                                                                                       "http:// or https://",
@@ -344,6 +363,24 @@ func TestReference(t *testing.T) {
 	}
 }
 
+// TestWords: files of operators have these options.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	words, section := []string{}, ""
+	for line := range strings.Lines(config.Reference()) {
+		line = strings.TrimSpace(line)
+		switch name := strings.Split(line, "`"); {
+		case strings.HasPrefix(line, "### "):
+			section = strings.TrimPrefix(line, "### ")
+		case strings.HasPrefix(line, "| `"):
+			words = append(words, section+": "+name[1])
+		case strings.HasPrefix(line, "- `"):
+			words = append(words, "environment: "+name[1])
+		}
+	}
+	assert.Words(t, "testdata/words.golden", words)
+}
+
 func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(whole))
 	f.Add([]byte("upstream: http://x\nroutes:\n - match: '* /**'\n   key: {fields: [a]}"))
@@ -364,6 +401,6 @@ func FuzzParseConfig(f *testing.F) {
 		if err != nil {
 			t.Fatalf("what Options accepts, New refuses: %v", err)
 		}
-		g.Close()
+		_ = g.Close()
 	})
 }

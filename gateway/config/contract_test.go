@@ -62,8 +62,8 @@ func TestConfigRefusesContracts(t *testing.T) {
 		"defaults: {contract: stripe}\nroutes: [{match: \"POST /a\", key: params}]":              "contract stripe is about keys that clients choose, and key takes none of those; set contract to custom there",
 		"defaults: {contract: stripe}\nroutes: [{match: \"POST /a\", key: token}]":               "set contract to custom there",
 		"routes: [{match: \"POST /a\", contract: acp, on_doubt: refuse, lease: 20s}]":            "set on_doubt to reexecute",
-		"defaults: {contract: stripe, after_5xx: release}":                                       "after_5xx release runs work again that may have acted",
-		"defaults: {contract: stripe, after_5xx: release, on_doubt: refuse, tenant: credential}": "after_5xx release runs work again that may have acted",
+		"defaults: {contract: stripe, after_5xx: release}":                                       "after_5xx is release, which runs work again that may have acted",
+		"defaults: {contract: stripe, after_5xx: release, on_doubt: refuse, tenant: credential}": "after_5xx is release, which runs work again that may have acted",
 	} {
 		c, err := config.Parse([]byte(text+"\nupstream: http://127.0.0.1:9\n"), nil)
 		if err == nil {

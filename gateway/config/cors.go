@@ -7,8 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe/gateway"
 )
 
-// CORS is [gateway.CORS] in the file.
-type CORS struct {
+// corsOptions is [gateway.CORS] in the file.
+type corsOptions struct {
 	Origins     nameList `yaml:"origins" default:"required" doc:"pages that may read: https://shop.example, a list of such, or * for all"`
 	Credentials bool     `yaml:"credentials" default:"false" doc:"they may send cookies and Authorization; not with *"`
 	Headers     nameList `yaml:"headers" default:"none" doc:"headers that they may send besides those of keys, Accept, Content-Type and Authorization; * for any"`
@@ -22,7 +22,7 @@ func (v *corsOrNone) UnmarshalYAML(n ast.Node) error {
 	if v.said = true; isNone(n) {
 		return nil
 	}
-	var c CORS
+	var c corsOptions
 	if err := yaml.NodeToValue(n, &c, yaml.Strict()); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func (c *Config) explain(err error, from int) error {
 				all = append(all, err)
 			}
 		}
-		return errors.Join(once(all)...)
+		return inOrder(once(all))
 	}
 	var known *Error
 	if errors.As(err, &known) {
@@ -37,10 +37,16 @@ func (c *Config) explain(err error, from int) error {
 		e.Line, e.Column = c.find(ofRoute.ReplaceAllString(line, ""), from)
 		all = append(all, e)
 	}
-	if len(all) == 1 {
-		return all[0]
-	}
-	return errors.Join(all...)
+	return inOrder(all)
+}
+
+// At returns err as an [*Error] at the place of an option that the file has outside of its routes,
+// or of the file as a whole if it does not have it. It is for what only the program can check, such
+// as the store.
+func (c *Config) At(option string, err error) error {
+	e := &Error{File: c.name, Message: err.Error(), cause: err}
+	e.Line, e.Column = c.find(option, 0)
+	return e
 }
 
 // once removes duplicates: a policy is validated alone and with its guard, and a route inherits the
@@ -82,7 +88,7 @@ func placeless(err error) string {
 var ofRoute = regexp.MustCompile(`^route "(?:[^"\\]|\\.)*": `)
 
 // find returns the place of the first option that a message names, in the route that begins at line
-// from, or before all routes.
+// from, or outside of all routes.
 func (c *Config) find(message string, from int) (line, column int) {
 	lines := strings.Split(string(c.source), "\n")
 	first, end := 0, len(lines)
@@ -93,7 +99,7 @@ func (c *Config) find(message string, from int) (line, column int) {
 		first = from - 1
 		line, column = from, 1+len(lines[first])-len(strings.TrimLeft(lines[first], " \t"))
 	}
-	for _, r := range c.Routes {
+	for _, r := range c.file.Routes {
 		if r.Match.line > from && r.Match.line-1 < end {
 			end = r.Match.line - 1
 		}
@@ -106,8 +112,12 @@ func (c *Config) find(message string, from int) (line, column int) {
 	}
 	for _, name := range named {
 		key := regexp.MustCompile(`(?:^|[\s{,])(` + name + `)\s*:`)
-		for i := first; i < end; i++ {
-			if m := key.FindStringSubmatchIndex(lines[i]); m != nil && !strings.HasPrefix(strings.TrimSpace(lines[i]), "#") {
+		for i := first; i < len(lines) && (i < end || from == 0); i++ {
+			m := key.FindStringSubmatchIndex(lines[i])
+			if m == nil || strings.HasPrefix(strings.TrimSpace(lines[i]), "#") {
+				continue
+			}
+			if i < end || m[2] == 0 { // below the routes only what is certainly not of a route
 				return i + 1, m[2] + 1
 			}
 		}

@@ -7,9 +7,9 @@ import (
 	"github.com/retrysafe/retrysafe/gateway/internal/bearer"
 )
 
-// JWT names callers by a bearer token (RFC 6750) that the gateway verifies. A forged token names no
-// caller, and a token that was refreshed between two tries still names the same one.
-type JWT struct {
+// jwtOptions names callers by a bearer token (RFC 6750) that the gateway verifies. A forged token
+// names no caller, and a token that was refreshed between two tries still names the same one.
+type jwtOptions struct {
 	JWKS     string `yaml:"jwks" default:"required" doc:"the issuer's public keys (RFC 7517): a file, read at start and on SIGHUP, or an address with https, asked again after 15m and for keys that are not known"`
 	Issuer   string `yaml:"issuer" default:"required" doc:"what the token's iss has to be"`
 	Audience string `yaml:"audience" default:"any" doc:"what has to be among its aud; without it tokens that the issuer made for others name callers here, too"`
@@ -21,19 +21,19 @@ type JWT struct {
 }
 
 // same reports whether both name callers in the same way.
-func (c *JWT) same(o *JWT) bool {
+func (c *jwtOptions) same(o *jwtOptions) bool {
 	if c == nil || o == nil {
 		return c == o
 	}
 	return c.options() == o.options()
 }
 
-func (c *JWT) options() bearer.Options {
+func (c *jwtOptions) options() bearer.Options {
 	return bearer.Options{JWKS: c.JWKS, Issuer: c.Issuer, Audience: c.Audience, Claim: c.Claim}
 }
 
 // tenant returns the function that names callers: always the same function, which keeps the keys.
-func (c *JWT) tenant() (func(*http.Request) (string, error), error) {
+func (c *jwtOptions) tenant() (func(*http.Request) (string, error), error) {
 	c.once.Do(func() { c.by, c.err = bearer.New(c.options()) })
 	return c.by, c.err
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// KeyRule is [fingerprint.Rule] in the file: which parts of a request count if its key is
+// keyRule is [fingerprint.Rule] in the file: which parts of a request count if its key is
 // derived from it.
-type KeyRule struct {
+type keyRule struct {
 	Ignore    []string `yaml:"ignore" default:"none" doc:"fields that may differ between a request and its repeat: by name (timestamp) or by path ($.meta.at, $.items[*].at)"`
 	Only      []string `yaml:"only" default:"all" doc:"of params: the fields that count"`
 	Times     *bool    `yaml:"ignore_times" default:"true" doc:"leave out fields whose names say that they have the time of sending: timestamp, ts, _t, sent_at and the like"`
@@ -23,13 +23,13 @@ type KeyRule struct {
 	Any       bool     `yaml:"any_payload" default:"false" doc:"of fields: a duplicate may differ in everything else and gets the first answer, not 422: for the events of a third party by their id"`
 }
 
-func (c *KeyRule) rule() fingerprint.Rule {
+func (c *keyRule) rule() fingerprint.Rule {
 	r := fingerprint.Rule{Ignore: slices.Clone(c.Ignore), Only: c.Only, NumbersAsWritten: c.Numbers}
 	if c.Times == nil || *c.Times {
-		r.Ignore = append(r.Ignore, fingerprint.Times...)
+		r.Ignore = append(r.Ignore, fingerprint.Times()...)
 	}
 	if c.Positions {
-		r.Ignore = append(r.Ignore, fingerprint.Positions...)
+		r.Ignore = append(r.Ignore, fingerprint.Positions()...)
 	}
 	if len(r.Only) > 0 { // a name in Only is kept even if it is on one of these lists
 		r.Ignore = slices.DeleteFunc(r.Ignore, func(name string) bool { return slices.Contains(r.Only, name) && !slices.Contains(c.Ignore, name) })
@@ -55,7 +55,7 @@ func (v *keyMode) UnmarshalYAML(n ast.Node) (err error) {
 	}
 	v.v, err = choose(n, "required optional token params off {params:...} {fields:...}", httpidem.Required, httpidem.Optional, httpidem.Token, httpidem.Params, httpidem.Off, 0, 0)
 	if v.v == httpidem.Params {
-		v.made = &madeKey{rule: new(KeyRule).rule()}
+		v.made = &madeKey{rule: new(keyRule).rule()}
 	}
 	return err
 }
@@ -63,22 +63,22 @@ func (v *keyMode) UnmarshalYAML(n ast.Node) (err error) {
 // mapping parses {params: {ignore: […]}} and {fields: […], ignore: […]}.
 func (v *keyMode) mapping(n ast.Node) error {
 	var c struct {
-		Params  *KeyRule `yaml:"params"`
-		Fields  []string `yaml:"fields"`
-		KeyRule `yaml:",inline"`
+		Params *keyRule `yaml:"params"`
+		Fields []string `yaml:"fields"`
+		Rule   keyRule  `yaml:",inline"`
 	}
 	if err := yaml.NodeToValue(n, &c, yaml.Strict()); err != nil {
 		return err
 	}
 	switch {
-	case c.Params != nil && (c.Params.Any || !reflect.ValueOf(c.KeyRule).IsZero()):
+	case c.Params != nil && (c.Params.Any || !reflect.ValueOf(c.Rule).IsZero()):
 		return wrong(n, "what params leave out stands within them, {params: {ignore: [note]}}, and any_payload is for fields")
 	case (c.Params != nil) == (len(c.Fields) > 0):
 		return wrong(n, "write what the key is made of: {params: {ignore: [note]}}, or {fields: [poll]}; without either required, optional, token, params or off")
 	case c.Params != nil:
 		v.v, v.made = httpidem.Params, &madeKey{rule: c.Params.rule()}
 	default:
-		v.v, v.made = httpidem.Fields, &madeKey{fields: c.Fields, any: c.Any, rule: c.rule()}
+		v.v, v.made = httpidem.Fields, &madeKey{fields: c.Fields, any: c.Rule.Any, rule: c.Rule.rule()}
 	}
 	return nil
 }
@@ -92,14 +92,14 @@ func (v *keyMode) configure(o *httpidem.Options) {
 	o.Fields, o.Rule, o.AnyPayload = v.made.fields, v.made.rule, v.made.any
 }
 
-// Age is [httpidem.Age] in the file.
-type Age struct {
+// maxAge is [httpidem.Age] in the file.
+type maxAge struct {
 	Field string   `yaml:"field" default:"required" doc:"where a request says when it was made: header:Date; where the key is made of the request also query:ts, timestamp or $.meta.sentAt; RFC 3339, a date of HTTP, or seconds, ms, µs or ns since 1970"`
 	Max   duration `yaml:"max" default:"required" doc:"how old it may be, and how far ahead: 5s or more"`
 }
 
-func (a *Age) age() *httpidem.Age {
-	if *a == (Age{}) {
+func (a *maxAge) age() *httpidem.Age {
+	if *a == (maxAge{}) {
 		return nil
 	}
 	return &httpidem.Age{Field: a.Field, Max: a.Max.d, Now: time.Now}

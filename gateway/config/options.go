@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"reflect"
 	"slices"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/sealstore"
 	"github.com/retrysafe/retrysafe/token"
 )
 
@@ -18,24 +22,24 @@ import (
 // the configuration names, again at each call. Its error has an [*Error] for each mistake, with the
 // place of the option, and the route that it is in.
 func (c *Config) Options() (*gateway.Options, retrysafe.Policy, error) {
-	policy := c.Defaults.policy()
+	policy := c.file.Defaults.policy()
 	o := &gateway.Options{
 		Upstreams:     c.Upstream,
-		Health:        gateway.Health{Path: c.Health.Path, Every: c.Health.Every.d, Timeout: c.Health.Timeout.d},
-		Guard:         c.guard(&c.Defaults),
-		CORS:          c.Defaults.CORS.is,
-		Signature:     c.Defaults.Signature.options(&c.Defaults, c.Limits.BodyTime.d),
-		Upgrades:      c.Upgrades,
-		Bodies:        c.Limits.Bodies.n,
-		NewByAddress:  c.Limits.NewKeys.rate,
-		Tokens:        token.Options{Life: c.Tokens.Life.d, Rate: int(c.Tokens.Rate.n), Outstanding: int(c.Tokens.Outstanding.n)},
-		TimeoutAnswer: c.Defaults.TimeoutAnswer.d,
-		ClientTime:    c.Limits.ClientTime.d,
-		QuietTime:     c.Limits.QuietTime.d,
-		Trusted:       c.Trusted,
+		Health:        gateway.Health{Path: c.file.Health.Path, Every: c.file.Health.Every.d, Timeout: c.file.Health.Timeout.d},
+		Guard:         c.guard(&c.file.Defaults),
+		CORS:          c.file.Defaults.CORS.is,
+		Signature:     c.file.Defaults.Signature.options(&c.file.Defaults, c.file.Limits.BodyTime.d),
+		Upgrades:      c.file.Upgrades,
+		Bodies:        c.file.Limits.Bodies.n,
+		NewByAddress:  c.file.Limits.NewKeys.rate,
+		Tokens:        token.Options{Life: c.file.Tokens.Life.d, Rate: int(c.file.Tokens.Rate.n), Outstanding: int(c.file.Tokens.Outstanding.n)},
+		TimeoutAnswer: c.file.Defaults.TimeoutAnswer.d,
+		ClientTime:    c.file.Limits.ClientTime.d,
+		QuietTime:     c.file.Limits.QuietTime.d,
+		Trusted:       c.file.Trusted,
 	}
-	c.Defaults.Rate.configure(&o.Guard, "", c.Trusted)
-	o.FromFronts = withName(nil, c.Defaults.Tenant.header)
+	c.file.Defaults.Rate.configure(&o.Guard, "", c.file.Trusted)
+	o.TrustedHeaders = withName(nil, c.file.Defaults.Tenant.header)
 	err := errors.Join(policy.Validate(), c.trust(o), c.files(), c.byCertificate(), c.routes(o, policy), o.Validate(policy))
 	return o, policy, c.explain(err, 0)
 }
@@ -43,30 +47,34 @@ func (c *Config) Options() (*gateway.Options, retrysafe.Policy, error) {
 // routes adds the routes to o. An error names each that is invalid.
 func (c *Config) routes(o *gateway.Options, policy retrysafe.Policy) error {
 	var errs []error
-	compared := comparisons{}
-	for i, r := range c.Routes {
+	compared, before := comparisons{}, reached{}
+	for i, r := range c.file.Routes {
 		if r.Match.text == "" {
 			errs = append(errs, fmt.Errorf("configuration: entry %d of routes has no match; write it like POST /orders/**", i+1))
 			continue
 		}
-		s := r.Settings.or(&c.Defaults)
+		s := r.Settings.or(&c.file.Defaults)
 		route := gateway.Route{
 			Match: r.Match.text, ExactCase: r.Case.exact, ExactExtension: r.Ext.exact, Guard: c.guard(&s), CORS: s.CORS.is,
-			Signature: s.Signature.options(&s, c.Limits.BodyTime.d),
+			Signature: s.Signature.options(&s, c.file.Limits.BodyTime.d),
 			// An inherited time is cut down to a short MaxRun; one that the route itself sets must
 			// fit.
-			TimeoutAnswer: r.TimeoutAnswer.d,
+			TimeoutAnswer: r.Settings.TimeoutAnswer.d,
 		}
-		s.Rate.configure(&route.Guard, r.Match.text, c.Trusted)
-		o.FromFronts = withName(o.FromFronts, s.Tenant.header)
+		s.Rate.configure(&route.Guard, r.Match.text, c.file.Trusted)
+		o.TrustedHeaders = withName(o.TrustedHeaders, s.Tenant.header)
 		if err := route.Validate(policy); err != nil {
+			errs = append(errs, c.explain(err, r.Match.line))
+			continue
+		}
+		if err := before.add(&route, r.Match.line); err != nil {
 			errs = append(errs, c.explain(err, r.Match.line))
 			continue
 		}
 		if first := compared.other(&route, s.Operation, s.Key.v); first != "" {
 			errs = append(errs, c.explain(fmt.Errorf("route %q: fingerprint is not that of route %q, and operation says that their keys are the same, so that neither would notice another request with a key of the other; give both the same", r.Match.text, first), r.Match.line))
 		}
-		if s.Key.v == httpidem.Token && (!s.Tenant.same(c.Defaults.Tenant) || s.Signature.is != c.Defaults.Signature.is) {
+		if s.Key.v == httpidem.Token && (!s.Tenant.same(c.file.Defaults.Tenant) || s.Signature.is != c.file.Defaults.Signature.is) {
 			errs = append(errs, c.explain(errors.New("key: token goes with the tenant of defaults, for which tokens are issued; leave tenant and signature out"), r.Match.line))
 		}
 		o.Routes = append(o.Routes, route)
@@ -82,14 +90,33 @@ func withName(names []string, name string) []string {
 	return append(names, name)
 }
 
+// SealRing reads the master keys of seal, from their file or the environment, again at each call.
+// It returns nil and no error if nothing is sealed.
+func (c *Config) SealRing() (*sealstore.Ring, error) {
+	ring, err := c.file.Seal.ring()
+	if err != nil && at.MatchString(err.Error()) {
+		return nil, placed(c.name, err.Error(), err)
+	}
+	return ring, c.explain(err, 0)
+}
+
+// SealOptions returns the options of the sealed store. It creates the directory of data_keys.
+func (c *Config) SealOptions() (*sealstore.Options, error) {
+	o, err := c.file.Seal.options()
+	return o, c.explain(err, 0)
+}
+
+// SameSeal reports whether next has the same seal, except for what the key file has.
+func (c *Config) SameSeal(next *Config) bool { return c.file.Seal.same(&next.file.Seal) }
+
 // trust reads the authorities that may vouch for upstreams.
 func (c *Config) trust(o *gateway.Options) error {
-	if c.CA == "" {
+	if c.file.CA == "" {
 		return nil
 	}
-	pem, err := os.ReadFile(c.CA)
+	pem, err := os.ReadFile(c.file.CA)
 	if o.Trust = x509.NewCertPool(); err == nil && !o.Trust.AppendCertsFromPEM(pem) {
-		err = fmt.Errorf("%s has no certificate in PEM", c.CA)
+		err = fmt.Errorf("%s has no certificate in PEM", c.file.CA)
 	}
 	if err != nil {
 		return fmt.Errorf("configuration: upstream_ca: %w", err)
@@ -97,26 +124,42 @@ func (c *Config) trust(o *gateway.Options) error {
 	return nil
 }
 
-// files reports what is wrong with the health checks and the files of tls.
+// files reports what is wrong with the health checks and the files of tls and seal.
 func (c *Config) files() error {
 	var health error
-	if c.Health.Path == "" && c.Health != (Health{}) {
+	if c.file.Health.Path == "" && c.file.Health != (healthOptions{}) {
 		health = errors.New("configuration: health has no path; write it like health: {path: /healthz}")
 	}
 	_, certificate := c.Certificate()
 	_, clients := c.ClientCAs()
-	return errors.Join(health, certificate, clients)
+	_, operators := c.file.Operators.options()
+	if c.Admin == "" && !c.file.Operators.Console.off && !reflect.DeepEqual(c.file.Operators, operatorOptions{}) {
+		operators = errors.Join(errors.New("configuration: operators says who may use the console, and no address serves it; set admin, for example admin: 127.0.0.1:8081"), operators)
+	}
+	_, keys := c.SealRing()
+	return errors.Join(health, certificate, clients, operators, keys)
+}
+
+// AdminOptions returns the options of the console, and how long entries of its audit log are kept.
+// It reads the file of the tokens, again at each call. The options are nil if there is no console.
+func (c *Config) AdminOptions() (o *admin.Options, keep time.Duration, err error) {
+	if c.file.Operators.Console.off {
+		return nil, 0, nil
+	}
+	o, err = c.file.Operators.options()
+	o.Namespace = c.Namespace
+	return o, c.file.Operators.Audit.d, c.explain(err, 0)
 }
 
 // byCertificate reports what is wrong if the certificates of clients name tenants.
 func (c *Config) byCertificate() error {
-	named := func(s *Settings) bool { return s.Tenant.shown != nil && s.Tenant.shown.Certificate }
+	named := func(s *settings) bool { return s.Tenant.shown != nil && s.Tenant.shown.Certificate }
 	switch {
-	case !named(&c.Defaults) && !slices.ContainsFunc(c.Routes, func(r Route) bool { return named(&r.Settings) }):
+	case !named(&c.file.Defaults) && !slices.ContainsFunc(c.file.Routes, func(r routeOptions) bool { return named(&r.Settings) }):
 		return nil
-	case c.TLS.ClientCA == "":
+	case c.file.TLS.ClientCA == "":
 		return errors.New("configuration: tenant: {certificate: true} needs the certificates of clients; write tls: {cert: …, key: …, client_ca: FILE}")
-	case len(c.Trusted) > 0:
+	case len(c.file.Trusted) > 0:
 		return errors.New("configuration: tenant: {certificate: true} beside trusted would name all clients of such a server by the certificate of that server; " +
 			"let it send a header with the client's name, and write tenant: header:NAME")
 	}
@@ -124,10 +167,11 @@ func (c *Config) byCertificate() error {
 }
 
 // guard returns the options of the middleware for requests with these settings.
-func (c *Config) guard(s *Settings) httpidem.Options {
+func (c *Config) guard(s *settings) httpidem.Options {
 	o := httpidem.Options{
-		Contract: s.Contract.v, Policy: s.policy(), FormKey: s.FormKey != nil && *s.FormKey, Age: s.MaxAge.age(), KeyHeader: c.KeyHeader, BodyTime: c.Limits.BodyTime.d, MinKey: int(s.MinKey.n), MaxBody: s.MaxBody.n,
+		Contract: s.Contract.v, Policy: s.policy(), FormKey: s.FormKey != nil && *s.FormKey, Age: s.MaxAge.age(), KeyHeader: c.file.KeyHeader, BodyTime: c.file.Limits.BodyTime.d, MinKey: int(s.MinKey.n), MaxBody: s.MaxBody.n,
 		After5xx: s.After5xx.v, Succeed: s.OnDuplicate.answer, KeepCookies: s.KeepCookies != nil && *s.KeepCookies,
+		KeepAnswer: s.Keep.v,
 	}
 	s.Key.configure(&o)
 	s.Fingerprint.configure(&o)

@@ -6,36 +6,32 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
+	"path/filepath"
 
 	"github.com/goccy/go-yaml"
 )
 
-// environment has the variables that override the file, and what they set. A secret can only be set
-// here.
-var environment = []struct {
-	name string
-	set  func(*Config, string)
-}{
-	{"RETRYSAFE_LISTEN", func(c *Config, v string) { c.Listen = v }},
-	{"RETRYSAFE_ADMIN", func(c *Config, v string) { c.Admin = v }},
-	{"RETRYSAFE_UPSTREAM", func(c *Config, v string) { c.Upstream = strings.Split(v, ",") }},
-	{"RETRYSAFE_STORE", func(c *Config, v string) { c.Store = v }},
+// Parse parses the text of a configuration file and applies the environment on top of it; getenv
+// may be nil for no environment. Its error has an [*Error] for each mistake, at most ten in the
+// order of the file. [Config.Options] checks what depends on several options.
+func Parse(file []byte, getenv func(string) string) (*Config, error) {
+	return parse("configuration", "", file, getenv)
 }
 
-// Parse parses the text of a configuration file and applies the environment on top of it; getenv
-// may be nil for no environment. Its errors are of the type [*Error]. [Config.Options] checks what
-// depends on several options.
-func Parse(file []byte, getenv func(string) string) (*Config, error) {
-	c := &Config{name: "configuration", source: file}
-	in := yaml.NewDecoder(bytes.NewReader(file), yaml.Strict())
-	err := in.Decode(c)
+// parse parses a file of a directory, which relative paths of other files count from.
+func parse(name, dir string, text []byte, getenv func(string) string) (*Config, error) {
+	c := &Config{name: name, source: text}
+	in := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
+	err := in.DecodeContext(within(dir), &c.file)
 	if err != nil && !errors.Is(err, io.EOF) { // an empty file is valid
-		return nil, placed("configuration", yaml.FormatError(err, false, false), err)
+		return nil, mistakes(name, dir, text, placed(name, yaml.FormatError(err, false, false), err))
 	}
 	if err == nil && !errors.Is(in.Decode(new(any)), io.EOF) {
-		return nil, &Error{File: "configuration", Message: "the file has more than one document; write one, without ---"}
+		return nil, &Error{File: name, Message: "the file has more than one document; write one, without ---"}
 	}
+	c.resolve(dir)
+	f := &c.file
+	c.Listen, c.Admin, c.Upstream, c.Store, c.Namespace, c.AccessLog = f.Listen, f.Admin, f.Upstream, f.Store, f.Namespace, f.AccessLog
 	if getenv != nil {
 		for _, v := range environment {
 			if value := getenv(v.name); value != "" {
@@ -49,21 +45,25 @@ func Parse(file []byte, getenv func(string) string) (*Config, error) {
 	return c, nil
 }
 
-// Load reads and parses the file at path, and applies the environment of this process. A mistake in
-// the file is an [*Error] that names path; other errors are those of reading it.
+// Load reads and parses the file at path. Relative paths of the files that it names for reading
+// count from its directory; with Parse they count from the working directory. Load applies the
+// environment of this process. Mistakes in the file are each an [*Error] that names path, as in
+// Parse; other errors are those of reading it.
 func Load(path string) (*Config, error) {
 	file, err := os.ReadFile(path) //nolint:gosec // the operator names the file
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	c, err := Parse(file, os.Getenv)
-	var wrong *Error
-	if errors.As(err, &wrong) {
-		wrong.File = path
-	}
+	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	c.name = path
-	return c, nil
+	return parse(path, dir, file, os.Getenv)
+}
+
+// resolve sets the paths of files that are read after the whole configuration is decoded.
+func (c *Config) resolve(dir string) {
+	for _, path := range []*string{&c.file.CA, &c.file.TLS.Cert, &c.file.TLS.Key, &c.file.TLS.ClientCA, &c.file.Operators.Tokens, &c.file.Seal.Keys.path} {
+		*path = resolved(dir, *path)
+	}
 }

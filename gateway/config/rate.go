@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// Rate is [retrysafe.Rate] in the file.
-type Rate struct {
+// rateOptions is [retrysafe.Rate] in the file.
+type rateOptions struct {
 	PerS  float64 `yaml:"per_s" default:"required" doc:"requests a second on average, 0.0001 to 100000; 0.1 is six in a minute"`
 	Burst count   `yaml:"burst" default:"per_s, rounded up" doc:"requests that may come at once, 1 to 100000"`
 	By    rateBy  `yaml:"by" default:"tenant" doc:"who is counted as one: tenant, or address (that of the client; if servers of trusted stand before the gateway, the last address outside of trusted)"`
@@ -26,13 +26,13 @@ func (v *rateBy) UnmarshalYAML(n ast.Node) (err error) {
 	return err
 }
 
-type rateOrNone orNone[Rate]
+type rateOrNone orNone[rateOptions]
 
 func (v *rateOrNone) UnmarshalYAML(n ast.Node) error {
 	if v.said = true; isNone(n) {
 		return nil
 	}
-	v.is = new(Rate)
+	v.is = new(rateOptions)
 	if err := yaml.NodeToValue(n, v.is, yaml.Strict()); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (v *rateOrNone) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-func (c *Rate) rate() retrysafe.Rate {
+func (c *rateOptions) rate() retrysafe.Rate {
 	return retrysafe.Rate{PerSecond: c.PerS, Burst: c.Burst.n}
 }
 

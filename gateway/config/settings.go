@@ -7,13 +7,13 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// Settings are what a route can set. It inherits a field that is left out.
-type Settings struct {
+// settings are what a route can set. It inherits a field that is left out.
+type settings struct {
 	Contract      contract        `yaml:"contract" default:"custom" doc:"what clients are promised, see [contracts.md](contracts.md): custom, ietf, stripe, or acp (with on_doubt: reexecute); it sets the form of the gateway's own answers, and what key, fingerprint, after_5xx and retention are by default"`
 	Key           keyMode         `yaml:"key" default:"optional" doc:"required, optional, token (one that POST /.retrysafe/tokens gave, in the header or in the form field idempotency_key), off; or made of the request: params, {params: …} or {fields: [poll], …}, see below"`
 	Fingerprint   equality        `yaml:"fingerprint" default:"bytes" doc:"when a request with a known key is a duplicate of the first: bytes, json (a JSON body by meaning: order of members, white space and 1.0 for 1 do not count), {fields: [$.order]} (only these members count) or {ignore: [$.sentAt]}; other bodies byte for byte"`
 	FormKey       *bool           `yaml:"form_key" default:"false" doc:"take the key from the field idempotency_key of a form where no header has it"`
-	MaxAge        Age             `yaml:"max_age" default:"none" doc:"refuse requests that were made too long ago by the time that they carry: {field: header:Date, max: 5m}"`
+	MaxAge        maxAge          `yaml:"max_age" default:"none" doc:"refuse requests that were made too long ago by the time that they carry: {field: header:Date, max: 5m}"`
 	MinKey        count           `yaml:"min_key" default:"22" doc:"least length of keys of callers without a credential"`
 	Tenant        tenant          `yaml:"tenant" default:"credential" doc:"credential (from the Authorization header; callers without one are told apart by their cookies), {cookie: …}, {header_secret: …}, {certificate: true} or {binding: …}, see below; global (one key space for all callers), header:NAME (set by a server of trusted, taken away from others), or {jwt: …}, a bearer token that is verified, see below"`
 	Operation     string          `yaml:"operation" default:"method and path as sent" doc:"what keys are for; routes that share a name share keys"`
@@ -23,19 +23,20 @@ type Settings struct {
 	After5xx      after5xx        `yaml:"after_5xx" default:"auto" doc:"auto (keep under refuse, release under reexecute), keep, or release (reexecute only)"`
 	Lease         duration        `yaml:"lease" default:"30s" doc:"how long a request is believed to run without a sign of life"`
 	MaxRun        duration        `yaml:"max_run" default:"ten leases" doc:"how long one may run at all; a route with a lease of its own gets ten of those"`
-	Retention     duration        `yaml:"retention" default:"24h" doc:"how long an answer is kept, or forever"`
+	Retention     retention       `yaml:"retention" default:"24h" doc:"how long an answer is kept, or forever"`
 	MaxBody       size            `yaml:"max_body" default:"1MiB" doc:"largest request body that is guarded, or signed"`
 	MaxAnswer     size            `yaml:"max_answer" default:"1MiB" doc:"largest answer that is kept, at most 1MiB"`
 	TimeoutAnswer duration        `yaml:"timeout_answer" default:"60s" doc:"how long to wait for the whole answer; what a route inherits is at most its max_run"`
 	CORS          corsOrNone      `yaml:"cors" default:"none" doc:"which pages of other origins may read answers, see below; none leaves that to the service"`
 	Rate          rateOrNone      `yaml:"rate" default:"none" doc:"how often a caller may come, repeats too, counted in the store over all gateways: {per_s: 5, burst: 10}; more meets 429"`
 	Signature     signatureOrNone `yaml:"signature" default:"none" doc:"requests have to be signed (RFC 9421), see below; who has signed is the tenant, unless tenant says header, jwt or global"`
+	Keep          keep            `yaml:"keep" default:"always" doc:"what is kept of an answer: always the answer, which duplicates get; or never, for answers that must not lie anywhere: only the status is kept, and duplicates get 409 answer-not-kept, or what on_duplicate says"`
 	KeepCookies   *bool           `yaml:"keep_cookies" default:"false" doc:"keep Set-Cookie with the answer"`
 
-	Limits TenantLimits `yaml:"limits" default:"none" doc:"what one tenant may have, over all routes and all gateways of the store, or none; more meets 429"`
+	Limits tenantLimits `yaml:"limits" default:"none" doc:"what one tenant may have, over all routes and all gateways of the store, or none; more meets 429"`
 }
 
-func (s *Settings) policy() retrysafe.Policy {
+func (s *settings) policy() retrysafe.Policy {
 	return retrysafe.Policy{
 		Lease: s.Lease.d, MaxRun: s.MaxRun.d, Retention: s.Retention.d, Wait: s.InProgress.wait, OnDoubt: s.OnDoubt.v,
 		Duplicate: s.OnDuplicate.v, MaxAnswer: s.MaxAnswer.n, Limits: s.Limits.limits(),
@@ -44,18 +45,18 @@ func (s *Settings) policy() retrysafe.Policy {
 
 // or returns s with each field that was left out taken from base. The fields of limits are
 // inherited later, by the policy made of them.
-func (s Settings) or(base *Settings) Settings {
-	if s.Retention == (duration{}) && s.Key.v == httpidem.Params && base.Key.v != httpidem.Params {
+func (s settings) or(base *settings) settings {
+	if s.Retention == (retention{}) && s.Key.v == httpidem.Params && base.Key.v != httpidem.Params {
 		// these keys count for seconds, all others for a day
 		s.Retention.d = httpidem.DefaultWindow
 	}
 	inherit(&s.Contract, base.Contract)
 	inherit(&s.Key, base.Key)
 	inherit(&s.MaxAge, base.MaxAge)
-	if !httpidem.Made(s.Key.v) && s.Key.v != httpidem.Off { // forms carry no keys there
+	if !s.Key.v.Derived() && s.Key.v != httpidem.Off { // forms carry no keys there
 		inherit(&s.FormKey, base.FormKey)
 	}
-	if !httpidem.Made(s.Key.v) {
+	if !s.Key.v.Derived() {
 		inherit(&s.Fingerprint, base.Fingerprint)
 	}
 	inherit(&s.MinKey, base.MinKey)
@@ -72,13 +73,16 @@ func (s Settings) or(base *Settings) Settings {
 		// the middleware shortens the engine's lease to fit the retention
 		inherit(&s.Lease, base.Lease)
 	}
-	if base.Key.v == httpidem.Params && s.Key.v != httpidem.Params && s.Retention == (duration{}) {
+	if base.Key.v == httpidem.Params && s.Key.v != httpidem.Params && s.Retention == (retention{}) {
 		s.Retention.d = 24 * time.Hour // a retention of seconds is for keys made of parameters
 	}
 	inherit(&s.Retention, base.Retention)
 	inherit(&s.MaxBody, base.MaxBody)
 	inherit(&s.MaxAnswer, base.MaxAnswer)
-	inherit(&s.KeepCookies, base.KeepCookies)
+	inherit(&s.Keep, base.Keep)
+	if s.Keep.v != httpidem.KeepNever {
+		inherit(&s.KeepCookies, base.KeepCookies)
+	}
 	inherit(&s.CORS, base.CORS)
 	inherit(&s.Rate, base.Rate)
 	inherit(&s.Signature, base.Signature)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/httpsig"
 )
 
-// Signature is [httpsig.Options] in the file.
-type Signature struct {
+// signatureOptions is [httpsig.Options] in the file.
+type signatureOptions struct {
 	Keys        string     `yaml:"keys" default:"required" doc:"file of the keys that are accepted, read again on SIGHUP; a line is: id, algorithm (hmac-sha256, ed25519 or ecdsa-p256-sha256), the key in base64, and if need be not-before=TIME not-after=TIME principal=NAME"`
 	Authorities nameList   `yaml:"authorities" default:"any" doc:"hosts by which clients address this service: what was signed for another host is refused"`
 	Scheme      schemeName `yaml:"scheme" default:"that of the connection" doc:"https where TLS ends before the gateway"`
@@ -34,14 +35,15 @@ func (v *schemeName) UnmarshalYAML(n ast.Node) (err error) {
 
 type signatureOrNone orNone[httpsig.Options]
 
-func (v *signatureOrNone) UnmarshalYAML(n ast.Node) error {
+func (v *signatureOrNone) UnmarshalYAML(ctx context.Context, n ast.Node) error {
 	if v.said = true; isNone(n) {
 		return nil
 	}
-	var c Signature
+	var c signatureOptions
 	if err := yaml.NodeToValue(n, &c, yaml.Strict()); err != nil {
 		return err
 	}
+	c.Keys = fileIn(ctx, c.Keys)
 	keys, err := c.read()
 	if err != nil {
 		return wrong(n, "signature: %s", err)
@@ -56,7 +58,7 @@ func (v *signatureOrNone) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-func (c *Signature) read() (httpsig.Keyring, error) {
+func (c *signatureOptions) read() (httpsig.Keyring, error) {
 	if c.Keys == "" {
 		return nil, errors.New("keys names no file; write it like signature: {keys: callers.keys}")
 	}
@@ -74,7 +76,7 @@ func (c *Signature) read() (httpsig.Keyring, error) {
 
 // options returns what a route with these settings requires of signatures. Its limit for bodies is
 // that of guarded requests.
-func (v signatureOrNone) options(s *Settings, bodyTime time.Duration) *httpsig.Options {
+func (v signatureOrNone) options(s *settings, bodyTime time.Duration) *httpsig.Options {
 	if v.is == nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"net/http"
 	"reflect"
 	"strings"
@@ -11,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// Credential is [httpidem.Credentials] in the file.
-type Credential struct {
+// credential is [httpidem.Credentials] in the file.
+type credential struct {
 	Cookie       string   `yaml:"cookie" default:"none" doc:"a cookie that names callers; only with stable: true"`
 	Stable       bool     `yaml:"stable" default:"false" doc:"that the value of the cookie stays the same while its user is logged in; a session that is kept in the cookie (Rails, Flask) does not, and belongs in binding"`
 	HeaderSecret string   `yaml:"header_secret" default:"none" doc:"a header with a secret that names callers, such as X-Api-Key"`
@@ -23,13 +24,13 @@ type Credential struct {
 type tenant struct {
 	credential, global bool
 	header             string
-	jwt                *JWT
+	jwt                *jwtOptions
 	shown              *httpidem.Credentials // what requests carry, other than the default
 }
 
-func (v *tenant) UnmarshalYAML(n ast.Node) (err error) {
+func (v *tenant) UnmarshalYAML(ctx context.Context, n ast.Node) (err error) {
 	if _, ok := n.(*ast.MappingNode); ok {
-		return v.mapping(n)
+		return v.mapping(ctx, n)
 	}
 	text, _ := scalar(n, "")
 	if name, ok := strings.CutPrefix(text, "header:"); ok {
@@ -48,33 +49,37 @@ func (v tenant) same(o tenant) bool {
 }
 
 // mapping parses a tenant that is verified, or that is made of what requests carry.
-func (v *tenant) mapping(n ast.Node) error {
+func (v *tenant) mapping(ctx context.Context, n ast.Node) error {
 	var c struct {
-		JWT        *JWT `yaml:"jwt"`
-		Credential `yaml:",inline"`
+		JWT        *jwtOptions `yaml:"jwt"`
+		Credential credential  `yaml:",inline"`
 	}
 	if err := yaml.NodeToValue(n, &c, yaml.Strict()); err != nil {
 		return err
 	}
 	if c.JWT != nil {
-		if !reflect.DeepEqual(c.Credential, Credential{}) {
+		if !reflect.DeepEqual(c.Credential, credential{}) {
 			return wrong(n, "jwt names callers by itself; leave the others out")
 		}
 		v.jwt = c.JWT
+		if !strings.Contains(v.jwt.JWKS, "://") {
+			v.jwt.JWKS = fileIn(ctx, v.jwt.JWKS)
+		}
 		if _, err := v.jwt.tenant(); err != nil {
 			return wrong(n, "%s", err)
 		}
 		return nil
 	}
-	if c.Cookie == "" && !c.Stable && c.HeaderSecret == "" && !c.Certificate && len(c.Binding) == 0 {
+	by := &c.Credential
+	if by.Cookie == "" && !by.Stable && by.HeaderSecret == "" && !by.Certificate && len(by.Binding) == 0 {
 		return wrong(n, "write {jwt: {jwks: FILE or https://ADDRESS, issuer: NAME}}, {cookie: NAME, stable: true}, {header_secret: X-Api-Key}, "+
 			"{certificate: true} or {binding: [\"cookie:NAME\"]}")
 	}
-	if (c.Cookie != "") != c.Stable {
+	if (by.Cookie != "") != by.Stable {
 		return wrong(n, "a cookie names callers only if it stays the same while they are logged in: write {cookie: NAME, stable: true}; "+
 			"of one that changes (a session that is kept in the cookie) write {binding: [\"cookie:NAME\"]}")
 	}
-	v.shown = &httpidem.Credentials{Cookie: c.Cookie, HeaderSecret: c.HeaderSecret, Certificate: c.Certificate, Binding: c.Binding}
+	v.shown = &httpidem.Credentials{Cookie: by.Cookie, HeaderSecret: by.HeaderSecret, Certificate: by.Certificate, Binding: by.Binding}
 	if err := v.shown.Validate(); err != nil {
 		said := strings.ReplaceAll(err.Error(), "httpidem: Credentials.", "")
 		for goName, name := range map[string]string{"HeaderSecret": "header_secret", "Cookie is": "cookie is", "named by Cookie": "named by cookie", "Binding": "binding"} {

@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// TenantLimits is [retrysafe.Limits] in the file. A route inherits what is left out.
-type TenantLimits struct {
+// tenantLimits is [retrysafe.Limits] in the file. A route inherits what is left out.
+type tenantLimits struct {
 	Live    liveLimit  `yaml:"live" default:"none" doc:"keys of a tenant that may be within their retention, counted from when they began, or none for no limit"`
 	PerS    rateLimit  `yaml:"new_per_s" default:"none" doc:"new keys of a tenant in a second on average, 0.0001 to 100000, or none for no limit; routes that say the same share one rate"`
 	Burst   burstLimit `yaml:"burst" default:"new_per_s, rounded up" doc:"new keys of a tenant that may come at once, 1 to 100000"`
@@ -17,20 +17,20 @@ type TenantLimits struct {
 }
 
 // UnmarshalYAML accepts none, which means no limit at all, or the fields.
-func (l *TenantLimits) UnmarshalYAML(decode func(any) error) error {
+func (l *tenantLimits) UnmarshalYAML(decode func(any) error) error {
 	var at place
 	if err := decode(&at); err != nil || at.Node == nil {
 		return err
 	}
 	switch at.Type() {
 	case ast.MappingType, ast.MappingValueType:
-		type fields TenantLimits // without this method
+		type fields tenantLimits // without this method
 		return decode((*fields)(l))
 	}
 	if !isNone(at.Node) {
 		return wrong(at.Node, "write none, or limits such as {live: 10000, new_per_s: 50}")
 	}
-	*l = TenantLimits{Live: liveLimit{unlimited}, PerS: rateLimit{unlimited}, Storage: sizeLimit{unlimited}}
+	*l = tenantLimits{Live: liveLimit{unlimited}, PerS: rateLimit{unlimited}, Storage: sizeLimit{unlimited}}
 	return nil
 }
 
@@ -42,7 +42,7 @@ func (p *place) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-func (l *TenantLimits) limits() retrysafe.Limits {
+func (l *tenantLimits) limits() retrysafe.Limits {
 	return retrysafe.Limits{Live: l.Live.n, PerSecond: l.PerS.v, Burst: l.Burst.n, Bytes: l.Storage.n}
 }
 

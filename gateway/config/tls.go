@@ -8,16 +8,16 @@ import (
 	"os"
 )
 
-// TLS names the files of a certificate and its key, in PEM.
-type TLS struct {
+// tlsOptions names the files of a certificate and its key, in PEM.
+type tlsOptions struct {
 	Cert     string `yaml:"cert" default:"required" doc:"file with the certificate and those between it and a root"`
 	Key      string `yaml:"key" default:"required" doc:"file with its private key"`
 	ClientCA string `yaml:"client_ca" default:"none" doc:"file with the authorities of clients' certificates; then every client has to show one; read again on SIGHUP"`
 }
 
 // certificate reads the certificate. It returns nil if there is none.
-func (c *TLS) certificate() (*tls.Certificate, error) {
-	if *c == (TLS{}) {
+func (c *tlsOptions) certificate() (*tls.Certificate, error) {
+	if *c == (tlsOptions{}) {
 		return nil, nil //nolint:nilnil // not configured
 	}
 	if c.Cert == "" || c.Key == "" {
@@ -31,7 +31,7 @@ func (c *TLS) certificate() (*tls.Certificate, error) {
 }
 
 // clientCAs reads the authorities for client certificates. It returns nil if clients need none.
-func (c *TLS) clientCAs() (*x509.CertPool, error) {
+func (c *tlsOptions) clientCAs() (*x509.CertPool, error) {
 	if c.ClientCA == "" {
 		return nil, nil //nolint:nilnil // not configured
 	}

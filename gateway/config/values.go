@@ -58,24 +58,6 @@ func choose[T any](n ast.Node, words string, values ...T) (v T, err error) {
 	return v, wrong(n, "%q is unknown; write %s%s", text, want, nearest(text, names))
 }
 
-type duration struct{ d time.Duration }
-
-func (v *duration) UnmarshalYAML(n ast.Node) error {
-	const want = "a time such as 500ms, 30s or 24h, or forever"
-	text, err := scalar(n, want)
-	if err != nil {
-		return err
-	}
-	if text == "forever" {
-		v.d = retrysafe.Forever
-		return nil
-	}
-	if v.d, err = time.ParseDuration(text); err != nil || v.d <= 0 {
-		return wrong(n, "%q is no time; write %s", text, want)
-	}
-	return nil
-}
-
 type size struct{ n int64 }
 
 var units = []struct {
@@ -120,8 +102,8 @@ func (v *count) UnmarshalYAML(n ast.Node) error {
 // copies is the memory for copies; off: -1.
 type copies struct{ n int64 }
 
-// Bytes returns the memory that copies may take; zero: there are none.
-func (v copies) Bytes() int64 {
+// bytes returns the memory that copies may take; zero: there are none.
+func (v copies) bytes() int64 {
 	switch {
 	case v.n < 0:
 		return 0
@@ -158,9 +140,6 @@ func (v *onOff) UnmarshalYAML(n ast.Node) (err error) {
 // acks is a number of replicas; -1: all.
 type acks struct{ n int }
 
-// Replicas returns the number; -1: all.
-func (v acks) Replicas() int { return v.n }
-
 func (v *acks) UnmarshalYAML(n ast.Node) error {
 	text, _ := scalar(n, "")
 	switch number, err := strconv.Atoi(text); {
@@ -196,7 +175,7 @@ func ParsePatience(text string) (wait time.Duration, err error) {
 		return -1, nil
 	}
 	if rest, ok := strings.CutPrefix(text, "wait "); ok {
-		if d, err := time.ParseDuration(strings.TrimSpace(rest)); err == nil && d > 0 {
+		if d, err := parseTime(strings.TrimSpace(rest)); err == nil && d > 0 {
 			return d, nil
 		}
 	}
@@ -221,7 +200,14 @@ func (v *onDoubt) UnmarshalYAML(n ast.Node) (err error) {
 type after5xx struct{ v httpidem.After5xx }
 
 func (v *after5xx) UnmarshalYAML(n ast.Node) (err error) {
-	v.v, err = choose(n, "auto keep release", httpidem.Auto, httpidem.KeepIt, httpidem.ReleaseIt)
+	v.v, err = choose(n, "auto keep release", httpidem.After5xxAuto, httpidem.After5xxKeep, httpidem.After5xxRelease)
+	return err
+}
+
+type keep struct{ v httpidem.KeepAnswer }
+
+func (v *keep) UnmarshalYAML(n ast.Node) (err error) {
+	v.v, err = choose(n, "always never", httpidem.KeepAlways, httpidem.KeepNever)
 	return err
 }
 
@@ -244,7 +230,7 @@ func (v *duplicate) UnmarshalYAML(n ast.Node) (err error) {
 		return err
 	}
 	if a.Status != 0 && (a.Status < 200 || a.Status > 299) {
-		return wrong(n, "status %d: a repeat of finished work is told success; use 200 to 299", a.Status)
+		return wrong(n, "status %d: a duplicate of finished work gets a success; use 200 to 299", a.Status)
 	}
 	v.v = retrysafe.Succeed
 	v.answer = httpidem.StaticAnswer{Status: a.Status, ContentType: a.ContentType, Body: []byte(a.Body)}

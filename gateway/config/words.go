@@ -8,16 +8,17 @@ var words = map[string]string{
 	"MaxBody": "max_body", "MaxAnswer": "max_answer", "MinKey": "min_key", "KeyHeader": "key_header", "OnDoubt": "on_doubt",
 	"After5xx": "after_5xx", "FormKey": "form_key", "Lease": "lease", "Retention": "retention", "Wait": "in_progress", "Duplicate": "on_duplicate",
 	"Reexecute": "reexecute", "Refuse": "refuse", "Trusted": "trusted", "Methods": "match", "Tenant": "tenant", "Operation": "operation", "Fields": "fields",
-	"Params": "params", "Key": "key", "AnyPayload": "any_payload", "Contract": "contract", "KeepIt": "keep", "Fingerprint": "fingerprint", "FingerprintJSON": "json", "FingerprintBytes": "bytes", "Rate": "rate", "Limits": "limits", "Live": "live", "PerSecond": "new_per_s",
-	"Burst": "burst", "Bytes": "bytes", "Upgrades": "upgrades", "ReleaseIt": "release", "Auto": "auto", "Off": "off", "MaxAge": "max_age", "Bodies": "bodies", "Conns": "connections", "Life": "life",
-	"Health": "health", "Outstanding": "outstanding", "Rate.PerSecond": "per_s", "Age": "max_age", "FromFronts": "header:NAME",
+	"Params": "params", "Key": "key", "AnyPayload": "any_payload", "Contract": "contract", "After5xxKeep": "keep", "KeepAnswer": "keep", "KeepNever": "never", "KeepAlways": "always", "KeepCookies": "keep_cookies", "Fingerprint": "fingerprint", "FingerprintJSON": "json", "FingerprintBytes": "bytes", "Rate": "rate", "Limits": "limits", "Live": "live", "PerSecond": "new_per_s",
+	"Burst": "burst", "Bytes": "bytes", "Upgrades": "upgrades", "After5xxRelease": "release", "After5xxAuto": "auto", "Off": "off", "MaxAge": "max_age", "Bodies": "bodies", "Conns": "connections", "Life": "life",
+	"Health": "health", "Outstanding": "outstanding", "Rate.PerSecond": "per_s", "Age": "max_age", "TrustedHeaders": "header:NAME",
+	"Addresses": "addresses", "UserHeader": "user", "RolesHeader": "groups", "Roles": "roles", "Front": "front",
 }
 
 var (
 	// goName matches a Go name, with the struct that has it in front. Text that is quoted, or that
 	// has a hyphen or a slash, is the user's.
 	goName   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[\w/-]*[/-]\w*|\b(?:([A-Z][a-z]+)\.)?([A-Z][A-Za-z0-9]+)\b`)
-	ofModule = regexp.MustCompile(`\b(?:gateway|httpidem|retrysafe|httpsig|configuration|policy|options|token): `)
+	ofModule = regexp.MustCompile(`\b(?:admin|gateway|httpidem|retrysafe|httpsig|configuration|policy|options|token): `)
 )
 
 // inWords replaces the Go names of a message with the names of the file.

@@ -171,7 +171,7 @@ func TestTokenIsEscaped(t *testing.T) {
 // TestAnswer tests that people get a page, and programs a problem document.
 func TestAnswer(t *testing.T) {
 	t.Parallel()
-	busy := httpidem.NewProblem("in-progress", nil).RetryAfter(3 * time.Second)
+	busy := httpidem.NewProblem("in-progress", nil).WithRetryAfter(3 * time.Second)
 	doubt := httpidem.NewProblem("outcome-unknown", nil)
 	broken := template.Must(template.New("").Parse(`{{.None}}`))
 	for name, c := range map[string]struct {

@@ -200,9 +200,9 @@ func testServerErrors(t *testing.T, open Open, p *promise) {
 	s := p.setup()
 	s.Policy.OnDoubt = retrysafe.Reexecute
 	kept(s, p.keepsAlways)
-	s.Guard.After5xx = httpidem.KeepIt
+	s.Guard.After5xx = httpidem.After5xxKeep
 	kept(s, true)
-	s.Guard.After5xx = httpidem.ReleaseIt
+	s.Guard.After5xx = httpidem.After5xxRelease
 	kept(s, false)
 }
 

@@ -31,7 +31,7 @@ func from(credential, contentType, body string, more ...string) call {
 
 // testParams tests keys that are derived from all parameters.
 func testParams(t *testing.T, open Open) {
-	guard := httpidem.Options{Key: httpidem.Params, Rule: fingerprint.Rule{Ignore: slices.Concat(fingerprint.Times, fingerprint.Positions)}}
+	guard := httpidem.Options{Key: httpidem.Params, Rule: fingerprint.Rule{Ignore: slices.Concat(fingerprint.Times(), fingerprint.Positions())}}
 	const order = `{"item":"tea","n":2,"timestamp":1,"lat":52.5}`
 	t.Run("a double click", func(t *testing.T) {
 		t.Parallel()
@@ -86,7 +86,7 @@ func testParams(t *testing.T, open Open) {
 	t.Run("for seconds", func(t *testing.T) {
 		t.Parallel()
 		clock := new(setClock)
-		s := Setup{Store: memstore.New(&memstore.Options{Clock: clock.now}), Guard: guard, Policy: retrysafe.Policy{Retention: 24 * time.Hour}}
+		s := Setup{Store: memstore.New(&memstore.Options{Now: clock.now}), Guard: guard, Policy: retrysafe.Policy{Retention: 24 * time.Hour}}
 		wd := newWorld(t, open, s, nil)
 		wd.do(from(ann, jsonBody, order))
 		clock.pass(httpidem.DefaultWindow - time.Second)
@@ -119,7 +119,7 @@ func testParams(t *testing.T, open Open) {
 		clock := new(setClock)
 		var mu sync.Mutex
 		var keys []string
-		wd := newWorld(t, open, Setup{Store: memstore.New(&memstore.Options{Clock: clock.now}), Guard: guard}, func(_ http.ResponseWriter, r *http.Request) {
+		wd := newWorld(t, open, Setup{Store: memstore.New(&memstore.Options{Now: clock.now}), Guard: guard}, func(_ http.ResponseWriter, r *http.Request) {
 			mu.Lock()
 			defer mu.Unlock()
 			keys = append(keys, r.Header.Get("Idempotency-Key"))
@@ -155,13 +155,13 @@ func testParams(t *testing.T, open Open) {
 func testFields(t *testing.T, open Open) {
 	vote := func(*http.Request) string { return "vote" }
 	guard := httpidem.Options{
-		Key: httpidem.Fields, Fields: []string{"poll"}, Rule: fingerprint.Rule{Ignore: fingerprint.Times}, Operation: vote,
+		Key: httpidem.Fields, Fields: []string{"poll"}, Rule: fingerprint.Rule{Ignore: fingerprint.Times()}, Operation: vote,
 		Policy: retrysafe.Policy{Retention: retrysafe.Forever},
 	}
 	t.Run("one vote", func(t *testing.T) {
 		t.Parallel()
 		clock := new(setClock)
-		wd := newWorld(t, open, Setup{Store: memstore.New(&memstore.Options{Clock: clock.now}), Guard: guard, Policy: guard.Policy}, nil)
+		wd := newWorld(t, open, Setup{Store: memstore.New(&memstore.Options{Now: clock.now}), Guard: guard, Policy: guard.Policy}, nil)
 		first := wd.do(from(ann, jsonBody, `{"poll":"7","for":"tea"}`))
 		wd.same(first, wd.do(from(ann, jsonBody, `{"for":"tea","poll":"7","ts":3}`)))
 		clock.pass(1000 * time.Hour)

@@ -21,7 +21,7 @@ func testRate(t *testing.T, open Open) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clock := new(setClock)
-			wd := newWorld(t, open, Setup{Store: memstore.New(&memstore.Options{Clock: clock.now}), Guard: httpidem.Options{Key: key, Rate: slow}}, nil)
+			wd := newWorld(t, open, Setup{Store: memstore.New(&memstore.Options{Now: clock.now}), Guard: httpidem.Options{Key: key, Rate: slow}}, nil)
 			for range 3 {
 				assert.Equal(t, wd.do(from(ann, jsonBody, "{}", "Idempotency-Key", "k")).status, 201, "within the burst, repeats too")
 			}

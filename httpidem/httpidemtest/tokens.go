@@ -50,9 +50,9 @@ func (c *setClock) pass(d time.Duration) {
 func newMint(t *testing.T, open Open, s Setup, stateless bool, handler origin) *mint {
 	t.Helper()
 	m := &mint{clock: new(setClock)}
-	m.store = memstore.New(&memstore.Options{Clock: m.clock.now})
+	m.store = memstore.New(&memstore.Options{Now: m.clock.now})
 	if stateless {
-		m.options.Stateless = []byte("the same 32 bytes on all processes")
+		m.options.StatelessSecret = []byte("the same 32 bytes on all processes")
 	}
 	s.Store, s.Guard.Key = m.store, httpidem.Token
 	s.Guard.Tokens = token.NewIssuer(m.process(), &m.options)

@@ -38,8 +38,8 @@ func (r *Ranges) Create(_ context.Context, tag string, first, step int64) (creat
 	return true, nil
 }
 
-// Take implements [idgen.Ranges].
-func (r *Ranges) Take(ctx context.Context, tag string, n int64) (first, count int64, err error) {
+// Allocate implements [idgen.Ranges].
+func (r *Ranges) Allocate(ctx context.Context, tag string, n int64) (first, count int64, err error) {
 	if ctx.Err() != nil {
 		return 0, 0, context.Cause(ctx)
 	}

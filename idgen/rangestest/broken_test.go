@@ -20,11 +20,11 @@ type source struct {
 	create func(ctx context.Context, tag string, first int64) error
 }
 
-func (s *source) Take(ctx context.Context, tag string, n int64) (first, count int64, err error) {
+func (s *source) Allocate(ctx context.Context, tag string, n int64) (first, count int64, err error) {
 	if s.take != nil {
 		return s.take(ctx, tag, n)
 	}
-	return s.Ranges.Take(ctx, tag, n)
+	return s.Ranges.Allocate(ctx, tag, n)
 }
 
 func config(s *source) rangestest.Config {
@@ -64,43 +64,43 @@ func TestBrokenRanges(t *testing.T) {
 				}
 				var count int64
 				var err error
-				first, count, err = s.Ranges.Take(ctx, tag, n)
+				first, count, err = s.Ranges.Allocate(ctx, tag, n)
 				return first, count, err
 			}
 		}},
 		{"the last value is the next one's first", "R1", func(s *source) {
 			s.take = func(ctx context.Context, tag string, n int64) (int64, int64, error) {
-				first, count, err := s.Ranges.Take(ctx, tag, n)
+				first, count, err := s.Ranges.Allocate(ctx, tag, n)
 				return first, count + 1, err
 			}
 		}},
 		{"begins with zero", "R1", func(s *source) {
 			s.take = func(ctx context.Context, tag string, n int64) (int64, int64, error) {
-				first, count, err := s.Ranges.Take(ctx, tag, n)
+				first, count, err := s.Ranges.Allocate(ctx, tag, n)
 				return first - 1, count, err
 			}
 		}},
 		{"gives less", "R2", func(s *source) {
 			s.take = func(ctx context.Context, tag string, n int64) (int64, int64, error) {
-				first, _, err := s.Ranges.Take(ctx, tag, n)
+				first, _, err := s.Ranges.Allocate(ctx, tag, n)
 				return first, min(n, 500), err
 			}
 		}},
 		{"counts in floating point", "R2", func(s *source) {
 			s.take = func(ctx context.Context, tag string, n int64) (int64, int64, error) {
-				first, count, err := s.Ranges.Take(ctx, tag, n)
+				first, count, err := s.Ranges.Allocate(ctx, tag, n)
 				return int64(float64(first)), count, err
 			}
 		}},
 		{"makes tags by itself", "R3", func(s *source) {
 			s.take = func(ctx context.Context, tag string, n int64) (int64, int64, error) {
 				_, _ = s.Create(ctx, tag, 1, 1)
-				return s.Ranges.Take(ctx, tag, n)
+				return s.Ranges.Allocate(ctx, tag, n)
 			}
 		}},
 		{"folds names", "R4", func(s *source) {
 			s.take = func(ctx context.Context, tag string, n int64) (int64, int64, error) {
-				return s.Ranges.Take(ctx, strings.ToLower(tag), n)
+				return s.Ranges.Allocate(ctx, strings.ToLower(tag), n)
 			}
 			s.create = func(ctx context.Context, tag string, first int64) error {
 				_, err := s.Create(ctx, strings.ToLower(tag), first, 1)
@@ -109,7 +109,7 @@ func TestBrokenRanges(t *testing.T) {
 		}},
 		{"cuts names", "R4", func(s *source) {
 			s.take = func(ctx context.Context, tag string, n int64) (int64, int64, error) {
-				return s.Ranges.Take(ctx, tag[:min(len(tag), 64)], n)
+				return s.Ranges.Allocate(ctx, tag[:min(len(tag), 64)], n)
 			}
 			s.create = func(ctx context.Context, tag string, first int64) error {
 				_, err := s.Create(ctx, tag[:min(len(tag), 64)], first, 1)
@@ -118,12 +118,12 @@ func TestBrokenRanges(t *testing.T) {
 		}},
 		{"looks at no context", "R5", func(s *source) {
 			s.take = func(_ context.Context, tag string, n int64) (int64, int64, error) {
-				return s.Ranges.Take(context.Background(), tag, n)
+				return s.Ranges.Allocate(context.Background(), tag, n)
 			}
 		}},
 		{"begins anew at the end", "R6", func(s *source) {
 			s.take = func(ctx context.Context, tag string, n int64) (int64, int64, error) {
-				first, count, err := s.Ranges.Take(ctx, tag, n)
+				first, count, err := s.Ranges.Allocate(ctx, tag, n)
 				if errors.Is(err, idgen.ErrSpent) {
 					return 1, n, nil
 				}

@@ -16,14 +16,14 @@ type span struct{ first, last int64 }
 
 // take takes a range, which must succeed, and checks it.
 func (e *env) take(r idgen.Ranges, tag string, n int64) (span, error) {
-	first, count, err := r.Take(e.ctx, tag, n)
+	first, count, err := r.Allocate(e.ctx, tag, n)
 	switch {
 	case err != nil:
-		return span{}, fmt.Errorf("Take of %d: %w", n, err)
+		return span{}, fmt.Errorf("Allocate of %d: %w", n, err)
 	case count < n:
-		return span{}, fmt.Errorf("Take of %d gave %d values", n, count)
+		return span{}, fmt.Errorf("Allocate of %d gave %d values", n, count)
 	case first < 1 || first > math.MaxInt64-count+1:
-		return span{}, fmt.Errorf("Take of %d gave %d values from %d, which are not all from 1 to 2^63-1", n, count, first)
+		return span{}, fmt.Errorf("Allocate of %d gave %d values from %d, which are not all from 1 to 2^63-1", n, count, first)
 	}
 	return span{first, first + count - 1}, nil
 }
@@ -76,7 +76,7 @@ func rising(e *env) error {
 			return err
 		}
 		if got.first <= last {
-			return fmt.Errorf("Take %d gave values from %d, and %d was given before", i+1, got.first, last)
+			return fmt.Errorf("Allocate %d gave values from %d, and %d was given before", i+1, got.first, last)
 		}
 		last = got.last
 	}
@@ -85,8 +85,8 @@ func rising(e *env) error {
 
 func unknownTags(e *env) error {
 	for range 2 {
-		if first, _, err := e.a.Take(e.ctx, e.tag, 10); !errors.Is(err, idgen.ErrNoTag) {
-			return fmt.Errorf("Take of a tag that nobody has made gave %d and %w, not ErrNoTag", first, err)
+		if first, _, err := e.a.Allocate(e.ctx, e.tag, 10); !errors.Is(err, idgen.ErrNoTag) {
+			return fmt.Errorf("Allocate of a tag that nobody has made gave %d and %w, not ErrNoTag", first, err)
 		}
 	}
 	return nil
@@ -99,7 +99,7 @@ func tagsApart(e *env) error {
 		e.tag + "\u00e9", e.tag + "e\u0301", e.tag + "\U0001F600", e.tag + "\u00df", e.tag + "ss", stem + "1", stem + "2",
 	}
 	for i, name := range names {
-		if _, _, err := e.a.Take(e.ctx, name, 1); !errors.Is(err, idgen.ErrNoTag) {
+		if _, _, err := e.a.Allocate(e.ctx, name, 1); !errors.Is(err, idgen.ErrNoTag) {
 			return fmt.Errorf("tag %d is there before it was made: %w", i, err)
 		}
 		if err := e.Create(e.ctx, e.b, name, int64(i+1)*1_000_000_000); err != nil {
@@ -121,8 +121,8 @@ func contexts(e *env) error {
 	}
 	ended, cancel := context.WithCancel(e.ctx)
 	cancel()
-	if first, _, err := e.a.Take(ended, e.tag, 1); err == nil {
-		return fmt.Errorf("Take with a context that has ended gave %d", first)
+	if first, _, err := e.a.Allocate(ended, e.tag, 1); err == nil {
+		return fmt.Errorf("Allocate with a context that has ended gave %d", first)
 	}
 	_, err := e.take(e.a, e.tag, 1)
 	return err
@@ -136,8 +136,8 @@ func theEnd(e *env) error {
 	for range 30 {
 		got, err := e.take(e.b, e.tag, 100_000)
 		if errors.Is(err, idgen.ErrSpent) {
-			if _, _, again := e.a.Take(e.ctx, e.tag, 100_000); !errors.Is(again, idgen.ErrSpent) {
-				return fmt.Errorf("behind the end Take got %w, not ErrSpent", again)
+			if _, _, again := e.a.Allocate(e.ctx, e.tag, 100_000); !errors.Is(again, idgen.ErrSpent) {
+				return fmt.Errorf("behind the end Allocate got %w, not ErrSpent", again)
 			}
 			return nil
 		}
@@ -145,7 +145,7 @@ func theEnd(e *env) error {
 			return err
 		}
 		if got.first <= last {
-			return fmt.Errorf("near the end Take gave %d, and %d before", got.first, last)
+			return fmt.Errorf("near the end Allocate gave %d, and %d before", got.first, last)
 		}
 		last = got.last
 	}
@@ -165,7 +165,7 @@ func madeAgain(e *env) error {
 	}
 	after, err := e.take(e.b, e.tag, 1)
 	if err == nil && after.first <= before.last {
-		err = fmt.Errorf("behind another Create Take gave %d, and %d was given before", after.first, before.last)
+		err = fmt.Errorf("behind another Create Allocate gave %d, and %d was given before", after.first, before.last)
 	}
 	return err
 }

@@ -46,13 +46,13 @@ func (r *Ranges) Create(ctx context.Context, tag string, first, step int64) (cre
 	return n == 1, nil
 }
 
-// Take implements [idgen.Ranges]. A range has the tag's step of values, or n if that is more.
-func (r *Ranges) Take(ctx context.Context, tag string, n int64) (first, count int64, err error) {
+// Allocate implements [idgen.Ranges]. A range has the tag's step of values, or n if that is more.
+func (r *Ranges) Allocate(ctx context.Context, tag string, n int64) (first, count int64, err error) {
 	if err := idgen.CheckTag(tag); err != nil {
 		return 0, 0, err
 	}
 	if n < 1 {
-		return 0, 0, fmt.Errorf("redisranges: Take of %d values; ask for 1 or more", n)
+		return 0, 0, fmt.Errorf("redisranges: Allocate of %d values; ask for 1 or more", n)
 	}
 	v, err := r.call(ctx, takeScript, tag, strconv.FormatInt(n, 10))
 	if err != nil {

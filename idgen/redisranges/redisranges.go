@@ -6,7 +6,7 @@
 // server with an append-only file. The server must also either have replicas confirm each range
 // ([Options].Replicas), or have no replicas and write each command to disk (appendfsync always).
 // New refuses a server whose settings it cannot see. With [Options].Unsafe it accepts any server;
-// ids then repeat after a crash or a failover. If a tag is lost completely, Take returns
+// ids then repeat after a crash or a failover. If a tag is lost completely, Allocate returns
 // idgen.ErrNoTag; the tag never starts again by itself.
 package redisranges
 
@@ -26,9 +26,9 @@ import (
 type Options struct {
 	// Prefix is put before each tag; default "rs:ids:".
 	Prefix string
-	// Replicas is how many replicas must have a range before Take returns it, by WAIT. 0 means
+	// Replicas is how many replicas must have a range before Allocate returns it, by WAIT. 0 means
 	// none. [All] means the largest number that New saw on a primary. If fewer replicas have the
-	// range, Take fails and the range is never used. Replicas needs a client with
+	// range, Allocate fails and the range is never used. Replicas needs a client with
 	// [redisclient.Replicated].
 	Replicas int
 	// ReplicaTime is how long to wait for the replicas; default 1 s.

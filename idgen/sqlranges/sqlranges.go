@@ -110,14 +110,14 @@ func (r *Ranges) Create(ctx context.Context, tag string, first, step int64) (cre
 	return created, r.explain("make a tag", err)
 }
 
-// Take implements [idgen.Ranges]. A range has as many values as the tag's column step says, or n if
-// that is more.
-func (r *Ranges) Take(ctx context.Context, tag string, n int64) (first, count int64, err error) {
+// Allocate implements [idgen.Ranges]. A range has as many values as the tag's column step says, or
+// n if that is more.
+func (r *Ranges) Allocate(ctx context.Context, tag string, n int64) (first, count int64, err error) {
 	if err := idgen.CheckTag(tag); err != nil {
 		return 0, 0, err
 	}
 	if n < 1 {
-		return 0, 0, fmt.Errorf("sqlranges: Take of %d values; ask for 1 or more", n)
+		return 0, 0, fmt.Errorf("sqlranges: Allocate of %d values; ask for 1 or more", n)
 	}
 	var next int64
 	err = sqlkit.Retry(ctx, func() (err error) {

@@ -189,7 +189,7 @@ func (h *handler) handle(ctx context.Context, m *mqidem.Message) error {
 // does not get there.
 func (h *handler) observe(o mqidem.Outcome) {
 	h.journal.note(o.Message.ID, "outcome %s, try %d: %v", o.What, o.Try, o.Err)
-	if o.What != mqidem.Done && o.What != mqidem.Dead {
+	if o.What != mqidem.OutcomeDone && o.What != mqidem.OutcomeDead {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -59,8 +59,8 @@ func (b both) Close() error {
 	return err
 }
 
-func streamOptions() redisstreamidem.Options {
-	return redisstreamidem.Options{Stream: queue, Group: "effect", Idle: silence, Logger: quiet}
+func streamOptions() *redisstreamidem.Options {
+	return &redisstreamidem.Options{Stream: queue, Group: "effect", Idle: silence, Logger: quiet}
 }
 
 func rueidisTo(url string) (*rueidisclient.Client, error) {
@@ -78,10 +78,10 @@ func openStream(ctx context.Context, url string) (source, error) {
 	}
 	s, err := redisstreamidem.Open(ctx, client, streamOptions())
 	if err != nil {
-		client.Close()
+		_ = client.Close()
 		return nil, err
 	}
-	return both{s, closer{client.Close}}, nil
+	return both{s, closer{func() { _ = client.Close() }}}, nil
 }
 
 func publishToStream(_ context.Context, url string) (outbox.Publisher, error) {
@@ -98,7 +98,7 @@ func deadLettersOfStream(_ context.Context, url string) (mqidem.DeadLetters, io.
 		return nil, nil, err
 	}
 	p, err := redisstreamidem.NewDeadLetters(client, streamOptions())
-	return p, closer{client.Close}, err
+	return p, closer{func() { _ = client.Close() }}, err
 }
 
 func startStreams(t *testing.T) *broker {
@@ -112,8 +112,8 @@ func startStreams(t *testing.T) *broker {
 	}}
 }
 
-func natsOptions() natsidem.Options {
-	return natsidem.Options{Stream: queue, Consumer: "effect", Subjects: []string{queue}, AckWait: silence, Logger: quiet}
+func natsOptions() *natsidem.Options {
+	return &natsidem.Options{Stream: queue, Consumer: "effect", Subjects: []string{queue}, AckWait: silence, Logger: quiet}
 }
 
 func natsTo(url string) (*nats.Conn, jetstream.JetStream, error) {
@@ -202,8 +202,8 @@ func startNATS(t *testing.T) *broker {
 	}}
 }
 
-func kafkaOptions() kafkaidem.Options {
-	return kafkaidem.Options{Topic: queue, Group: "effect", Unordered: true, Handover: time.Second, Logger: quiet}
+func kafkaOptions() *kafkaidem.Options {
+	return &kafkaidem.Options{Topic: queue, Group: "effect", Unordered: true, Handover: time.Second, Logger: quiet}
 }
 
 func kafkaTo(url string) []kgo.Opt {
@@ -213,7 +213,7 @@ func kafkaTo(url string) []kgo.Opt {
 }
 
 func openKafka(ctx context.Context, url string) (source, error) {
-	if err := kafkaidem.Create(ctx, kafkaidem.TopicOptions{Partitions: 6, Configs: map[string]string{"retention.ms": "1800000"}}, kafkaOptions(), kafkaTo(url)...); err != nil {
+	if err := kafkaidem.Create(ctx, &kafkaidem.TopicOptions{Partitions: 6, Configs: map[string]string{"retention.ms": "1800000"}}, kafkaOptions(), kafkaTo(url)...); err != nil {
 		return nil, err
 	}
 	return kafkaidem.Open(ctx, kafkaOptions(), kafkaTo(url)...)
@@ -228,7 +228,7 @@ func deadLettersOfKafka(ctx context.Context, url string) (mqidem.DeadLetters, io
 	if err != nil {
 		return nil, nil, err
 	}
-	return p, closer{p.Close}, nil
+	return p, closer{func() { _ = p.Close() }}, nil
 }
 
 // startKafka starts kfake in this process, since no package of Kafka is at hand. Its answers

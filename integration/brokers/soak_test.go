@@ -290,7 +290,7 @@ func (s *soak) redriveGood(ctx context.Context, t *testing.T) {
 			if s.bad[m.Message.ID] {
 				return mqidem.Keep, nil
 			}
-			switch err := mqidem.Redrive(ctx, s.engine, p, m, false, "test"); {
+			switch err := mqidem.Redrive(ctx, s.engine, p, m, &mqidem.RedriveOptions{By: "test"}); {
 			case err == nil:
 				put++
 				return mqidem.Remove, nil

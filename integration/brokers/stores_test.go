@@ -49,7 +49,7 @@ func redisOn(t *testing.T, url string) *redisstore.Store {
 	assert.NoError(t, err, "address")
 	client, err := rueidisclient.Open(address)
 	assert.NoError(t, err, "connect")
-	t.Cleanup(client.Close)
+	t.Cleanup(func() { _ = client.Close() })
 	s, err := redisstore.New(t.Context(), client, &redisstore.Options{Logger: quiet})
 	assert.NoError(t, err, "store")
 	return s

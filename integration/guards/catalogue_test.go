@@ -54,7 +54,7 @@ func TestGuardIndex(t *testing.T) {
 		}
 		w.wantErr(t, guard.ErrMisuse, "an update by a column that is not unique", update("a", "x"))
 		sqltest.Exec(t, w.db, create)
-		for _, want := range []guard.Outcome{guard.Applied, guard.Repeat} {
+		for _, want := range []guard.Outcome{guard.Applied, guard.AlreadyApplied} {
 			// On PostgreSQL it exists beside a late constraint, which takes a savepoint.
 			w.wantOut(t, want, "with the index that the error has named", insert("a", w.column("y"), "x"))
 		}
@@ -91,7 +91,7 @@ func TestGuardIndex(t *testing.T) {
 			sqltest.Exec(t, w.db, "CREATE DOMAIN digest AS TEXT CHECK (VALUE <> '')")
 			sqltest.Exec(t, w.db, "CREATE DOMAIN narrow AS VARCHAR(20)")
 			sqltest.Exec(t, w.db, "CREATE TABLE r (x INT PRIMARY KEY, k digest, short narrow, span INT4RANGE, EXCLUDE USING gist (span WITH &&) DEFERRABLE)")
-			for _, want := range []guard.Outcome{guard.Applied, guard.Repeat} {
+			for _, want := range []guard.Outcome{guard.Applied, guard.AlreadyApplied} {
 				w.wantOut(t, want, "a key column of a domain, beside a late exclusion constraint", insert("r", "x"))
 			}
 			w.wantErr(t, guard.ErrMisuse, "a domain that is too short for digests", func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {
@@ -199,7 +199,7 @@ func TestGuardStatements(t *testing.T) {
 				return 0, errNotCommitted
 			})
 			count(1, name, guard.Applied, op.run)
-			count(2, name+", a repeat", guard.Repeat, op.run)
+			count(2, name+", a repeat", guard.AlreadyApplied, op.run)
 		}
 		for name, c := range map[string]struct {
 			want int

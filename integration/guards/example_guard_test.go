@@ -93,7 +93,7 @@ func Example_guardUnique() {
 	vote("77aa", "blue")
 	// Output:
 	// red: applied
-	// red: repeat
+	// red: already applied
 	// blue: guard: another request's row is there
 }
 
@@ -114,7 +114,7 @@ func Example_guardPrimaryKey() {
 	submit("eve", "0195f0c2-77aa-7000-8000-5f0c00000001") // another caller's id is not her success
 	// Output:
 	// ann: applied
-	// ann: repeat
+	// ann: already applied
 	// eve: guard: another request's row is there
 }
 
@@ -201,8 +201,8 @@ func Example_guardTransition() {
 	// Output:
 	// what else the payment does in this transaction
 	// pay: applied
-	// pay: repeat
+	// pay: already applied
 	// send: applied
-	// pay: repeat
+	// pay: already applied
 	// cancel: guard: the move is not allowed
 }

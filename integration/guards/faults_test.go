@@ -97,7 +97,7 @@ func TestGuardCommitLost(t *testing.T) {
 				_ = lossy.Close() // SQLite's transaction ends with its connection
 				want := guard.Applied
 				if what == servers.LoseReply {
-					want = guard.Repeat
+					want = guard.AlreadyApplied
 				}
 				direct.wantOut(t, want, name+", the same again", op.run)
 				assert.Equal(t, direct.number(t, op.seen), 1, "effects of %s", name)
@@ -192,7 +192,7 @@ func TestGuardSerializable(t *testing.T) {
 						switch {
 						case out == guard.Applied && err == nil:
 							applied.Add(1)
-						case out == guard.Repeat && err == nil:
+						case out == guard.AlreadyApplied && err == nil:
 							repeats.Add(1)
 						case txUndone(err):
 							again.Add(1)

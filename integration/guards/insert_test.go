@@ -42,7 +42,7 @@ func TestGuardUnique(t *testing.T) {
 
 		// The transaction continues.
 		w.wantOut(t, guard.Applied, "a repeat, and another vote in the same transaction", func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {
-			if out, err := vote("a", "ann", "r1")(ctx, tx); out != guard.Repeat {
+			if out, err := vote("a", "ann", "r1")(ctx, tx); out != guard.AlreadyApplied {
 				return out, errors.Join(err, errNotCommitted)
 			}
 			return vote("d", "dan", "r4")(ctx, tx)
@@ -53,7 +53,7 @@ func TestGuardUnique(t *testing.T) {
 		for _, operation := range []string{"pay", "refund"} {
 			w.copies(t, func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {
 				out, err := done.Insert(ctx, tx, byKey("a"), guard.Set{"operation": operation})
-				if err != nil || out == guard.Repeat {
+				if err != nil || out == guard.AlreadyApplied {
 					return out, err
 				}
 				_, err = tx.Exec(ctx, "UPDATE account SET amount = amount - 10 WHERE id = 1")
@@ -89,7 +89,7 @@ func TestGuardUniqueTry(t *testing.T) {
 		w.wantErr(t, guard.ErrConflict, "the voter's second vote", vote("b", "ann", "r2"))
 		w.wantErr(t, guard.ErrConflict, "another index", vote("a", "bob", "r1"))
 		w.wantOut(t, guard.Applied, "a repeat, and another vote in the same transaction", func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {
-			if out, err := vote("a", "ann", "r1")(ctx, tx); out != guard.Repeat {
+			if out, err := vote("a", "ann", "r1")(ctx, tx); out != guard.AlreadyApplied {
 				return out, errors.Join(err, errNotCommitted)
 			}
 			return vote("d", "dan", "r4")(ctx, tx)
@@ -130,7 +130,7 @@ func TestGuardUniqueTryUndone(t *testing.T) {
 		votes := guard.Unique{Table: "vote", Columns: []string{"poll", "voter"}, Key: "by_key"}
 		digest, err := guard.Digest(byKey("a"))
 		assert.NoError(t, err, "Digest")
-		for i, want := range []guard.Outcome{guard.Applied, guard.Repeat, guard.Repeat} {
+		for i, want := range []guard.Outcome{guard.Applied, guard.AlreadyApplied, guard.AlreadyApplied} {
 			w.wantOut(t, want, fmt.Sprint("call ", i), func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {
 				return votes.Try(ctx, tx, func(ctx context.Context) error {
 					if _, err := tx.Exec(ctx, "UPDATE account SET points = points + 1 WHERE id = 1"); err != nil {
@@ -196,7 +196,7 @@ func TestGuardUniqueTooOld(t *testing.T) {
 			_, err := try("a")
 			assert.True(t, txUndone(err) && !errors.Is(err, guard.ErrConflict), "%s at %s: %v", name, level, err)
 			out, err := try("a")
-			assert.True(t, err == nil && out == guard.Repeat, "%s at %s, made anew: %s, %v", name, level, out, err)
+			assert.True(t, err == nil && out == guard.AlreadyApplied, "%s at %s, made anew: %s, %v", name, level, out, err)
 			_, err = try("b")
 			assert.ErrorIs(t, err, guard.ErrConflict, "%s at %s, another request", name, level)
 		}
@@ -221,7 +221,7 @@ func TestGuardPrimaryKey(t *testing.T) {
 		w.copies(t, order("ann"))
 		w.wantErr(t, guard.ErrConflict, "another customer with the same id", order("eve"))
 		sqltest.Exec(t, w.db, "UPDATE purchase SET status = 'paid'")
-		w.wantOut(t, guard.Repeat, "a repeat of a row that has gone on", order("ann"))
+		w.wantOut(t, guard.AlreadyApplied, "a repeat of a row that has gone on", order("ann"))
 		w.wantErr(t, guard.ErrConflict, "a row that no request has made", func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {
 			return orders.Insert(ctx, tx, "o1", byKey("o1"), nil)
 		})
@@ -250,7 +250,7 @@ func TestGuardPrimaryKeyNumbered(t *testing.T) {
 				w.wantErr(t, guard.ErrMisuse, column, insert)
 				continue
 			}
-			for _, want := range []guard.Outcome{guard.Applied, guard.Repeat} {
+			for _, want := range []guard.Outcome{guard.Applied, guard.AlreadyApplied} {
 				w.wantOut(t, want, column, insert)
 			}
 		}

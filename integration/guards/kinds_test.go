@@ -154,11 +154,11 @@ func TestGuardRounded(t *testing.T) {
 				w.wantErr(t, guard.ErrMisuse, kind, book("a", &at))
 				w.wantErr(t, guard.ErrMisuse, kind, book("a", sql.NullTime{Time: at, Valid: true}))
 			}
-			for _, want := range []guard.Outcome{guard.Applied, guard.Repeat} {
+			for _, want := range []guard.Outcome{guard.Applied, guard.AlreadyApplied} {
 				w.wantOut(t, want, kind, book("a", at.Truncate(unit)))
 			}
 			w.wantErr(t, guard.ErrConflict, kind, book("b", at.Truncate(unit)))
-			for _, want := range []guard.Outcome{guard.Applied, guard.Repeat} {
+			for _, want := range []guard.Outcome{guard.Applied, guard.AlreadyApplied} {
 				w.wantOut(t, want, kind+", a day", book("c", day.AddDate(0, 1, 0)))
 			}
 		}

@@ -41,7 +41,7 @@ func TestGuardPgx(t *testing.T) {
 		return out, tx.Commit(t.Context())
 	}
 	for name, op := range retryables(t) {
-		for _, want := range []guard.Outcome{guard.Applied, guard.Repeat} {
+		for _, want := range []guard.Outcome{guard.Applied, guard.AlreadyApplied} {
 			out, err := try(op.run)
 			assert.NoError(t, err, "%s", name)
 			assert.Equal(t, out, want, "%s", name)
@@ -57,7 +57,7 @@ func TestGuardPgx(t *testing.T) {
 			return votes.Own(ctx, tx, byKey("a"), guard.Set{"poll": 1, "voter": "ann"})
 		})
 	})
-	assert.True(t, err == nil && out == guard.Repeat, "an INSERT of the caller's own: %v, %v", out, err)
+	assert.True(t, err == nil && out == guard.AlreadyApplied, "an INSERT of the caller's own: %v, %v", out, err)
 	account := &guard.RowLock{Table: "account", ID: "id", Columns: []string{"amount"}}
 	upsert := guard.Upsert{Table: "points", Columns: []string{"member"}}
 	fence := guard.Fence{Table: "job", ID: "id", Column: "fence"}
@@ -98,7 +98,7 @@ func TestGuardGORM(t *testing.T) {
 			return out, err
 		}
 		for name, op := range retryables(t) {
-			for _, want := range []guard.Outcome{guard.Applied, guard.Repeat} {
+			for _, want := range []guard.Outcome{guard.Applied, guard.AlreadyApplied} {
 				out, err := try(db, func(_ *gorm.DB, tx dbtx.Tx) (guard.Outcome, error) { return op.run(t.Context(), tx) })
 				assert.NoError(t, err, "%s", name)
 				assert.Equal(t, out, want, "%s", name)
@@ -121,7 +121,7 @@ func TestGuardGORM(t *testing.T) {
 				})
 			}
 		}
-		for _, want := range []guard.Outcome{guard.Applied, guard.Repeat} {
+		for _, want := range []guard.Outcome{guard.Applied, guard.AlreadyApplied} {
 			out, err := try(db, create("a"))
 			assert.True(t, err == nil && out == want, "Create: %v, %v", out, err)
 		}
@@ -142,7 +142,7 @@ func TestGuardMySQLSnapshot(t *testing.T) {
 	for _, parameters := range []string{"clientFoundRows=false", "clientFoundRows=true"} {
 		for name, op := range retryables(t) {
 			w := guardOnMySQL(t, name, parameters)
-			w.wantOut(t, guard.Repeat, name, func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {
+			w.wantOut(t, guard.AlreadyApplied, name, func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {
 				var n int64
 				assert.NoError(t, tx.QueryRow(ctx, op.seen, nil, &n), "what the transaction sees")
 				assert.Equal(t, n, 0, "what the transaction sees")

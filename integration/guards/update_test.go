@@ -31,7 +31,7 @@ func TestGuardVersion(t *testing.T) {
 		w.copies(t, add("a", 1))
 		assert.Equal(t, w.number(t, "SELECT points FROM account WHERE id = 1"), 20, "points")
 		w.wantErr(t, guard.ErrStale, "another request that has seen the old version", add("b", 1))
-		w.wantOut(t, guard.Repeat, "a retry that has read the new version", add("a", 2))
+		w.wantOut(t, guard.AlreadyApplied, "a retry that has read the new version", add("a", 2))
 		w.wantOut(t, guard.Applied, "another request that has seen the new version", add("b", 2))
 		w.wantErr(t, guard.ErrStale, "a late retry behind another writer", add("a", 1))
 		w.wantErr(t, guard.ErrMissing, "no such row", func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {
@@ -155,7 +155,7 @@ func TestGuardMachine(t *testing.T) {
 		w.copies(t, move("o1", "placed", "paid"))
 		assert.Equal(t, w.number(t, "SELECT step FROM purchase"), 2, "how often it was moved")
 		w.wantOut(t, guard.Applied, "the next move", move("o1", "paid", "sent"))
-		w.wantOut(t, guard.Repeat, "a late retry of the first", move("o1", "placed", "paid"))
+		w.wantOut(t, guard.AlreadyApplied, "a late retry of the first", move("o1", "placed", "paid"))
 		w.wantErr(t, guard.ErrIllegal, "what came too late", move("o1", "placed", "cancelled"))
 		w.wantErr(t, guard.ErrIllegal, "a move that is not declared", move("o1", "sent", "placed"))
 		w.wantErr(t, guard.ErrMissing, "no such row", move("o9", "placed", "paid"))
@@ -169,7 +169,7 @@ func TestGuardMachine(t *testing.T) {
 		steps, err := guard.NewMachine("purchase", "id", "step", map[step][]step{1: {2}, 2: {3}})
 		assert.NoError(t, err, "a machine of numbers")
 		sqltest.Exec(t, w.db, "UPDATE purchase SET step = 1")
-		for i, want := range []guard.Outcome{guard.Applied, guard.Repeat} {
+		for i, want := range []guard.Outcome{guard.Applied, guard.AlreadyApplied} {
 			w.wantOut(t, want, []string{"a move of numbers", "its repeat"}[i], func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {
 				return steps.Move(ctx, tx, "o1", 1, 2, nil)
 			})

@@ -155,7 +155,7 @@ func (w *guardDB) copies(t *testing.T, f func(context.Context, dbtx.Tx) (guard.O
 				t.Errorf("a copy: %v", err)
 			case out == guard.Applied:
 				applied.Add(1)
-			case out == guard.Repeat:
+			case out == guard.AlreadyApplied:
 				repeats.Add(1)
 			}
 		})

@@ -165,6 +165,6 @@ func frontOf(t *testing.T, upstream string) string {
 	g, err := gateway.New(e, &gateway.Options{Upstreams: []string{upstream}, Logger: log})
 	assert.NoError(t, err, "gateway")
 	front := httptest.NewServer(g)
-	t.Cleanup(func() { front.Close(); g.Close() })
+	t.Cleanup(func() { front.Close(); _ = g.Close() })
 	return front.URL
 }

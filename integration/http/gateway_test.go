@@ -35,7 +35,7 @@ func guarded(t *testing.T, store storeapi.Store, upstream string) (post func(key
 	g, err := gateway.New(engine, &gateway.Options{Upstreams: []string{upstream}, Logger: quiet})
 	assert.NoError(t, err, "gateway")
 	front := httptest.NewServer(g)
-	t.Cleanup(func() { g.Close(); front.Close() })
+	t.Cleanup(func() { _ = g.Close(); front.Close() })
 	return func(key string) (status int, body, retryAfter string) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, front.URL+"/orders", strings.NewReader("x"))
 		assert.NoError(t, err, "request")

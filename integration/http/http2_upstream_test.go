@@ -133,7 +133,7 @@ func beforeHTTP2(t *testing.T, u *rawHTTP2) func(key, body string) string {
 	g, err := gateway.New(e, &gateway.Options{Upstreams: []string{u.url}, Trust: u.trust, Logger: slog.New(slog.DiscardHandler)})
 	assert.NoError(t, err, "gateway")
 	front := httptest.NewServer(g)
-	t.Cleanup(func() { front.Close(); g.Close() })
+	t.Cleanup(func() { front.Close(); _ = g.Close() })
 	return func(key, body string) string {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), "POST", front.URL+"/orders", strings.NewReader(body))

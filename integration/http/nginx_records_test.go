@@ -160,14 +160,14 @@ func TestNginxDoubtIsResolved(t *testing.T) {
 		assert.NoError(t, json.Unmarshal(out, &line), "list: %s", out)
 		assert.Equal(t, line.Layer+line.Operation+line.State+line.Cause, "nginxPOST /ordersin-doubtreset", "the record")
 		assert.Contains(t, string(keys("show", line.Hash)), "in-doubt", "show")
-		keys(args(line.Hash, fmt.Sprint(line.Fence))...)
+		keys(append(args(line.Hash, fmt.Sprint(line.Fence)), "--reason", "a look at the service")...)
 		r := f.post(name, "x")
 		told[name] = fmt.Sprint(r.status, r.header.Get("Location"), r.header.Get("Idempotency-Replayed"))
 		if name == "failed" {
 			assert.Contains(t, r.body, "the card was declined", "the refusal")
 		}
 		if name == "release" {
-			keys("resolve", line.Hash, "--fence", fmt.Sprint(f.find(name)), "--outcome", "done")
+			keys("resolve", line.Hash, "--fence", fmt.Sprint(f.find(name)), "--outcome", "done", "--reason", "x")
 		}
 	}
 	assert.Equal(t, told, map[string]string{"done": "201/orders/7true", "failed": "409", "unknown": "409", "release": "504"}, "what repeats are told")

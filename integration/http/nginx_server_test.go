@@ -214,11 +214,14 @@ func (f *nginxFront) started(want int64, what string) {
 	assert.Equal(f.t, f.starts.Load(), want, "starts of the service: %s", what)
 }
 
-// records returns the store of nginx's records, and an engine on it.
+// records returns the store of nginx's records, and an engine on it, whose answers have the name of
+// a trace.
 func (f *nginxFront) records() (*redisstore.Store, *retrysafe.Engine) {
 	f.t.Helper()
 	store := teststores.Redis(f.t, servers.RueidisTo(f.t, f.redis.Addr), nil)
-	engine := retrysafe.New(store, &retrysafe.Options{Namespace: "shop", Secret: []byte(nginxSecret), Sweep: -1})
+	engine := retrysafe.New(store, &retrysafe.Options{Namespace: "shop", Secret: []byte(nginxSecret), Sweep: -1, Trace: &retrysafe.Trace{
+		Origin: func(context.Context) string { return "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" },
+	}})
 	f.t.Cleanup(func() { _ = engine.Shutdown(context.Background()) })
 	return store, engine.Layer("nginx")
 }

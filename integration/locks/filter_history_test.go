@@ -104,7 +104,7 @@ func (m *importer) state(t *testing.T) (all string) {
 
 func bloomOf(t *testing.T, items int) *filter.Bloom {
 	t.Helper()
-	b, err := filter.NewBloom(filter.Options{Empty: true, Items: items})
+	b, err := filter.NewBloom(&filter.Options{Empty: true, Items: items})
 	assert.NoError(t, err, "a filter")
 	return b
 }
@@ -113,7 +113,7 @@ func bloomOf(t *testing.T, items int) *filter.Bloom {
 // "maybe" and two that lie. Effects and answers are the same; only the number of SELECTs differs.
 func TestFilterChangesNothing(t *testing.T) {
 	t.Parallel()
-	h, err := filter.NewHyperLogLog(filter.Options{Empty: true})
+	h, err := filter.NewHyperLogLog(&filter.Options{Empty: true})
 	assert.NoError(t, err, "a sketch")
 	always := newImporter(t, alwaysSeen{})
 	others := map[string]*importer{
@@ -187,7 +187,7 @@ func TestFilterFromRows(t *testing.T) {
 		_, err := m.row(t.Context(), fmt.Sprint("order ", n), n)
 		assert.NoError(t, err, "row")
 	}
-	b, err := filter.NewBloom(filter.Options{Items: 1000})
+	b, err := filter.NewBloom(&filter.Options{Items: 1000})
 	assert.NoError(t, err, "a filter")
 	n, err := b.Rebuild(t.Context(), filter.Rows(m.db.QueryContext(t.Context(), "SELECT id FROM orders")), nil) //nolint:rowserrcheck // Rows checks it
 	assert.True(t, n == 300 && err == nil, "%d rows: %v", n, err)

@@ -304,7 +304,7 @@ func TestSoakIDsOfOneProcess(t *testing.T) {
 	if waits.LongSoak() {
 		n = 1_000_000_000
 	}
-	workers := idgen.NewWorkers(teststores.Redis(t, servers.RedisClients["rueidis"](t, "redis://"+servers.StartRedis(t).Addr), nil), &idgen.WorkersOptions{Max: 64, Layout: idgen.Fast, Unsafe: true})
+	workers := idgen.NewWorkers(teststores.Redis(t, servers.RedisClients["rueidis"](t, "redis://"+servers.StartRedis(t).Addr), nil), &idgen.WorkersOptions{Max: 64, Layout: idgen.Fast(), Unsafe: true})
 	held, err := workers.Claim(t.Context())
 	assert.NoError(t, err, "Claim")
 	g, err := idgen.NewSnowflake(held, nil)

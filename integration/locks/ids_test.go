@@ -45,7 +45,7 @@ func TestWorkersOnServers(t *testing.T) {
 			t.Helper()
 			b, err := zklock.Open(t.Context(), []string{servers.SharedZooKeeper.Get(t).Addr}, &zklock.Options{Root: "/retrysafe/" + rand.Text(), Logger: slog.New(slog.DiscardHandler)})
 			assert.NoError(t, err, "Open")
-			t.Cleanup(b.Close)
+			t.Cleanup(func() { _ = b.Close() })
 			return zklock.NewWorkers(b, o)
 		},
 	} {

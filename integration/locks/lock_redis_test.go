@@ -45,13 +45,13 @@ func TestRedisLock(t *testing.T) {
 				}
 				t.Run(client, func(t *testing.T) {
 					t.Parallel()
-					runLocks(t, o, func() redisclient.Client { return connect(t, url) })
+					runLocks(t, o, true, func() redisclient.Client { return connect(t, url) })
 				})
 			}
 			if name == "single" {
 				t.Run("no messages", func(t *testing.T) {
 					t.Parallel()
-					runLocks(t, o, func() redisclient.Client { return onlyEval{servers.RedisClients["rueidis"](t, url)} })
+					runLocks(t, o, false, func() redisclient.Client { return onlyEval{servers.RedisClients["rueidis"](t, url)} })
 				})
 			}
 		})
@@ -61,9 +61,9 @@ func TestRedisLock(t *testing.T) {
 // onlyEval hides all of a client but running scripts.
 type onlyEval struct{ redisclient.Client }
 
-func runLocks(t *testing.T, o *redislock.Options, connect func() redisclient.Client) {
+func runLocks(t *testing.T, o *redislock.Options, lists bool, connect func() redisclient.Client) {
 	t.Helper()
-	locktest.Run(t, locktest.Config{Open: func(tb testing.TB) lock.Backend {
+	locktest.Run(t, locktest.Config{Lists: lists, Open: func(tb testing.TB) lock.Backend {
 		tb.Helper()
 		b, err := redislock.New(tb.Context(), connect(), o)
 		assert.NoError(tb, err, "New")
@@ -314,4 +314,42 @@ func TestRedisLockLeavesNoChannel(t *testing.T) {
 		}
 		waits.Eventually(t, "no channel is left", func() bool { return servers.RedisDo(server.Addr, "PUBSUB", "CHANNELS") == "[]" })
 	}
+}
+
+// TestRedisLocksAmongManyKeys: a call looks at a bounded number of keys, and the pages still have
+// each lock once.
+func TestRedisLocksAmongManyKeys(t *testing.T) {
+	t.Parallel()
+	client := servers.RedisClients["rueidis"](t, "redis://"+servers.StartRedis(t).Addr)
+	fill := redisclient.NewScript("fill", `for i = 1, 250000 do redis.call('SET', 'other:' .. i, '') end return 1`)
+	assert.NoError(t, client.Eval(t.Context(), redisclient.Call{Script: fill, Keys: []string{"other:"}}).Err, "other keys")
+	b, err := redislock.New(t.Context(), client, nil)
+	assert.NoError(t, err, "New")
+	const locks = 2500
+	for i := range locks {
+		r := lock.Request{Name: fmt.Sprint("n", i), Owner: storeapi.Owner{1}, Lease: time.Hour}
+		_, err := b.TryLock(t.Context(), r)
+		assert.NoError(t, err, "TryLock")
+	}
+	for _, limit := range []int{1000, 30} {
+		seen, pages := map[string]int{}, 0
+		for r := (lock.ListRequest{Limit: limit}); ; pages++ {
+			page, err := b.List(t.Context(), r)
+			assert.NoError(t, err, "List")
+			assert.True(t, len(page.Locks) <= limit, "a page has %d locks, want at most %d", len(page.Locks), limit)
+			for _, h := range page.Locks {
+				seen[h.Name]++
+			}
+			if r.After = page.Next; page.Next == "" {
+				break
+			}
+		}
+		for name, n := range seen {
+			assert.Equal(t, n, 1, "how often %s is listed", name)
+		}
+		assert.Equal(t, len(seen), locks, "locks that are listed")
+		assert.True(t, pages >= 2, "%d pages, want several: one call does not look at all keys", pages)
+	}
+	_, err = b.List(t.Context(), lock.ListRequest{After: "elsewhere", Limit: 1})
+	assert.True(t, err != nil, "a place that List has not returned is refused")
 }

@@ -112,8 +112,8 @@ func TestRangesOfLeaf(t *testing.T) {
 			assert.NoError(t, r.Migrate(t.Context()), "Migrate")
 			want := func(tag string, n, first, count int64) {
 				t.Helper()
-				gotFirst, gotCount, err := r.Take(t.Context(), tag, n)
-				assert.NoError(t, err, "Take")
+				gotFirst, gotCount, err := r.Allocate(t.Context(), tag, n)
+				assert.NoError(t, err, "Allocate")
 				assert.Equal(t, [2]int64{gotFirst, gotCount}, [2]int64{first, count}, "the range of %s", tag)
 			}
 			want("leaf-segment-test", 1, 1, 2000)
@@ -124,7 +124,7 @@ func TestRangesOfLeaf(t *testing.T) {
 			sqltest.Exec(t, db, `UPDATE leaf_alloc SET step = 5000 WHERE biz_tag = 'zero'`)
 			want("zero", 1, 11, 5000)
 			sqltest.Exec(t, db, `DROP TABLE leaf_alloc`)
-			_, _, err := r.Take(t.Context(), "zero", 1)
+			_, _, err := r.Allocate(t.Context(), "zero", 1)
 			assert.Contains(t, fmt.Sprint(err), "call Migrate", "no table")
 			sqltest.Exec(t, db, `CREATE TABLE leaf_alloc (biz_tag varchar(128) PRIMARY KEY, last_id bigint)`)
 			assert.Contains(t, fmt.Sprint(r.Migrate(t.Context())), "other columns", "another table")
@@ -179,8 +179,8 @@ func TestRangesLostReply(t *testing.T) {
 					}
 				}
 			}
-			first, _, err := direct.Take(t.Context(), "order", 1)
-			assert.NoError(t, err, "Take")
+			first, _, err := direct.Allocate(t.Context(), "order", 1)
+			assert.NoError(t, err, "Allocate")
 			ids.Close()
 			other.Close()
 			assert.True(t, int(first)-len(made) >= 20, "two ranges were lost: %d ids of %d values", len(made), first-1)
@@ -220,6 +220,23 @@ func TestRedisRanges(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRedisRangesFormat: a tag is stored as docs/formats.md says, and a tag of another build is
+// read.
+func TestRedisRangesFormat(t *testing.T) {
+	t.Parallel()
+	addr := servers.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always").Addr
+	r, err := redisranges.New(t.Context(), servers.RueidisTo(t, addr), nil)
+	assert.NoError(t, err, "New")
+	created, err := r.Create(t.Context(), "orders", 7, 100)
+	assert.True(t, err == nil && created, "Create: %v", err)
+	assert.Equal(t, servers.RedisDo(addr, "HMGET", "rs:ids:orders", "next", "step"), "[7 100]", "a tag")
+	assert.Equal(t, servers.RedisDo(addr, "HLEN", "rs:ids:orders"), "2", "fields")
+	servers.RedisDo(addr, "HSET", "rs:ids:bills", "next", "9007199254740993", "step", "10")
+	first, count, err := r.Allocate(t.Context(), "bills", 1)
+	assert.NoError(t, err, "Allocate")
+	assert.Equal(t, [2]int64{first, count}, [2]int64{9007199254740993, 10}, "a range")
 }
 
 // TestRedisRangesRefuse: servers that can forget ranges are refused, or warned of if the caller
@@ -313,10 +330,10 @@ func TestRangesSettings(t *testing.T) {
 	r := rangesOn(t, sqlWorld{"mysql", dsn, sqlranges.MySQL}, nil)
 	assert.NoError(t, r.Migrate(t.Context()), "Migrate")
 	assert.NoError(t, create(t.Context(), r, "order", 1), "Create")
-	_, _, err := rangesOn(t, sqlWorld{"mysql", dsn + "&autocommit=0", sqlranges.MySQL}, nil).Take(t.Context(), "order", 10)
+	_, _, err := rangesOn(t, sqlWorld{"mysql", dsn + "&autocommit=0", sqlranges.MySQL}, nil).Allocate(t.Context(), "order", 10)
 	assert.Contains(t, fmt.Sprint(err), "autocommit", "a range that would be undone")
-	first, _, err := r.Take(t.Context(), "order", 10)
-	assert.NoError(t, err, "Take")
+	first, _, err := r.Allocate(t.Context(), "order", 10)
+	assert.NoError(t, err, "Allocate")
 	assert.Equal(t, first, 1, "the first value")
 
 	for name, w := range map[string]sqlWorld{

@@ -17,7 +17,7 @@ func TestWorkersOnAServersClock(t *testing.T) {
 	s := servers.StartZooKeeper(t, "LD_PRELOAD="+servers.ShiftClock(t), "CLOCK_SHIFT=30")
 	b, err := zklock.Open(t.Context(), []string{s.Addr}, &zklock.Options{Logger: slog.New(slog.DiscardHandler)})
 	assert.NoError(t, err, "Open")
-	t.Cleanup(b.Close)
+	t.Cleanup(func() { _ = b.Close() })
 	_, err = zklock.NewWorkers(b, nil).Claim(t.Context())
 	assert.ErrorIs(t, err, idgen.ErrClockOff, "Claim by our clock")
 	held, err := zklock.NewWorkers(b, &idgen.WorkersOptions{Now: func() time.Time { return time.Now().Add(30 * time.Second) }}).Claim(t.Context())

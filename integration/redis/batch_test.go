@@ -46,7 +46,7 @@ func wonAll(t *testing.T, reqs []storeapi.AcquireRequest, got []storeapi.BatchRe
 	assert.Equal(t, len(got), len(reqs), "answers")
 	for i, g := range got {
 		assert.NoError(t, g.Err, "claim %d", i)
-		assert.Equal(t, g.Value.Status, storeapi.Won, "status of claim %d", i)
+		assert.Equal(t, g.Value.Status, storeapi.StatusAcquired, "status of claim %d", i)
 		assert.Equal(t, fmt.Sprint(g.Value.Record.Attempt, g.Value.Record.Key.ID), fmt.Sprint(1, reqs[i].Key.ID), "record of claim %d", i)
 	}
 }
@@ -61,7 +61,7 @@ func replayedAll(t *testing.T, s *redisstore.Store, reqs []storeapi.AcquireReque
 	assert.NoError(t, err, "a batch of repeats")
 	for i, g := range got {
 		assert.NoError(t, g.Err, "repeat %d", i)
-		assert.Equal(t, g.Value.Status, storeapi.Finished, "status of repeat %d", i)
+		assert.Equal(t, g.Value.Status, storeapi.StatusFinished, "status of repeat %d", i)
 		assert.Equal(t, string(g.Value.Record.Answer.Body), "answer of "+reqs[i].Key.ID, "answer to repeat %d", i)
 	}
 }
@@ -141,9 +141,9 @@ func TestRedisBatchNodeHangs(t *testing.T) {
 	}
 }
 
-// TestRedisBatchReplyIsLost: the connection breaks in the middle of a batch. Earlier answers are
-// valid, the outcome of the rest is unknown, and the same batch again gives the same attempts and
-// the same answers.
+// TestRedisBatchReplyIsLost: the connection breaks in the middle of a batch, at the second of its
+// three runs. Earlier answers are valid, the outcome of the rest is unknown, and the same batch
+// again gives the same attempts and the same answers.
 func TestRedisBatchReplyIsLost(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)
@@ -155,17 +155,17 @@ func TestRedisBatchReplyIsLost(t *testing.T) {
 				s := teststores.Redis(t, p.Through(t, adapter), nil)
 				lose := func(script string) {
 					p.SetHook(func(name string, n int) servers.Cut {
-						if name == script && n == 20 {
+						if name == script && n == 2 {
 							return loss.Cut
 						}
 						return 0
 					})
 				}
-				reqs := claimsOf(t.Name(), 40)
-				lose("acquire")
+				reqs := claimsOf(t.Name(), 300)
+				lose("acquire-joined")
 				first, err := s.AcquireBatch(t.Context(), reqs)
 				assert.NoError(t, err, "claims")
-				assert.True(t, p.Ran("acquire") >= 20, "the fault has struck: %d", p.Ran("acquire"))
+				assert.True(t, p.Ran("acquire-joined") >= 2, "the fault has struck: %d", p.Ran("acquire-joined"))
 				p.SetHook(nil)
 				again, err := s.AcquireBatch(t.Context(), reqs)
 				assert.NoError(t, err, "claims, again")
@@ -178,7 +178,7 @@ func TestRedisBatchReplyIsLost(t *testing.T) {
 					}
 					assert.Equal(t, c.Value.Record.Fence, again[i].Value.Record.Fence, "fence of claim %d", i)
 				}
-				lose("complete")
+				lose("complete-joined")
 				ends, err := s.CompleteBatch(t.Context(), endsOf(again))
 				assert.NoError(t, err, "ends")
 				p.SetHook(nil)
@@ -201,7 +201,7 @@ func TestRedisBatchReplyIsLost(t *testing.T) {
 	}
 }
 
-// TestRedisBatchIsOneTrip: all calls are sent before any is answered.
+// TestRedisBatchIsOneTrip: all runs are sent before any is answered, and none is for one key.
 func TestRedisBatchIsOneTrip(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)
@@ -211,7 +211,7 @@ func TestRedisBatchIsOneTrip(t *testing.T) {
 			p := servers.StartRedisProxy(t, server.Addr)
 			s := teststores.Redis(t, p.Through(t, adapter), nil)
 			p.SetHook(func(name string, n int) servers.Cut {
-				if name == "acquire" && n == 1 {
+				if name == "acquire-joined" && n == 1 {
 					return servers.HoldReply
 				}
 				return 0
@@ -219,10 +219,11 @@ func TestRedisBatchIsOneTrip(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan []storeapi.BatchResult[storeapi.Acquired])
 			go func() {
-				claims, _ := s.AcquireBatch(ctx, claimsOf(t.Name(), 50))
+				claims, _ := s.AcquireBatch(ctx, claimsOf(t.Name(), 300))
 				ended <- claims
 			}()
-			waits.Eventually(t, "all claims are sent, without an answer", func() bool { return p.Ran("acquire") == 50 })
+			waits.Eventually(t, "all claims are sent, without an answer", func() bool { return p.Ran("acquire-joined") == 3 })
+			assert.Equal(t, p.Ran("acquire"), 0, "runs for one key")
 			cancel()
 			for _, c := range <-ended {
 				assert.True(t, c.Err != nil, "nothing was answered: %+v", c.Value)

@@ -72,7 +72,7 @@ func (j *jump) dead(t *testing.T, id string, onDoubt retrysafe.OnDoubt, lease ti
 		Key: teststores.OrderStoreKey(id), Owner: storeapi.Owner{9}, Lease: lease, Retention: 24 * time.Hour, OnDoubt: onDoubt,
 	})
 	assert.NoError(t, err, "claim of %s", id)
-	assert.Equal(t, got.Status, storeapi.Won, "claim of %s", id)
+	assert.Equal(t, got.Status, storeapi.StatusAcquired, "claim of %s", id)
 	j.fences[id] = got.Record.Fence
 }
 

@@ -12,9 +12,9 @@ import (
 // time is for one id.
 func BenchmarkRedisFilter(b *testing.B) {
 	c := servers.RueidisTo(b, servers.StartRedis(b).Addr)
-	bloom, err := filter.NewRedisBloom(c, "orders", filter.Options{Items: 10_000_000})
+	bloom, err := filter.NewRedisBloom(c, "orders", &filter.Options{Items: 10_000_000})
 	assert.NoError(b, err, "a filter")
-	hll, err := filter.NewRedisHyperLogLog(c, "orders hll", filter.Options{})
+	hll, err := filter.NewRedisHyperLogLog(c, "orders hll", nil)
 	assert.NoError(b, err, "a sketch")
 	assert.NoError(b, bloom.MarkWhole(b.Context()), "mark")
 	assert.NoError(b, hll.MarkWhole(b.Context()), "mark")

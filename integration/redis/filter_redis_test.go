@@ -45,9 +45,9 @@ func redisFilters(t *testing.T, c redisclient.Client, name string, o filter.Opti
 	if o.Items == 0 {
 		o.Items, o.FalsePositive = 5000, 1e-6
 	}
-	b, err := filter.NewRedisBloom(c, name, o)
+	b, err := filter.NewRedisBloom(c, name, &o)
 	assert.NoError(t, err, "a filter")
-	h, err := filter.NewRedisHyperLogLog(c, name+" hll", o)
+	h, err := filter.NewRedisHyperLogLog(c, name+" hll", &o)
 	assert.NoError(t, err, "a sketch")
 	return map[string]redisFilter{"bloom": bloomOnRedis{b}, "hyperloglog": hllOnRedis{h}}
 }

@@ -275,12 +275,12 @@ func TestRedisLostIssue(t *testing.T) {
 					status, err = l.store.Issue(t.Context(), req)
 				}
 				assert.NoError(t, err, "issue")
-				assert.Equal(t, status, storeapi.Won, "status")
+				assert.Equal(t, status, storeapi.StatusAcquired, "status")
 				assert.True(t, l.p.Ran("issue") > 1, "it was sent again")
 				req.Owner = storeapi.Owner{2}
 				status, err = l.store.Issue(t.Context(), req)
 				assert.NoError(t, err, "issue by another")
-				assert.Equal(t, status, storeapi.AlreadyIssued, "status for another")
+				assert.Equal(t, status, storeapi.StatusAlreadyIssued, "status for another")
 			})
 		}
 	}

@@ -118,7 +118,7 @@ func TestRedisFullOfRefusals(t *testing.T) {
 	e := teststores.ShortEngine(t, teststores.Redis(t, servers.RedisClients["rueidis"](t, "redis://"+server.Addr), nil), policy)
 	g, err := gateway.New(e, o)
 	assert.NoError(t, err, "gateway")
-	t.Cleanup(g.Close)
+	t.Cleanup(func() { _ = g.Close() })
 	front := httptest.NewServer(g)
 	t.Cleanup(front.Close)
 	send := func(key, bearer, address string) (status int) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
 	"github.com/retrysafe/retrysafe/integration/internal/servers"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
@@ -32,19 +33,41 @@ func (c *timed) Eval(ctx context.Context, call redisclient.Call) redisclient.Rep
 	return r
 }
 
+// joined sends each call in one run with another for a neighbour, which is before it.
+type joined struct{ *rueidisclient.Client }
+
+func (c joined) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
+	if call.Script.Joined() == nil {
+		return c.Client.Eval(ctx, call)
+	}
+	call.Join, call.Alone = true, false
+	neighbour := call
+	neighbour.Keys = []string{"rs:neighbour"}
+	return c.EvalMany(ctx, []redisclient.Call{neighbour, call})[1]
+}
+
 // TestRedisScriptsDecideLikeTheProtocol: over random calls, every answer of the scripts and every
-// byte that they store is what the Go functions return for the same record, request and time.
+// byte that they store is what the Go functions return for the same record, request and time. So
+// it is in a run with other calls.
 func TestRedisScriptsDecideLikeTheProtocol(t *testing.T) {
 	t.Parallel()
 	server := servers.StartRedis(t)
 	raw := servers.RueidisTo(t, server.Addr)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 1))
-	spy := &timed{Client: raw}
-	s := teststores.Redis(t, spy, nil)
+	for name, client := range map[string]redisclient.Client{"alone": raw, "joined": joined{raw}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seed := uint64(time.Now().UnixNano())
+			t.Logf("seed %d", seed)
+			spy := &timed{Client: client}
+			walkModel(t, rand.New(rand.NewPCG(seed, 1)), raw, spy, teststores.Redis(t, spy, nil), name)
+		})
+	}
+}
+
+func walkModel(t *testing.T, rnd *rand.Rand, raw redisclient.Nodes, spy *timed, s storeapi.Store, name string) {
+	t.Helper()
 	for round := range 120 {
-		key := storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Operation: "model", ID: fmt.Sprint(round)}}
+		key := storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Operation: "model", ID: fmt.Sprint(name, round)}}
 		w := &modelWalk{t: t, rnd: rnd, key: key}
 		for range 25 {
 			what := w.step(s, spy)

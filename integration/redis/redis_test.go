@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-var redisFeatures = storetest.Features{Issuer: true, Limiter: true, Lister: true, Notifier: true, Durable: true}
+var redisFeatures = storetest.Features{Issuer: true, Limiter: true, UsageReader: true, Lister: true, Notifier: true, Durable: true}
 
 // batching are the features of a store whose claims need no replica.
 var batching = func() storetest.Features { f := redisFeatures; f.Batcher = true; return f }()

@@ -141,7 +141,7 @@ func TestRedisWrongPassword(t *testing.T) {
 		assert.NoError(t, err, "address")
 		c, err := rueidisclient.Open(a)
 		if err == nil {
-			t.Cleanup(c.Close)
+			t.Cleanup(func() { _ = c.Close() })
 			_, err = redisstore.New(t.Context(), c, &redisstore.Options{Logger: slog.New(slog.DiscardHandler)})
 		}
 		wantRefusal(t, err, code, "")

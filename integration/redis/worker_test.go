@@ -45,7 +45,7 @@ func TestRedisIdleWorker(t *testing.T) {
 				return err == nil && n < done
 			})
 
-			w := retrysafe.NewWorker(&retrysafe.WorkerOptions{Backoff: time.Hour, MaxBackoff: time.Hour, Logger: slog.New(slog.DiscardHandler)}, op)
+			w := retrysafe.NewWorker(&retrysafe.WorkerOptions{MinWait: time.Hour, MaxWait: time.Hour, Logger: slog.New(slog.DiscardHandler)}, op)
 			pass := func() retrysafe.Passed {
 				passed, err := w.Pass(t.Context())
 				assert.NoError(t, err, "pass")
@@ -65,7 +65,7 @@ func TestRedisIdleWorker(t *testing.T) {
 			}
 
 			fail = false
-			w = retrysafe.NewWorker(&retrysafe.WorkerOptions{Backoff: time.Nanosecond, Logger: slog.New(slog.DiscardHandler)}, op)
+			w = retrysafe.NewWorker(&retrysafe.WorkerOptions{MinWait: time.Nanosecond, Logger: slog.New(slog.DiscardHandler)}, op)
 			assert.Equal(t, pass(), retrysafe.Passed{Found: 1, Finished: 1}, "a pass that may")
 			assert.Equal(t, pass(), retrysafe.Passed{}, "the last pass")
 			assert.Equal(t, servers.RedisDo(server.Addr, "EXISTS", "rs:app/progress/fn/charge/"), "0", "the index")

@@ -94,7 +94,7 @@ func (g *grouped) acquire(ctx context.Context, i int) (storeapi.Acquired, error)
 
 func (g *grouped) complete(ctx context.Context, i int) error {
 	got, err := g.acquire(ctx, i)
-	if err == nil && got.Status != storeapi.Won {
+	if err == nil && got.Status != storeapi.StatusAcquired {
 		err = fmt.Errorf("a new key is %v", got.Status)
 	}
 	if err != nil {
@@ -109,7 +109,7 @@ func (g *grouped) complete(ctx context.Context, i int) error {
 
 func (g *grouped) replay(ctx context.Context, i int) error {
 	got, err := g.acquire(ctx, i)
-	if err == nil && got.Status != storeapi.Finished {
+	if err == nil && got.Status != storeapi.StatusFinished {
 		err = fmt.Errorf("a finished key is %v", got.Status)
 	}
 	return err

@@ -35,7 +35,7 @@ func groupStorm(t *testing.T, stores ...*sqlstore.Store) {
 						t.Errorf("Acquire: %v", err)
 						return
 					}
-					if a.Status != storeapi.Won {
+					if a.Status != storeapi.StatusAcquired {
 						continue
 					}
 					wins[i].Add(1)
@@ -77,7 +77,7 @@ func groupBesideHeldRows(t *testing.T, s *sqlstore.Store, hold func(storeapi.Sto
 				ctx, cancel := context.WithTimeout(t.Context(), waits.Patience)
 				a, err := s.Acquire(ctx, teststores.Request(fmt.Sprint(w, i)))
 				cancel()
-				if err != nil || a.Status != storeapi.Won {
+				if err != nil || a.Status != storeapi.StatusAcquired {
 					t.Errorf("a call for another key: %d, %v", a.Status, err)
 				}
 			}
@@ -111,7 +111,7 @@ func groupRepeats(t *testing.T, s *sqlstore.Store) (unknown int) {
 	for i, key := range keys {
 		a, err := s.Acquire(t.Context(), teststores.Request(key))
 		assert.NoError(t, err, "Acquire again")
-		assert.Equal(t, a.Status, storeapi.Won, "Acquire again by the same owner")
+		assert.Equal(t, a.Status, storeapi.StatusAcquired, "Acquire again by the same owner")
 		assert.Equal(t, a.Record.Attempt, 1, "attempts of %s", key)
 		if failed[i] {
 			unknown++

@@ -1,16 +1,20 @@
 package sql_test
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"database/sql"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/integration/internal/shops"
 	"github.com/retrysafe/retrysafe/integration/internal/sqltest"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
@@ -122,4 +126,103 @@ func TestSQLListingSkips(t *testing.T) {
 		}
 	}
 	assert.Equal(t, got, []string{"0", "2", "4"}, "records with progress")
+}
+
+// TestSQLListingScans: a page says whether an index serves the request.
+func TestSQLListingScans(t *testing.T) {
+	t.Parallel()
+	tenant := storeapi.ListRequest{Namespace: "app", Layer: "fn", Tenant: "tenant"}
+	for _, listing := range []bool{false, true} {
+		s, _ := teststores.OpenSQLite(t, sqltest.NewFile(t), &sqlstore.Options{Listing: listing})
+		for req, want := range map[storeapi.ListRequest]bool{
+			{}:                                   true,
+			{State: storeapi.StateCompleted}:     true,
+			{InDoubt: true, Tenant: "tenant"}:    false,
+			{State: storeapi.StateInProgress}:    false,
+			{State: storeapi.StateReleased}:      false,
+			{Progress: true}:                     false,
+			{Namespace: "app", Tenant: "tenant"}: true,
+			tenant:                               !listing,
+		} {
+			page, err := s.List(t.Context(), req)
+			assert.NoError(t, err, "List")
+			assert.Equal(t, page.Scans, want, "%+v scans (Listing %v)", req, listing)
+		}
+	}
+}
+
+// TestSQLListingInParts: a listing that has to read all records returns after some thousands of
+// them, and says how many it has read. So a caller can show how far it is, and no statement reads
+// the whole table.
+func TestSQLListingInParts(t *testing.T) {
+	t.Parallel()
+	const crowd = 22_000
+	shops.Each(t, func(t *testing.T, a, _ *shops.Shop) {
+		t.Helper()
+		table := teststores.NewTable()
+		s, err := sqlstore.New(a.DB, a.Store.Dialect(), &sqlstore.Options{Table: table, Listing: true})
+		assert.NoError(t, err, "New")
+		assert.NoError(t, s.Migrate(t.Context()), "Migrate")
+		for _, tenant := range []string{"crowd", "rare"} {
+			req := teststores.Request("the first")
+			req.Key.Namespace, req.Key.Tenant = "app", tenant
+			got, err := s.Acquire(t.Context(), req)
+			assert.NoError(t, err, "Acquire")
+			_, err = s.Complete(t.Context(), storeapi.CompleteRequest{
+				Key: req.Key, Owner: req.Owner, Fence: got.Record.Fence, State: storeapi.StateCompleted, Retention: 24 * time.Hour,
+			})
+			assert.NoError(t, err, "Complete")
+		}
+		multiply(t, a, table, crowd)
+		inParts(t, s, storeapi.ListRequest{Namespace: "app", Tenant: "rare"}, 1, crowd+2)
+		inParts(t, s, storeapi.ListRequest{State: storeapi.StateFailed}, 0, crowd+2)
+		inParts(t, s, storeapi.ListRequest{Namespace: "app", Layer: "fn", Tenant: "crowd", State: storeapi.StateFailed}, 0, crowd+1)
+		page, err := s.List(t.Context(), storeapi.ListRequest{Namespace: "app", Layer: "fn", Tenant: "rare"})
+		assert.NoError(t, err, "List")
+		assert.Equal(t, page.Read, 1, "records that were read of a tenant by the index")
+	})
+}
+
+// multiply copies a record of the tenant crowd n times.
+func multiply(t *testing.T, a *shops.Shop, table string, n int) {
+	t.Helper()
+	number := func(q string) string { return q }
+	if a.Store.Dialect() == sqlstore.PostgreSQL {
+		number = sqlkit.Numbered
+	}
+	// what Lookup and List need not tell apart may be alike
+	var id, parts []byte
+	err := a.DB.QueryRowContext(t.Context(), number("SELECT id, parts FROM "+table+" ORDER BY fence LIMIT 1")).Scan(&id, &parts)
+	assert.NoError(t, err, "the first record")
+	tx, err := a.DB.BeginTx(t.Context(), nil)
+	assert.NoError(t, err, "begin")
+	defer tx.Rollback() // if it was not committed
+	in, err := tx.PrepareContext(t.Context(), number("INSERT INTO "+table+" (id, parts, owner, fence, state, lease_end, expires, updated, data)"+
+		" SELECT ?, ?, owner, fence, state, lease_end, expires, updated, data FROM "+table+" WHERE id = ?"))
+	assert.NoError(t, err, "prepare")
+	defer in.Close()
+	for i := range n {
+		sum := sha256.Sum256(fmt.Append(nil, i))
+		_, err := in.ExecContext(t.Context(), sum[:16], fmt.Appendf(bytes.Clone(parts[:len(parts)-9]), "%09d", i), id)
+		assert.NoError(t, err, "copy")
+	}
+	assert.NoError(t, tx.Commit(), "commit")
+}
+
+// inParts checks that pages of a listing have so many records, and together read so many, of which
+// no page has read all.
+func inParts(t *testing.T, s *sqlstore.Store, req storeapi.ListRequest, records, read int) {
+	t.Helper()
+	pages := 0
+	for {
+		page, err := s.List(t.Context(), req)
+		assert.NoError(t, err, "List")
+		assert.True(t, page.Read <= 21_000, "a page has read %d records", page.Read)
+		pages++
+		records, read, req.After = records-len(page.Records), read-page.Read, page.Next
+		if req.After == "" {
+			break
+		}
+	}
+	assert.Equal(t, []int{pages, records, read}, []int{2, 0, 0}, "pages, missing records, and records that were not read, of %+v", req)
 }

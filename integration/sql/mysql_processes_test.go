@@ -40,7 +40,7 @@ func playMySQLClaims(args []string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Println(lines.Text(), a.Status == storeapi.Won, a.Record.Attempt)
+		fmt.Println(lines.Text(), a.Status == storeapi.StatusAcquired, a.Record.Attempt)
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func TestMySQLProcesses(t *testing.T) {
 			req.Owner, req.OnDoubt = teststores.Owner("heir"), retrysafe.Reexecute
 			a, err := s.Acquire(t.Context(), req)
 			assert.NoError(t, err, "Acquire")
-			return a.Status == storeapi.Won
+			return a.Status == storeapi.StatusAcquired
 		})
 	}
 	waitMySQLIdle(t, server) // nothing of the killed one is left open

@@ -75,7 +75,7 @@ func TestMySQLSameValues(t *testing.T) {
 		first := teststores.Request(found + " again")
 		won, err := s.Acquire(t.Context(), first)
 		assert.NoError(t, err, "Acquire, %s", found)
-		assert.Equal(t, won.Status, storeapi.Won, "the one that comes in between, %s", found)
+		assert.Equal(t, won.Status, storeapi.StatusAcquired, "the one that comes in between, %s", found)
 		release()
 		assert.Equal(t, (<-late).Status, storeapi.StatusInProgress, "the one that was first to look, %s", found)
 		rec, err := s.Lookup(t.Context(), first.Key)

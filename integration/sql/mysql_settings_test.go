@@ -72,7 +72,7 @@ func TestMySQLMigrateHalfWay(t *testing.T) {
 			s, _ := teststores.MySQL(t, server.DSN(), o)
 			a, err := s.Acquire(t.Context(), teststores.Request("a"))
 			assert.NoError(t, err, "Acquire")
-			assert.Equal(t, a.Status, storeapi.Won, "Acquire")
+			assert.Equal(t, a.Status, storeapi.StatusAcquired, "Acquire")
 			for _, suffix := range []string{"", "_limits", "_meta"} {
 				sqltest.Exec(t, db, "DROP TABLE "+o.Table+suffix)
 			}
@@ -114,7 +114,7 @@ func TestMySQLRights(t *testing.T) {
 	assert.NoError(t, store("theirs").Migrate(t.Context()), "Migrate with rights")
 	a, err := store("theirs").Acquire(t.Context(), teststores.Request("a"))
 	assert.NoError(t, err, "Acquire")
-	assert.Equal(t, a.Status, storeapi.Won, "Acquire")
+	assert.Equal(t, a.Status, storeapi.StatusAcquired, "Acquire")
 	_, err = store("theirs").Sweep(t.Context(), 10)
 	assert.NoError(t, err, "Sweep")
 

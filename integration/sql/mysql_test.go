@@ -33,7 +33,7 @@ func holdMySQLRow(t *testing.T, db *sql.DB, table string, key storeapi.StoreKey)
 	return release
 }
 
-var mysqlFeatures = storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Durable: true, Transactions: true}
+var mysqlFeatures = storetest.Features{Issuer: true, Limiter: true, UsageReader: true, Lister: true, Sweeper: true, Durable: true, Transactions: true}
 
 // TestMySQLStore runs the contract. Clauses share a server, each with its own tables, except for
 // those that stall it.

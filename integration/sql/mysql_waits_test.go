@@ -56,7 +56,7 @@ func TestMySQLWaitsLongerThanASecond(t *testing.T) {
 	won := make(chan error, 1)
 	go func() {
 		a, err := s.Acquire(t.Context(), teststores.Request("held"))
-		if err == nil && a.Status != storeapi.Won {
+		if err == nil && a.Status != storeapi.StatusAcquired {
 			err = fmt.Errorf("it has not won: %v", a.Status)
 		}
 		won <- err

@@ -79,7 +79,7 @@ func TestMySQLWords(t *testing.T) {
 	words(sqlstore.SchemaSQL(sqlstore.MySQL))
 	for _, word := range []string{
 		"FOR UPDATE SKIP LOCKED", "DELETE d FROM `retrysafe_records` ", "DELETE d FROM `retrysafe_records_limits`", "GREATEST", "IF(LAST_INSERT_ID", "VALUES(state)",
-		"SET autocommit = IF(", "ROLLBACK AND", "SET TRANSACTION", "GET_LOCK", "SET autocommit = @", "DELETE FROM `retrysafe_records_limits` WHERE id = ?", "VALUES(counts)",
+		"SET autocommit = IF(", "ROLLBACK AND", "@@transaction_isolation = ", "GET_LOCK", "SET autocommit = @", "DELETE FROM `retrysafe_records_limits` WHERE id = ?", "VALUES(counts)",
 	} {
 		assert.True(t, slices.ContainsFunc(mapKeys(sent), func(s string) bool { return strings.Contains(s, word) }), "the store has sent %q", word)
 	}

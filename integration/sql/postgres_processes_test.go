@@ -49,7 +49,7 @@ func TestPostgresManyProcesses(t *testing.T) {
 				}
 				a, err := s.Acquire(t.Context(), req)
 				assert.NoError(t, err, "Acquire")
-				if a.Status == storeapi.Won {
+				if a.Status == storeapi.StatusAcquired {
 					wins[round].Add(1)
 					assert.Equal(t, a.Record.Attempt, round+1, "attempt")
 				}

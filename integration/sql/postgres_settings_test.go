@@ -126,7 +126,7 @@ func TestPostgresRights(t *testing.T) {
 	assert.NoError(t, store("theirs").Migrate(t.Context()), "Migrate with rights")
 	a, err := store("theirs").Acquire(t.Context(), teststores.Request("a"))
 	assert.NoError(t, err, "Acquire")
-	assert.Equal(t, a.Status, storeapi.Won, "Acquire")
+	assert.Equal(t, a.Status, storeapi.StatusAcquired, "Acquire")
 	_, err = store("theirs").Sweep(t.Context(), 10)
 	assert.NoError(t, err, "Sweep")
 }

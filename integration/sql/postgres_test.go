@@ -32,7 +32,7 @@ func holdRow(t *testing.T, db *sql.DB, table string, key storeapi.StoreKey) (rel
 	return release
 }
 
-var postgresFeatures = storetest.Features{Issuer: true, Notifier: true, Limiter: true, Lister: true, Sweeper: true, Durable: true, Transactions: true}
+var postgresFeatures = storetest.Features{Issuer: true, Notifier: true, Limiter: true, UsageReader: true, Lister: true, Sweeper: true, Durable: true, Transactions: true}
 
 // TestPostgresStore runs the contract. Clauses share a server, each with its own tables, except for
 // those that stall it.

@@ -71,7 +71,7 @@ func TestPostgresReplicaIsAway(t *testing.T) {
 	replicas("")
 	a, err := patient.Acquire(t.Context(), teststores.Request("a"))
 	assert.NoError(t, err, "the owner's repeat")
-	assert.Equal(t, a.Status, storeapi.Won, "the owner's repeat")
+	assert.Equal(t, a.Status, storeapi.StatusAcquired, "the owner's repeat")
 	assert.Equal(t, a.Record.Attempt, 1, "attempts")
 
 	replicas("nobody")

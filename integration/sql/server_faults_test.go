@@ -87,7 +87,7 @@ func TestServerConnectionCut(t *testing.T) {
 				}
 				a, err := s.Acquire(t.Context(), req)
 				assert.NoError(t, err, "Acquire again, %s", name)
-				assert.Equal(t, a.Status, storeapi.Won, "Acquire again, %s", name)
+				assert.Equal(t, a.Status, storeapi.StatusAcquired, "Acquire again, %s", name)
 				assert.Equal(t, a.Record.Attempt, 1, "attempts, %s", name)
 				if before {
 					assert.Equal(t, a.Record.Fence, first.Record.Fence, "fence, %s", name)
@@ -144,7 +144,7 @@ func insist(ctx context.Context, s *sqlstore.Store, id, by string) (won bool, er
 	req.Owner = teststores.Owner(by)
 	var a storeapi.Acquired
 	waits.Until(ctx, func() bool { a, err = s.Acquire(ctx, req); return err == nil })
-	if err != nil || a.Status != storeapi.Won {
+	if err != nil || a.Status != storeapi.StatusAcquired {
 		return false, err
 	}
 	waits.Until(ctx, func() bool {

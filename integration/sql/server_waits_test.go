@@ -127,7 +127,7 @@ func TestServerPoolIsTaken(t *testing.T) {
 			return err == nil
 		})
 		assert.NoError(t, err, "Acquire")
-		assert.Equal(t, a.Status, storeapi.Won, "Acquire")
+		assert.Equal(t, a.Status, storeapi.StatusAcquired, "Acquire")
 	})
 }
 
@@ -154,7 +154,7 @@ func TestServerHeldRowTakesOneConnection(t *testing.T) {
 			a, err := s.Acquire(short, teststores.Request(fmt.Sprint("free ", i)))
 			end()
 			assert.NoError(t, err, "another key")
-			assert.Equal(t, a.Status, storeapi.Won, "another key")
+			assert.Equal(t, a.Status, storeapi.StatusAcquired, "another key")
 		}
 		cancel()
 		waiting.Wait()

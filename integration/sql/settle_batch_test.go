@@ -15,9 +15,9 @@ import (
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// TestMySQLSettleTxKeepsNoLock: also with autocommit off, the lock that SettleTx waits with ends
+// TestMySQLWaitTxKeepsNoLock: also with autocommit off, the lock that WaitTx waits with ends
 // with the call, and does not stay with a connection of the pool.
-func TestMySQLSettleTxKeepsNoLock(t *testing.T) {
+func TestMySQLWaitTxKeepsNoLock(t *testing.T) {
 	t.Parallel()
 	server := servers.StartMySQL(t)
 	plain, _ := teststores.MySQL(t, server.DSN(), nil)
@@ -36,7 +36,7 @@ func TestMySQLSettleTxKeepsNoLock(t *testing.T) {
 		return err
 	}
 	assert.NoError(t, run("before"), "a transaction before")
-	assert.NoError(t, off.SettleTx(t.Context(), lock.Key), "SettleTx")
+	assert.NoError(t, off.WaitTx(t.Context(), lock.Key), "WaitTx")
 	assert.NoError(t, run("after"), "a transaction after it")
 }
 

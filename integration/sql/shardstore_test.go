@@ -35,7 +35,7 @@ func TestShardStore(t *testing.T) {
 			return s
 		}
 		return storetest.Backend{Store: open(), Reopen: open}
-	}, storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Durable: true})
+	}, storetest.Features{Issuer: true, Limiter: true, UsageReader: true, Lister: true, Sweeper: true, Durable: true})
 }
 
 // TestShardsChange: from a SQLite file to that file and a PostgreSQL server, under the calls of two

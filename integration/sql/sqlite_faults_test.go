@@ -148,7 +148,7 @@ func TestSQLiteCallsFailAtEveryStep(t *testing.T) {
 			})
 			var a storeapi.Acquired
 			persist(t, func() (err error) { a, err = s.Store.Acquire(t.Context(), req); return err })
-			assert.Equal(t, a.Status, storeapi.Won, "status of a repeat after%s", hit)
+			assert.Equal(t, a.Status, storeapi.StatusAcquired, "status of a repeat after%s", hit)
 			assert.Equal(t, a.Record.Attempt, 1, "attempt of a repeat after%s", hit)
 			end := storeapi.CompleteRequest{
 				Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted,
@@ -229,7 +229,7 @@ func TestSQLiteTooLateBehindALock(t *testing.T) {
 	t.Parallel()
 	clock, path := storetest.NewClock(), sqltest.NewFile(t)
 	db, set := sqltest.OpenFaulty(t, sqltest.SQLiteDSN(path))
-	s := teststores.SQLite(t, db, &sqlstore.Options{Clock: clock.Now})
+	s := teststores.SQLite(t, db, &sqlstore.Options{Now: clock.Now})
 	release := sqltest.HoldFile(t, path)
 	defer release()
 	set(func(step string, run func() error) error {

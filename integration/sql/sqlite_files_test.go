@@ -164,7 +164,7 @@ func TestSQLiteLocked(t *testing.T) {
 	assert.Contains(t, fmt.Sprint(err), want, "RunTx")
 	a, err := patient.Acquire(t.Context(), teststores.Request("done"))
 	assert.NoError(t, err, "a repeat needs no lock")
-	assert.Equal(t, a.Status, storeapi.Finished, "status of a repeat")
+	assert.Equal(t, a.Status, storeapi.StatusFinished, "status of a repeat")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer time.AfterFunc(5*time.Millisecond, cancel).Stop()
@@ -173,7 +173,7 @@ func TestSQLiteLocked(t *testing.T) {
 	release()
 	won, err := patient.Acquire(t.Context(), teststores.Request("d"))
 	assert.NoError(t, err, "Acquire after the lock")
-	assert.Equal(t, won.Status, storeapi.Won, "status")
+	assert.Equal(t, won.Status, storeapi.StatusAcquired, "status")
 }
 
 // TestSQLiteBusyTimeoutOfTheCaller: SQLite's own waiting would ignore the context. Its setting must
@@ -319,22 +319,22 @@ func TestSQLiteSettings(t *testing.T) {
 	s := teststores.SQLite(t, memory, &sqlstore.Options{Logger: slog.New(slog.DiscardHandler)})
 	a, err := s.Acquire(t.Context(), teststores.Request("a"))
 	assert.NoError(t, err, "Acquire in memory")
-	assert.Equal(t, a.Status, storeapi.Won, "status in memory")
+	assert.Equal(t, a.Status, storeapi.StatusAcquired, "status in memory")
 }
 
 // TestSQLiteClockReport: a record from the future is reported, once.
 func TestSQLiteClockReport(t *testing.T) {
 	t.Parallel()
 	path, clock, log := sqltest.NewFile(t), storetest.NewClock(), new(teststores.Log)
-	s, _ := teststores.OpenSQLite(t, path, &sqlstore.Options{Clock: clock.Now})
+	s, _ := teststores.OpenSQLite(t, path, &sqlstore.Options{Now: clock.Now})
 	a, err := s.Acquire(t.Context(), teststores.Request("a")) // a lease of a minute
 	assert.NoError(t, err, "Acquire")
-	late, _ := teststores.OpenSQLite(t, path, &sqlstore.Options{Logger: log.Logger(), Clock: func() time.Time { return clock.Now().Add(-5 * time.Second) }})
+	late, _ := teststores.OpenSQLite(t, path, &sqlstore.Options{Logger: log.Logger(), Now: func() time.Time { return clock.Now().Add(-5 * time.Second) }})
 	_, err = late.Lookup(t.Context(), a.Record.Key)
 	assert.NoError(t, err, "Lookup")
 	assert.Equal(t, log.String(), "", "reports of a clock that is off by less than a tenth of the lease")
 	later := teststores.NewSQLite(t, sqltest.Open(t, "sqlite", sqltest.SQLiteDSN(path)),
-		&sqlstore.Options{Logger: log.Logger(), Clock: func() time.Time { return clock.Now().Add(-7 * time.Second) }})
+		&sqlstore.Options{Logger: log.Logger(), Now: func() time.Time { return clock.Now().Add(-7 * time.Second) }})
 	for range 3 {
 		req := teststores.Request("b")
 		req.Key = a.Record.Key

@@ -42,7 +42,7 @@ func acquireAll(ctx context.Context, s *sqlstore.Store, keys ...string) (ends []
 		ends[i] = end
 		go func() {
 			a, err := s.Acquire(ctx, teststores.Request(key))
-			if err == nil && a.Status != storeapi.Won {
+			if err == nil && a.Status != storeapi.StatusAcquired {
 				err = fmt.Errorf("%s: status %d", key, a.Status)
 			}
 			end <- err
@@ -155,7 +155,7 @@ func TestSQLiteGroupCommitReplyLost(t *testing.T) {
 			assert.Equal(t, rec.Attempt == 1, applied, "whether %s was begun", key)
 			a, err := s.Store.Acquire(t.Context(), teststores.Request(key))
 			assert.NoError(t, err, "the same call again")
-			assert.True(t, a.Status == storeapi.Won && a.Record.Attempt == 1, "the same call again: %+v", a)
+			assert.True(t, a.Status == storeapi.StatusAcquired && a.Record.Attempt == 1, "the same call again: %+v", a)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func TestSQLiteGroupOneKey(t *testing.T) {
 			switch {
 			case err != nil:
 				t.Errorf("Acquire: %v", err)
-			case a.Status == storeapi.Won:
+			case a.Status == storeapi.StatusAcquired:
 				won.Add(1)
 			case a.Status == storeapi.StatusInProgress:
 				refused.Add(1)

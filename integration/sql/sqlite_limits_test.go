@@ -26,7 +26,7 @@ import (
 func TestSQLiteSweepRemovesCounts(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()
-	s, db := teststores.OpenSQLite(t, sqltest.NewFile(t), &sqlstore.Options{Clock: clock.Now})
+	s, db := teststores.OpenSQLite(t, sqltest.NewFile(t), &sqlstore.Options{Now: clock.Now})
 	charge := func(tenant string, keys int64, span time.Duration) {
 		t.Helper()
 		_, err := s.Charge(t.Context(), storeapi.ChargeRequest{Namespace: "app", Tenant: tenant, Keys: keys, For: span})

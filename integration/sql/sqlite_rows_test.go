@@ -23,7 +23,7 @@ import (
 func TestSQLiteRowOfVersion1(t *testing.T) {
 	t.Parallel()
 	at := time.UnixMicro(1_800_000_000_000_000).UTC()
-	s, db := teststores.OpenSQLite(t, sqltest.NewFile(t), &sqlstore.Options{Clock: func() time.Time { return at }})
+	s, db := teststores.OpenSQLite(t, sqltest.NewFile(t), &sqlstore.Options{Now: func() time.Time { return at }})
 	digest := [sha256.Size]byte{31: 7}
 	id := sha256.Sum256([]byte("shop/http/tenant%20%C3%BC/POST%20%2Forders/key%2F1"))
 	sqltest.Exec(t, db, `INSERT INTO retrysafe_records (id, parts, state, owner, fence, lease_end, expires, updated, data, answer)
@@ -60,7 +60,7 @@ func TestSQLiteRowOfVersion1(t *testing.T) {
 func TestSQLiteWrittenRow(t *testing.T) {
 	t.Parallel()
 	at := time.UnixMicro(1_800_000_000_000_000).UTC()
-	s, db := teststores.OpenSQLite(t, sqltest.NewFile(t), &sqlstore.Options{Clock: func() time.Time { return at }})
+	s, db := teststores.OpenSQLite(t, sqltest.NewFile(t), &sqlstore.Options{Now: func() time.Time { return at }})
 	req := teststores.Request("a")
 	req.Fingerprint, req.NotAfter = []byte{}, at.Add(time.Second)
 	a, err := s.Acquire(t.Context(), req)
@@ -113,7 +113,7 @@ func TestSQLiteDamagedRow(t *testing.T) {
 func TestSQLiteFencesGrow(t *testing.T) {
 	t.Parallel()
 	clock, path := storetest.NewClock(), sqltest.NewFile(t)
-	s, _ := teststores.OpenSQLite(t, path, &sqlstore.Options{Clock: clock.Now})
+	s, _ := teststores.OpenSQLite(t, path, &sqlstore.Options{Now: clock.Now})
 	req := teststores.Request("a")
 	req.Retention = time.Minute
 	var last retrysafe.Fence
@@ -121,7 +121,7 @@ func TestSQLiteFencesGrow(t *testing.T) {
 		t.Helper()
 		a, err := s.Acquire(t.Context(), req)
 		assert.NoError(t, err, "Acquire")
-		assert.Equal(t, a.Status, storeapi.Won, "status")
+		assert.Equal(t, a.Status, storeapi.StatusAcquired, "status")
 		assert.True(t, a.Record.Fence > last, "the fence grows: %d after %d", a.Record.Fence, last)
 		last = a.Record.Fence
 		_, err = s.Complete(t.Context(), storeapi.CompleteRequest{
@@ -143,11 +143,11 @@ func TestSQLiteFencesGrow(t *testing.T) {
 	sweep(1)
 	status, err := s.Issue(t.Context(), storeapi.IssueRequest{Key: req.Key, Owner: teststores.Owner("issuer"), Retention: time.Hour})
 	assert.NoError(t, err, "Issue")
-	assert.Equal(t, status, storeapi.Won, "status of Issue")
+	assert.Equal(t, status, storeapi.StatusAcquired, "status of Issue")
 	req.MustBeIssued = true
 	win(s, req) // of a key that was issued again
 	sweep(1)
-	again, _ := teststores.OpenSQLite(t, path, &sqlstore.Options{Clock: func() time.Time { return time.UnixMicro(1) }})
+	again, _ := teststores.OpenSQLite(t, path, &sqlstore.Options{Now: func() time.Time { return time.UnixMicro(1) }})
 	req.MustBeIssued = false
 	win(again, req) // as seen by a process whose clock was never set
 }
@@ -156,7 +156,7 @@ func TestSQLiteFencesGrow(t *testing.T) {
 func TestSQLiteSweepInBatches(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()
-	s, db := teststores.OpenSQLite(t, sqltest.NewFile(t), &sqlstore.Options{Clock: clock.Now})
+	s, db := teststores.OpenSQLite(t, sqltest.NewFile(t), &sqlstore.Options{Now: clock.Now})
 	sqltest.Exec(t, db, `WITH RECURSIVE numbers(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM numbers WHERE value < 300)
 		INSERT INTO retrysafe_records SELECT randomblob(16), randomblob(8), 3, zeroblob(16), value, 0, 1, 1, x'01', x'00' FROM numbers`)
 	_, err := s.Acquire(t.Context(), teststores.Request("live"))
@@ -176,7 +176,7 @@ func TestSQLiteSweepMeetsTraffic(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()
 	db, set := sqltest.OpenFaulty(t, sqltest.SQLiteDSN(sqltest.NewFile(t)))
-	s := teststores.SQLite(t, db, &sqlstore.Options{Clock: clock.Now})
+	s := teststores.SQLite(t, db, &sqlstore.Options{Now: clock.Now})
 	for _, id := range []string{"a", "b"} {
 		_, err := s.Issue(t.Context(), storeapi.IssueRequest{Key: teststores.Request(id).Key, Owner: teststores.Owner(id), Retention: time.Second})
 		assert.NoError(t, err, "Issue")
@@ -185,9 +185,9 @@ func TestSQLiteSweepMeetsTraffic(t *testing.T) {
 	set(func(step string, run func() error) error {
 		if step == "BEGIN IMMEDIATE" {
 			set(nil)
-			other := teststores.NewSQLite(t, db, &sqlstore.Options{Clock: clock.Now})
+			other := teststores.NewSQLite(t, db, &sqlstore.Options{Now: clock.Now})
 			a, err := other.Acquire(t.Context(), teststores.Request("a"))
-			if err != nil || a.Status != storeapi.Won {
+			if err != nil || a.Status != storeapi.StatusAcquired {
 				t.Errorf("Acquire of an expired key: %v %v", a.Status, err)
 			}
 		}

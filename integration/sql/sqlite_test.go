@@ -15,7 +15,7 @@ func TestSQLiteStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Backend {
 		t.Helper()
 		path, clock := sqltest.NewFile(t), storetest.NewClock()
-		o := &sqlstore.Options{Clock: clock.Now}
+		o := &sqlstore.Options{Now: clock.Now}
 		store, _ := teststores.OpenSQLite(t, path, o)
 		return storetest.Backend{
 			Store: store, Advance: clock.Advance,
@@ -26,5 +26,5 @@ func TestSQLiteStore(t *testing.T) {
 				return release
 			},
 		}
-	}, storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Durable: true, Transactions: true, SingleWriter: true})
+	}, storetest.Features{Issuer: true, Limiter: true, UsageReader: true, Lister: true, Sweeper: true, Durable: true, Transactions: true, SingleWriter: true})
 }

@@ -37,7 +37,7 @@ func TestGORM(t *testing.T) {
 		assert.NoError(t, err, "gorm.Open")
 		order := func(customer string, result error) (res retrysafe.Result[int64], err error) {
 			err = db.WithContext(t.Context()).Transaction(func(tx *gorm.DB) error {
-				in := s.Store.Conn(dbtx.SQL(tx.Statement.ConnPool, dbtx.MySQL))
+				in := s.Store.InTx(dbtx.SQL(tx.Statement.ConnPool, dbtx.MySQL))
 				res, err = retrysafe.DoTx(t.Context(), s.Engine, in, teststores.OrderKey(customer), func(ctx context.Context, _ dbtx.Tx) (int64, error) {
 					o := gormOrder{Customer: customer}
 					err := tx.WithContext(ctx).Create(&o).Error

@@ -111,7 +111,8 @@ func TestOnceTxCopies(t *testing.T) {
 		s.publish(t, "ada", 5)
 		s.consume(t, s.handler(noFault), 5)
 		for range 4 {
-			s.until(t, mqidem.Repeat) // those that met an open transaction were redelivered
+			// those that met an open transaction were redelivered
+			s.until(t, mqidem.OutcomeDuplicate)
 		}
 		assert.Equal(t, s.Orders(t, "ada"), 1, "orders")
 		rec := s.Record(t, "ada")
@@ -142,8 +143,8 @@ func TestOnceTxTries(t *testing.T) {
 						return fail(m)
 					}
 				}), 3)
-				last, before := s.until(t, mqidem.Dead)
-				assert.Equal(t, before, []string{mqidem.Again, mqidem.Again}, "what came before")
+				last, before := s.until(t, mqidem.OutcomeDead)
+				assert.Equal(t, before, []string{mqidem.OutcomeAgain, mqidem.OutcomeAgain}, "what came before")
 				assert.Equal(t, last.Try, 3, "the last try")
 				assert.Equal(t, s.Orders(t, "bob"), 0, "orders")
 				assert.Equal(t, s.Record(t, "bob").State, retrysafe.StateFailed, "state")
@@ -152,10 +153,10 @@ func TestOnceTxTries(t *testing.T) {
 				assert.Equal(t, p[0].Reason.Tries, 3, "tries")
 
 				s.publish(t, "bob", 1) // a copy runs nothing
-				s.until(t, mqidem.Repeat)
+				s.until(t, mqidem.OutcomeDuplicate)
 				close(well)
-				assert.NoError(t, mqidem.Redrive(t.Context(), s.Engine, s.broker.DeadLetters("q"), p[0], false, "test"), "redrive")
-				done, before := s.until(t, mqidem.Done)
+				assert.NoError(t, mqidem.Redrive(t.Context(), s.Engine, s.broker.DeadLetters("q"), p[0], &mqidem.RedriveOptions{By: "test"}), "redrive")
+				done, before := s.until(t, mqidem.OutcomeDone)
 				assert.Equal(t, len(before), 0, "what came before")
 				assert.Equal(t, done.Message.Header(mqidem.HeaderRedrives), "1", "redrives")
 				assert.Equal(t, s.Orders(t, "bob"), 1, "orders")
@@ -171,9 +172,9 @@ func TestOnceTxPoison(t *testing.T) {
 		s.publish(t, "eve", 2)
 		s.publish(t, "", 1)
 		s.consume(t, s.handler(func(*mqidem.Message) error { return mqidem.Poison(errors.New("no such article")) }), 5)
-		s.until(t, mqidem.Dead)
-		s.until(t, mqidem.Dead)
-		s.until(t, mqidem.Repeat)
+		s.until(t, mqidem.OutcomeDead)
+		s.until(t, mqidem.OutcomeDead)
+		s.until(t, mqidem.OutcomeDuplicate)
 		assert.Equal(t, s.Orders(t, "eve"), 0, "orders")
 		why := map[string]int{}
 		for _, p := range s.deadLetters(t) {
@@ -231,7 +232,7 @@ func TestOnceTxDeathWhileCounting(t *testing.T) {
 		_ = dead.Shutdown(gone)
 		s.publish(t, "ada", 1)
 		s.consume(t, s.handler(noFault), 5)
-		s.until(t, mqidem.Done)
+		s.until(t, mqidem.OutcomeDone)
 		assert.Equal(t, s.Orders(t, "ada"), 1, "orders")
 	})
 }

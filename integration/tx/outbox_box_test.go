@@ -93,7 +93,7 @@ func newBox(t *testing.T, s *shops.Shop, o *outbox.Options) *outbox.Outbox {
 
 // hastyRelay returns options with short times.
 func hastyRelay() *outbox.RelayOptions {
-	return &outbox.RelayOptions{Lease: 5 * time.Second, Poll: 50 * time.Millisecond, Wait: 10 * time.Millisecond, MaxWait: 100 * time.Millisecond, Drain: 5 * time.Second}
+	return &outbox.RelayOptions{Lease: 5 * time.Second, Poll: 50 * time.Millisecond, MinWait: 10 * time.Millisecond, MaxWait: 100 * time.Millisecond, Drain: 5 * time.Second}
 }
 
 // runRelay runs a relay until the test or the returned function ends it.

@@ -63,7 +63,7 @@ func TestTxJoined(t *testing.T) {
 		if a.Store.Dialect() == wrong {
 			wrong = dbtx.MySQL
 		}
-		_, err = retrysafe.DoTx(t.Context(), a.Engine, a.Store.Conn(dbtx.SQL(conn, wrong)), teststores.OrderKey("pat"), func(context.Context, dbtx.Tx) (int64, error) { return 0, nil })
+		_, err = retrysafe.DoTx(t.Context(), a.Engine, a.Store.InTx(dbtx.SQL(conn, wrong)), teststores.OrderKey("pat"), func(context.Context, dbtx.Tx) (int64, error) { return 0, nil })
 		assert.Contains(t, fmt.Sprint(err), "join one of the same database", "a transaction of another kind of database")
 	})
 }
@@ -148,7 +148,7 @@ func TestTxJoinedConn(t *testing.T) {
 			tx, err := s.DB.BeginTx(t.Context(), nil)
 			assert.NoError(t, err, "begin")
 			ran := false
-			res, err := retrysafe.DoTx(t.Context(), s.Engine, s.Store.Conn(dbtx.SQL(tx, s.Store.Dialect())), teststores.OrderKey("ada"), func(ctx context.Context, tx dbtx.Tx) (int64, error) {
+			res, err := retrysafe.DoTx(t.Context(), s.Engine, s.Store.InTx(dbtx.SQL(tx, s.Store.Dialect())), teststores.OrderKey("ada"), func(ctx context.Context, tx dbtx.Tx) (int64, error) {
 				ran = true
 				n, err := tx.Exec(ctx, "INSERT INTO orders (customer) VALUES ('ada')")
 				return n, err
@@ -177,7 +177,7 @@ func TestTxSavepoints(t *testing.T) {
 			_, err := tx.Exec(ctx, "INSERT INTO orders (customer) VALUES ('"+customer+"')")
 			return err
 		}
-		_, err = retrysafe.DoTx(t.Context(), s.Engine, s.Store.Conn(dbtx.SQL(tx, s.Store.Dialect())), teststores.OrderKey("ada"), func(ctx context.Context, tx dbtx.Tx) (int, error) {
+		_, err = retrysafe.DoTx(t.Context(), s.Engine, s.Store.InTx(dbtx.SQL(tx, s.Store.Dialect())), teststores.OrderKey("ada"), func(ctx context.Context, tx dbtx.Tx) (int, error) {
 			return 1, dbtx.Savepoint(ctx, tx, func(ctx context.Context) error {
 				assert.ErrorIs(t, dbtx.Savepoint(ctx, tx, func(ctx context.Context) error {
 					return errors.Join(add(ctx, tx, "inner"), refused)

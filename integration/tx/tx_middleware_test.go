@@ -40,7 +40,7 @@ func TestTxUnderMiddleware(t *testing.T) {
 					http.Error(w, "try again", http.StatusServiceUnavailable)
 					return
 				}
-				fmt.Fprintf(w, "order %d, attempt %d, replayed %v", res.Value, a.N(), res.Replayed)
+				fmt.Fprintf(w, "order %d, attempt %d, replayed %v", res.Value, a.Number(), res.Replayed)
 			})))
 			defer server.Close()
 			send := func() (*http.Response, error) {

@@ -22,7 +22,7 @@ import (
 // TestServerTx: the guarantees of DoTx with concurrent writers.
 func TestServerTx(t *testing.T) {
 	t.Parallel()
-	shops.EachServer(t, func(t *testing.T, server shops.Database) {
+	shops.EachServerAndWords(t, func(t *testing.T, server shops.Database) {
 		t.Helper()
 		for name, part := range map[string]func(*testing.T, func(*testing.T) *shops.Shop){
 			"both or neither": txBothOrNeither, "permanent": txPermanent, "duplicates": txDuplicates,
@@ -38,7 +38,7 @@ func TestServerTx(t *testing.T) {
 // policy says, and gets its answer. Other keys do not wait.
 func TestServerTxProcesses(t *testing.T) {
 	t.Parallel()
-	shops.EachServer(t, func(t *testing.T, server shops.Database) {
+	shops.EachServerAndWords(t, func(t *testing.T, server shops.Database) {
 		t.Helper()
 		a, b := server.Shop(t), server.Process(t)
 		refused := errors.New("out of stock")
@@ -194,7 +194,7 @@ func TestServerTxDeadlock(t *testing.T) {
 // own session settings.
 func TestServerTxSession(t *testing.T) {
 	t.Parallel()
-	shops.EachServer(t, func(t *testing.T, server shops.Database) {
+	shops.EachServerAndWords(t, func(t *testing.T, server shops.Database) {
 		t.Helper()
 		s := server.Shop(t)
 		s.DB.SetMaxOpenConns(1)
@@ -227,7 +227,7 @@ func TestServerTxSession(t *testing.T) {
 // several. Nor do they block a transaction of the caller that has read the answer and continues.
 func TestServerTxReplays(t *testing.T) {
 	t.Parallel()
-	shops.EachServer(t, func(t *testing.T, server shops.Database) {
+	shops.EachServerAndWords(t, func(t *testing.T, server shops.Database) {
 		t.Helper()
 		a, b := server.Shop(t), server.Process(t)
 		a.WantOnce(t, "ada", "nothing")
@@ -287,7 +287,7 @@ func (errLost) SQLState() string { return "40P01" }
 // an error at once and does not wait for the other's work.
 func TestServerTxBothAtOnce(t *testing.T) {
 	t.Parallel()
-	shops.EachServer(t, func(t *testing.T, server shops.Database) {
+	shops.EachServerAndWords(t, func(t *testing.T, server shops.Database) {
 		t.Helper()
 		a, b := server.Shop(t), server.Process(t)
 		for round := range 10 {

@@ -75,7 +75,7 @@ func leftOut(t *testing.T, s storeapi.Store, spoil func(id string)) {
 	assert.ErrorIs(t, err, retrysafe.ErrUnreadable, "the end of it")
 	broken = false
 	var log teststores.Log
-	w := retrysafe.NewWorker(&retrysafe.WorkerOptions{Backoff: time.Millisecond, Logger: log.Logger()}, op)
+	w := retrysafe.NewWorker(&retrysafe.WorkerOptions{MinWait: time.Millisecond, Logger: log.Logger()}, op)
 	finished := 0
 	var passed retrysafe.Passed
 	waits.Until(t.Context(), func() bool {

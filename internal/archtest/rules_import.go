@@ -62,7 +62,7 @@ func storesWithoutEngine(t *Tree) []Violation {
 
 var (
 	// stores keep records. Each is one of several choices, so only programs and tests import one.
-	stores = []string{"memstore", "sqlstore", "redisstore", "shardstore", "nearstore"}
+	stores = []string{"memstore", "sqlstore", "redisstore", "shardstore", "nearstore", "sealstore"}
 	// surfaces put the engine in front of work; they know a store only as the interface.
 	surfaces = []string{"httpidem", "httpsig", "mqidem", "gateway", "token", "guard", "outbox", "rpcidem", "callback"}
 )

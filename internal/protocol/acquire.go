@@ -11,7 +11,7 @@ import (
 // written.
 func Acquire(cur Row, now Micros, floor storeapi.Fence, req *storeapi.AcquireRequest) (next Row, status storeapi.Status, write bool, err error) {
 	status, err = Decide(&cur, now, req)
-	if status != storeapi.Won {
+	if status != storeapi.StatusAcquired {
 		return cur, status, false, err
 	}
 	if cur.State == storeapi.StateInProgress && cur.Owner == req.Owner && !cur.Absent(now) {
@@ -25,8 +25,8 @@ func Acquire(cur Row, now Micros, floor storeapi.Fence, req *storeapi.AcquireReq
 	return win(&cur, now, floor, req), status, true, nil
 }
 
-// Decide is Acquire for a caller that needs the next row only if the answer is Won. A replay copies
-// no row then.
+// Decide is Acquire for a caller that needs the next row only if the answer is StatusAcquired. A
+// replay copies no row then.
 func Decide(cur *Row, now Micros, req *storeapi.AcquireRequest) (storeapi.Status, error) {
 	if limit := req.Limit(); !limit.IsZero() && now > limit.UnixMicro() {
 		return 0, storeapi.ErrTooLate
@@ -40,7 +40,7 @@ func Finished(rec *storeapi.Record, req *storeapi.AcquireRequest) storeapi.Statu
 	row := Row{
 		State: rec.State, OnDoubt: rec.OnDoubt, Owner: rec.Owner, Fence: rec.Fence, Issued: rec.Issued, Fingerprint: rec.Fingerprint, Binding: rec.Binding,
 	}
-	if status := decide(&row, 0, req); rec.State.Finished() && status != storeapi.Won {
+	if status := decide(&row, 0, req); rec.State.Finished() && status != storeapi.StatusAcquired {
 		return status
 	}
 	return 0
@@ -52,33 +52,33 @@ func decide(cur *Row, now Micros, req *storeapi.AcquireRequest) storeapi.Status 
 	live := cur.State == storeapi.StateInProgress && !cur.InDoubt(now)
 	switch {
 	case cur.Absent(now) && req.IfFence != 0:
-		return storeapi.FenceChanged
+		return storeapi.StatusFenceChanged
 	case cur.Absent(now) && req.MustBeIssued, !cur.Absent(now) && req.MustBeIssued && !cur.Issued:
-		return storeapi.NotIssued
+		return storeapi.StatusNotIssued
 	case cur.Absent(now):
-		return storeapi.Won
+		return storeapi.StatusAcquired
 	case copiesEnded(req) && (req.IfFence == 0 || cur.Fence != req.IfFence):
-		return storeapi.FenceChanged
+		return storeapi.StatusFenceChanged
 	case mine && cur.State == storeapi.StateReleased:
-		return storeapi.OwnerSpent
+		return storeapi.StatusOwnerSpent
 	case req.IfFence != 0:
 		return decideIfFence(cur, live, mine, req)
 	case len(cur.Binding) > 0 && len(req.Binding) > 0 && !bytes.Equal(cur.Binding, req.Binding):
-		return storeapi.PrincipalChanged
+		return storeapi.StatusPrincipalChanged
 	case mismatch(cur.Fingerprint, req.Fingerprint):
-		return storeapi.Mismatch
+		return storeapi.StatusMismatch
 	case cur.State.Finished():
-		return storeapi.Finished
+		return storeapi.StatusFinished
 	case cur.State != storeapi.StateInProgress: // released or issued
-		return storeapi.Won
+		return storeapi.StatusAcquired
 	case mine && !cur.abandoned():
-		return storeapi.Won
+		return storeapi.StatusAcquired
 	case mine:
 		return storeapi.StatusInDoubt
 	case live:
 		return storeapi.StatusInProgress
 	case cur.OnDoubt == storeapi.Reexecute && req.OnDoubt == storeapi.Reexecute:
-		return storeapi.Won
+		return storeapi.StatusAcquired
 	}
 	return storeapi.StatusInDoubt
 }
@@ -88,15 +88,15 @@ func decide(cur *Row, now Micros, req *storeapi.AcquireRequest) storeapi.Status 
 func decideIfFence(cur *Row, live, mine bool, req *storeapi.AcquireRequest) storeapi.Status {
 	switch {
 	case mine && cur.State == storeapi.StateInProgress && !cur.abandoned():
-		return storeapi.Won // a repeated call of the owner that acquired it
+		return storeapi.StatusAcquired // a repeated call of the owner that acquired it
 	case cur.Fence != req.IfFence:
-		return storeapi.FenceChanged
+		return storeapi.StatusFenceChanged
 	case cur.State == storeapi.StateCompleted:
-		return storeapi.Finished
+		return storeapi.StatusFinished
 	case live && !req.Force:
 		return storeapi.StatusInProgress
 	}
-	return storeapi.Won
+	return storeapi.StatusAcquired
 }
 
 // mismatch compares fingerprints. Their first byte is the version of the algorithm; fingerprints of
@@ -166,10 +166,10 @@ func Issue(cur Row, now Micros, req *storeapi.IssueRequest) (next Row, status st
 		return Row{
 			State: storeapi.StateIssued, OnDoubt: storeapi.Refuse, Issued: true, Owner: req.Owner, Fence: cur.Fence,
 			Created: now, Updated: now, Expires: after(now, Span(req.Retention)),
-		}, storeapi.Won, true
+		}, storeapi.StatusAcquired, true
 	}
 	if cur.State == storeapi.StateIssued && cur.Owner == req.Owner {
-		return cur, storeapi.Won, false
+		return cur, storeapi.StatusAcquired, false
 	}
-	return cur, storeapi.AlreadyIssued, false
+	return cur, storeapi.StatusAlreadyIssued, false
 }

@@ -27,7 +27,7 @@ func won(t *testing.T, cur protocol.Row, now protocol.Micros, floor storeapi.Fen
 	t.Helper()
 	next, status, write, err := protocol.Acquire(cur, now, floor, req)
 	assert.NoError(t, err, "Acquire")
-	assert.Equal(t, status, storeapi.Won, "status of Acquire")
+	assert.Equal(t, status, storeapi.StatusAcquired, "status of Acquire")
 	assert.True(t, write, "a win is written")
 	return next
 }
@@ -60,7 +60,7 @@ func TestIssueKeepsTheFence(t *testing.T) {
 	t.Parallel()
 	used := protocol.Row{State: storeapi.StateCompleted, Expires: minute, Fence: storeapi.Fence(minute) + 5}
 	issued, status, write := protocol.Issue(used, minute, &storeapi.IssueRequest{Owner: me, Retention: time.Hour})
-	assert.Equal(t, status, storeapi.Won, "status of Issue over an expired record")
+	assert.Equal(t, status, storeapi.StatusAcquired, "status of Issue over an expired record")
 	assert.True(t, write, "an issue is written")
 	assert.Equal(t, won(t, issued, minute, 0, ask(you)).Fence, storeapi.Fence(minute)+6, "fence of the first use")
 }
@@ -117,7 +117,7 @@ func TestNotAfterIsTheLastOfItsRepeats(t *testing.T) {
 	assert.NoError(t, err, "Release")
 	_, status, _, err := protocol.Acquire(gone, minute+5*second, 0, repeat)
 	assert.NoError(t, err, "the last moment of a late copy")
-	assert.Equal(t, status, storeapi.OwnerSpent, "status of a late copy at its last moment")
+	assert.Equal(t, status, storeapi.StatusOwnerSpent, "status of a late copy at its last moment")
 	_, _, _, err = protocol.Acquire(gone, minute+5*second+1, 0, repeat)
 	assert.ErrorIs(t, err, storeapi.ErrTooLate, "a copy after its last moment")
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -37,12 +36,7 @@ func TestUsageGolden(t *testing.T) {
 	}
 	fmt.Fprintf(&file, "%s\n", protocol.UsageName("app", "a/b ~ü"))
 	fmt.Fprintf(&file, "%s\n", protocol.UsageName("app", ""))
-	if *update {
-		assert.NoError(t, os.WriteFile(goldenUsage, []byte(file.String()), 0o600), "write the golden file")
-	}
-	want, err := os.ReadFile(goldenUsage)
-	assert.NoError(t, err, "read the golden file")
-	assert.Equal(t, file.String(), string(want), "packed usage")
+	assert.Golden(t, goldenUsage, file.String())
 }
 
 func TestParseUsageRefuses(t *testing.T) {

@@ -81,13 +81,13 @@ func (w *walk) acquire(resolve bool) error {
 		w.row = next
 	}
 	switch {
-	case status == storeapi.Finished && w.answer != nil && !bytes.Equal(next.Answer.Body, w.answer):
+	case status == storeapi.StatusFinished && w.answer != nil && !bytes.Equal(next.Answer.Body, w.answer):
 		return fmt.Errorf("the answer was %q and is %q", w.answer, next.Answer.Body)
-	case status == storeapi.Finished:
+	case status == storeapi.StatusFinished:
 		w.answer = next.Answer.Body
-	case status != storeapi.Won && write:
+	case status != storeapi.StatusAcquired && write:
 		return fmt.Errorf("status %d has changed the record", status)
-	case status != storeapi.Won:
+	case status != storeapi.StatusAcquired:
 	case next.Fence == before.Fence && next.Owner == before.Owner: // a repeated call
 	case next.Fence <= w.highest:
 		return fmt.Errorf("fence %d after %d", next.Fence, w.highest)

@@ -33,6 +33,9 @@ func StartPostgres(tb testing.TB, args ...string) *Postgres {
 	return s
 }
 
+// Kill ends the server at once: it ends its sessions, and writes nothing.
+func (s *Postgres) Kill() { s.process.End(syscall.SIGQUIT) }
+
 // PostgresAccount returns the account that runs PostgreSQL; see [Account].
 func PostgresAccount(tb testing.TB) *syscall.Credential {
 	tb.Helper()

@@ -105,6 +105,9 @@ func (p *Process) Running() bool {
 	}
 }
 
+// Output returns what the program has written so far to its standard output and error.
+func (p *Process) Output() string { return p.said.String() }
+
 // Pid returns the number of the process, which must have been started.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 

@@ -200,7 +200,7 @@ func (w *world) acquire(c *call, f flight) (storeapi.Acquired, error) {
 		Owner: c.owner(), OnDoubt: c.policy, Lease: micros(w.lease), Retention: micros(w.retention),
 		NotAfter: protocol.Time(limit), IfFence: c.ifFence, Force: c.force, Asks: c.operator,
 	})
-	if err == nil && got.Status == storeapi.Won && (before.State != storeapi.StateInProgress || before.Owner != c.owner()) {
+	if err == nil && got.Status == storeapi.StatusAcquired && (before.State != storeapi.StateInProgress || before.Owner != c.owner()) {
 		w.won(c, &before, &got.Record)
 	}
 	return got, err
@@ -209,7 +209,7 @@ func (w *world) acquire(c *call, f flight) (storeapi.Acquired, error) {
 // hear receives the answer to the last try.
 func (w *world) hear(c *call, got *storeapi.Acquired, err error) {
 	c.open = false
-	if err == nil && (w.rules.forgetsTries || w.rules.forgetsAtWin && got.Status == storeapi.Won) {
+	if err == nil && (w.rules.forgetsTries || w.rules.forgetsAtWin && got.Status == storeapi.StatusAcquired) {
 		c.unanswered = 0
 	}
 	switch {
@@ -217,7 +217,7 @@ func (w *world) hear(c *call, got *storeapi.Acquired, err error) {
 		return // it may ask again
 	case err != nil:
 		w.fail(answers, "Acquire: %v", err)
-	case got.Status == storeapi.Won:
+	case got.Status == storeapi.StatusAcquired:
 		c.phase, c.fence, c.attempt, c.record = running, got.Record.Fence, uint8(got.Record.Attempt), got.Record.OnDoubt
 		c.life, c.win, c.excused = w.seen.life, w.seen.wins, w.seen.allowed
 		if !c.operator {
@@ -226,7 +226,7 @@ func (w *world) hear(c *call, got *storeapi.Acquired, err error) {
 	case got.Status == storeapi.StatusInProgress: // it may wait, and ask again
 	default:
 		c.phase = gone
-		if got.Status == storeapi.Finished {
+		if got.Status == storeapi.StatusFinished {
 			w.tell(c, got.Record.Answer.Body)
 		}
 	}

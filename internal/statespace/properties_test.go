@@ -181,7 +181,7 @@ func (w *world) freshCaller(s store, rec *storeapi.Record) {
 	switch {
 	case err != nil:
 		w.fail(answers, "a fresh caller: %v", err)
-	case got.Status == storeapi.Won, got.Status == storeapi.Finished:
+	case got.Status == storeapi.StatusAcquired, got.Status == storeapi.StatusFinished:
 	case got.Status == storeapi.StatusInDoubt && rec.OnDoubt == storeapi.Refuse && rec.State == storeapi.StateInProgress:
 	default:
 		w.fail(notStuck, "a fresh caller is told %q of a record that is %v", statusNames[got.Status], rec.State)

@@ -142,7 +142,7 @@ func (s *schedule) count(a action) {
 		s.met[r.err.Error()]++
 	case flight(a.arg)&acquires != 0:
 		s.met[statusNames[r.status]]++
-		if c.force && r.status == storeapi.Won {
+		if c.force && r.status == storeapi.StatusAcquired {
 			s.met["seized by force"]++
 		}
 	case flight(a.arg) == works:

@@ -122,7 +122,7 @@ type memory struct {
 
 func newMemory(at int64) *memory {
 	m := &memory{time: at}
-	m.Store = memstore.New(&memstore.Options{Clock: func() time.Time { return time.UnixMicro(m.time) }})
+	m.Store = memstore.New(&memstore.Options{Now: func() time.Time { return time.UnixMicro(m.time) }})
 	return m
 }
 

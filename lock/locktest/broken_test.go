@@ -2,6 +2,7 @@ package locktest_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +23,14 @@ type broken struct {
 	wait   func(context.Context, lock.Request) error
 	extend func(context.Context, lock.Request) error
 	unlock func(context.Context, lock.Request) error
+	list   func(context.Context, lock.ListRequest) (lock.Page, error)
+}
+
+func (b *broken) List(ctx context.Context, r lock.ListRequest) (lock.Page, error) {
+	if b.list != nil {
+		return b.list(ctx, r)
+	}
+	return b.Backend.List(ctx, r)
 }
 
 func (b *broken) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error) {
@@ -204,6 +213,52 @@ func TestBrokenLocks(t *testing.T) {
 				return b.Backend.TryLock(ctx, r)
 			}
 		}},
+		{"lists the first page only", "L12", func(b *broken) {
+			b.list = func(ctx context.Context, r lock.ListRequest) (lock.Page, error) {
+				p, err := b.Backend.List(ctx, r)
+				p.Next = ""
+				return p, err
+			}
+		}},
+		{"lists with another fence", "L12", func(b *broken) {
+			b.list = func(ctx context.Context, r lock.ListRequest) (lock.Page, error) {
+				p, err := b.Backend.List(ctx, r)
+				for i := range p.Locks {
+					p.Locks[i].Fence--
+				}
+				return p, err
+			}
+		}},
+		{"lists what is free", "L12", func(b *broken) {
+			freed := &holders{last: make(map[string]lock.Request)}
+			b.unlock = func(ctx context.Context, r lock.Request) error {
+				freed.set(r)
+				return b.Backend.Unlock(ctx, r)
+			}
+			b.list = func(ctx context.Context, r lock.ListRequest) (lock.Page, error) {
+				p, err := b.Backend.List(ctx, r)
+				if p.Next == "" {
+					for name := range freed.last {
+						p.Locks = append(p.Locks, lock.Held{Name: name, Fence: 1, Lease: time.Minute})
+					}
+				}
+				return p, err
+			}
+		}},
+		{"counts the holder as waiting", "L12", func(b *broken) {
+			b.list = func(ctx context.Context, r lock.ListRequest) (lock.Page, error) {
+				p, err := b.Backend.List(ctx, r)
+				for i := range p.Locks {
+					p.Locks[i].Waiting++
+				}
+				return p, err
+			}
+		}},
+		{"cannot list, and says that it does", "L12", func(b *broken) {
+			b.list = func(context.Context, lock.ListRequest) (lock.Page, error) {
+				return lock.Page{}, errors.ErrUnsupported
+			}
+		}},
 		{"looks at no context", "L11", func(b *broken) {
 			b.try = func(_ context.Context, r lock.Request) (lock.Grant, error) {
 				return b.Backend.TryLock(context.Background(), r)
@@ -215,7 +270,7 @@ func TestBrokenLocks(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				shared := &broken{Backend: memlock.New()}
 				one.breaks(shared)
-				c := locktest.Config{Open: func(testing.TB) lock.Backend { return shared }, Patience: time.Minute}
+				c := locktest.Config{Lists: true, Open: func(testing.TB) lock.Backend { return shared }, Patience: time.Minute}
 				err := locktest.Check(t, c, one.clause)
 				if err == nil {
 					t.Fatalf("%s finds nothing wrong", one.clause)

@@ -274,8 +274,11 @@ func waitGivenUp(e *env) error {
 	waiter := e.request(long)
 	ctx, cancel := context.WithTimeout(e.ctx, 100*time.Millisecond)
 	defer cancel()
+	deadline, _ := ctx.Deadline()
 	for ctx.Err() == nil { // it may return too early
-		if err := e.b.Wait(ctx, waiter); err != nil && ctx.Err() == nil {
+		err := e.b.Wait(ctx, waiter)
+		// A connection may notice the deadline before the context does.
+		if err != nil && ctx.Err() == nil && time.Now().Before(deadline) {
 			return fmt.Errorf("Wait: %w", err)
 		}
 	}

@@ -12,4 +12,5 @@
 //	L9   a wait ends with its context, and leaves nothing once it is given up
 //	L10  names are bytes: none is cut, folded or trimmed
 //	L11  a call whose context has ended locks nothing
+//	L12  a backend that lists shows each lock that is held, with the holder's fence, and no other
 package locktest

@@ -20,6 +20,8 @@ type Config struct {
 	// Crash ends a backend as kill -9 would. It is needed if locks end with a session. If it is
 	// nil, locks end with their lease.
 	Crash func(lock.Backend)
+	// Lists says that the backend implements [lock.Lister] (L12).
+	Lists bool
 	// Short is a lease that the tests wait for; default 300 ms. If it is too short to test anything
 	// on a busy machine, the tests use a longer one.
 	Short time.Duration
@@ -63,6 +65,7 @@ var clauses = []clause{
 	{"L9", "wait given up", waitGivenUp},
 	{"L10", "names", names},
 	{"L11", "contexts", contexts},
+	{"L12", "listed", listed},
 }
 
 func check(t testing.TB, c Config, one clause) error {

@@ -3,7 +3,9 @@
 package memlock
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +21,10 @@ type Backend struct {
 	names map[string]*state
 }
 
-var _ lock.Backend = (*Backend)(nil)
+var (
+	_ lock.Backend = (*Backend)(nil)
+	_ lock.Lister  = (*Backend)(nil)
+)
 
 // New returns a backend.
 func New() *Backend { return new(Backend) }
@@ -29,6 +34,7 @@ type state struct {
 	fence   retrysafe.Fence
 	until   time.Time     // zero if released
 	changed chan struct{} // closed at the next release; nil if there are no waiters
+	waiting int           // calls of Wait
 }
 
 // TryLock implements [lock.Backend].
@@ -58,11 +64,18 @@ func (b *Backend) Wait(ctx context.Context, r lock.Request) error {
 	if left > 0 && s.changed == nil {
 		s.changed = make(chan struct{})
 	}
-	changed := s.changed
-	b.mu.Unlock()
 	if left <= 0 {
+		b.mu.Unlock()
 		return nil
 	}
+	changed := s.changed
+	s.waiting++
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		s.waiting--
+	}()
 	t := time.NewTimer(left)
 	defer t.Stop()
 	select {
@@ -102,6 +115,27 @@ func (b *Backend) Unlock(_ context.Context, r lock.Request) error {
 		s.changed = nil
 	}
 	return nil
+}
+
+// List implements [lock.Lister]. Names are in the order of their bytes.
+func (b *Backend) List(ctx context.Context, r lock.ListRequest) (lock.Page, error) {
+	if ctx.Err() != nil {
+		return lock.Page{}, context.Cause(ctx)
+	}
+	var p lock.Page
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	for name, s := range b.names {
+		if left := s.until.Sub(now); left > 0 && name > r.After {
+			p.Locks = append(p.Locks, lock.Held{Name: name, Fence: s.fence, Lease: left, Waiting: s.waiting})
+		}
+	}
+	slices.SortFunc(p.Locks, func(a, b lock.Held) int { return cmp.Compare(a.Name, b.Name) })
+	if size := r.Size(); len(p.Locks) > size {
+		p.Locks, p.Next = p.Locks[:size:size], p.Locks[size-1].Name
+	}
+	return p, nil
 }
 
 // state returns the state of a name. The caller holds the mutex.

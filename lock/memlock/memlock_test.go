@@ -11,5 +11,5 @@ import (
 func TestSuite(t *testing.T) {
 	t.Parallel()
 	shared := memlock.New()
-	locktest.Run(t, locktest.Config{Open: func(testing.TB) lock.Backend { return shared }})
+	locktest.Run(t, locktest.Config{Lists: true, Open: func(testing.TB) lock.Backend { return shared }})
 }

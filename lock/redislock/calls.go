@@ -27,6 +27,9 @@ var raiseLua string
 //go:embed lua/left.lua
 var leftLua string
 
+//go:embed lua/held.lua
+var heldLua string
+
 // The script that ends a lock also runs when memory is full: it makes nothing larger, except for
 // the first floor of a slot.
 var (
@@ -35,6 +38,7 @@ var (
 	unlockScript = redisclient.NewScript("unlock", "#!lua flags=allow-oom\n"+unlockLua)
 	raiseScript  = redisclient.NewScript("raise", "#!lua flags=allow-oom\n"+raiseLua)
 	leftScript   = redisclient.NewScript("left", "#!lua flags=no-writes\n"+leftLua)
+	heldScript   = redisclient.NewScript("held", "#!lua flags=no-writes\n"+heldLua)
 )
 
 var errReply = errors.New("redislock: the server's reply is not that of the script; is there a proxy in between that changes replies?")

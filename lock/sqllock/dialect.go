@@ -19,6 +19,8 @@ type queries struct {
 	free   string // name, owner
 	raise  string // name, owner: a new fence, whichever owner had the last one
 	sweep  string // age
+	// name, limit: name, fence and time left of the locks that are held, after that name
+	list string
 }
 
 // expander returns a function that makes a statement of a text. {t} is the table, {until} the
@@ -46,7 +48,10 @@ func queriesOf(d Dialect, table string) queries {
 		left:   sql(`SELECT CASE WHEN owner = {empty} THEN 0 ELSE {until} - {now} END FROM {t} WHERE name = ?`),
 		extend: sql(`UPDATE {t} SET {until} = {most}({until} + 1, {now} + ?) WHERE name = ? AND owner = ?`),
 		free:   sql(`UPDATE {t} SET {until} = {now}, owner = {empty} WHERE name = ? AND owner = ?`),
-		sweep:  sql(`DELETE FROM {t} WHERE name IN (SELECT name FROM {t} WHERE {until} < {now} - ? ORDER BY {until} LIMIT 1000)`),
+		list: sql(`SELECT name, fence, {until} - {now} FROM
+			(SELECT name, fence, owner, {until} FROM {t} WHERE {until} > (SELECT {now}) ORDER BY {until} LIMIT 100000) held
+			WHERE owner <> {empty} AND name > ? ORDER BY name LIMIT ?`),
+		sweep: sql(`DELETE FROM {t} WHERE name IN (SELECT name FROM {t} WHERE {until} < {now} - ? ORDER BY {until} LIMIT 1000)`),
 	}
 	switch d {
 	case PostgreSQL:

@@ -134,7 +134,7 @@ func (t *Table) change(ctx context.Context, step, query string, args ...any) err
 
 // Sweep removes up to 1000 names whose last lease ended longer ago than Options.Remember, and
 // returns how many it removed. Unlock calls it from time to time.
-func (t *Table) Sweep(ctx context.Context) (int64, error) {
+func (t *Table) Sweep(ctx context.Context) (int, error) {
 	n, err := sqlkit.Affected(t.db.ExecContext(ctx, t.queries.sweep, t.o.Remember.Microseconds()))
-	return n, explain("remove old names", t.o.Table, err)
+	return int(n), explain("remove old names", t.o.Table, err)
 }

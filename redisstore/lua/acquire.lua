@@ -54,6 +54,7 @@ end
 if own and not absent and cur.state == RUNNING then -- a repeat: the lease is renewed
   local r = keep({state = RUNNING, flags = cur.flags, print = cur.print, bind = cur.bind, cause = cur.cause, lasterror = cur.lasterror})
   expiry(r, cur.retention)
+  open(true)
   if notafter > cur.notafter then r.notafter8 = string.sub(behind, 1, 8) end
   return say(WON, put(pack(r, string.sub(cur.raw, cur.answer)), r.expires))
 end
@@ -100,8 +101,10 @@ if copy then -- another store's record goes on here
   else
     expiry(r, copy.retention)
   end
+  open(r.state == RUNNING)
   return say(WON, put(pack(r, answer), r.expires))
 end
+open(true)
 r.flags = r.flags + (noprint and F_NO_PRINT or 0) + (nobind and F_NO_BIND or 0)
 expiry(r, retention)
 return say(WON, put(pack(r, answer), r.expires))

@@ -1,4 +1,4 @@
--- KEYS: record. ARGV: what a new record begins with (8 bytes), owner, lease8; what stands behind its times (not-after8, retention8,
+-- KEYS: record, and the index of unfinished records if there is one. ARGV: what a new record begins with (8 bytes), owner, lease8; what stands behind its times (not-after8, retention8,
 -- fingerprint, binding, and no cause, error, earlier attempts or answer); and only where something is unusual: a byte of flags (1 force, 2 must be issued,
 -- 4 IfFence, 8 MinFence, 16 Until, 32 asks, 64 Copy) and what they name, 8 bytes each; then the packed record of Copy, without what is the new record's.
 local new, owner, lease = struct.unpack('>c8c16I8', ARGV[1])
@@ -6,6 +6,13 @@ local notafter = struct.unpack('>I8', ARGV[2])
 if notafter ~= 0 and now > notafter then return struct.pack('>BI8', 101, now) end
 if not ARGV[3] then
   if not raw then -- a new key: its fence is the clock
+    if KEYS[2] then -- in a joined run the first shows that it is allowed, before anything is written, and the others come at the end
+      if not later or #later == 0 then redis.call('ZADD', KEYS[2], 0, KEYS[1]) end
+      if later then
+        later[#later + 1] = 0
+        later[#later + 1] = KEYS[1]
+      end
+    end
     if string.byte(new, 3) % 2 == 0 then -- under Refuse nothing but a person removes it while it runs
       redis.call('SET', KEYS[1], struct.pack('>c8I8c16I8I8I8I8', new, now, owner, now + lease, 0, now, now) .. ARGV[2])
       return struct.pack('>BI8I8', 99, now, 0) -- the caller has the rest

@@ -11,6 +11,7 @@ r.worked = ''
 local retention = cur.retention
 if how < 8 then retention, r.retention8 = span, string.sub(ARGV[1], 28) end
 r.expires = after(now, retention)
+open(false)
 -- A hint may fail: a user without rights on channels completes all the same.
 if how % 4 >= 2 then redis.pcall('PUBLISH', KEYS[1], '') end
 if how % 2 == 1 then

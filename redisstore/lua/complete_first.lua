@@ -1,4 +1,4 @@
--- KEYS: record. ARGV: fence8, owner, flags of the answer, state, how (1 light form, 2 publish, 4 replicas have to confirm, 8 the record's
+-- KEYS: record, and the index of unfinished records if there is one. ARGV: fence8, owner, flags of the answer, state, how (1 light form, 2 publish, 4 replicas have to confirm, 8 the record's
 -- retention counts), retention8; codec to digest; body.
 local mark, flags, done, how, span = struct.unpack('>c24BBBI8', ARGV[1])
 if raw and #raw > 83 and how < 8 then
@@ -10,6 +10,10 @@ if raw and #raw > 83 and how < 8 then
     if cause == 0 and high == 0 and low == 0 and worked == 0 then -- an end, and no cause, error or earlier attempt
       local expires = now + span
       was = was % 64
+      if KEYS[2] then -- in a joined run the first shows that it is allowed, before anything is written, and the others come at the end
+        if not later or #later == 0 then redis.call('ZREM', KEYS[2], KEYS[1]) end
+        if later then later[#later + 1] = KEYS[1] end
+      end
       if how % 4 >= 2 then redis.pcall('PUBLISH', KEYS[1], '') end
       if how % 2 == 1 then -- flags: reexecute, issued, and that there is nothing
         local head = struct.pack('>BBBBc4c24I8', 1, done, was % 4 + 56, 0, attempt, who, 0)

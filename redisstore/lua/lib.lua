@@ -29,6 +29,16 @@ local function put(v, expires)
   return v
 end
 
+-- open adds the record to the index of unfinished records, or removes it. This comes before the record is written: if the user has no right
+-- to do it, nothing is written.
+local function open(is)
+  if KEYS[2] and is then
+    redis.call('ZADD', KEYS[2], 0, KEYS[1])
+  elseif KEYS[2] then
+    redis.call('ZREM', KEYS[2], KEYS[1])
+  end
+end
+
 local function has(flags, f) return flags % (f * 2) >= f end
 
 local function read(v)

@@ -1,4 +1,4 @@
--- KEYS: record. ARGV: fence8 and owner; empty for the record's retention, or retention8 and its digits; in doubt; cause; last error; 1 to publish.
+-- KEYS: record, and the index of unfinished records if there is one. ARGV: fence8 and owner; empty for the record's retention, or retention8 and its digits; in doubt; cause; last error; 1 to publish.
 local doubt = ARGV[3] == '1'
 if not mine(ARGV[1]) then return say(LOST, '') end
 if (cur.state == RELEASED and not doubt) or (abandoned() and doubt) then return say(DONE, '') end -- a repeat
@@ -7,6 +7,7 @@ local r = keep({state = RUNNING, flags = cur.flags, lease = 0, print = cur.print
 local retention = cur.retention
 if ARGV[2] ~= '' then retention, r.retention8 = tonumber(string.sub(ARGV[2], 9)), string.sub(ARGV[2], 1, 8) end
 r.expires = after(now, retention)
+open(doubt)
 if doubt then
   if not cur.reexecute then r.expires = 0 end -- nothing but a person removes it
 else

@@ -50,7 +50,7 @@ func testOnce(t *testing.T, open Open) {
 }
 
 func testKeys(t *testing.T, open Open) {
-	wd := newWorld(t, open, nil, rpcidem.Options{Required: true}, nil)
+	wd := newWorld(t, open, nil, rpcidem.Options{Key: rpcidem.Required}, nil)
 	wd.refused(wd.do(ann, "", "tea"), rpcidem.InvalidArgument, "KEY_MISSING", false)
 	for _, keys := range [][]string{{"a", "a"}, {"a,b"}, {`"a`}, {strings.Repeat("x", 256)}, {""}} {
 		a := wd.call(t.Context(), Call{Tenant: ann, Keys: keys, Request: "tea"})
@@ -71,7 +71,7 @@ func testKeys(t *testing.T, open Open) {
 		assert.Equal(t, free.do(ann, "k", "tea").Replayed, false, "a method that is not guarded")
 	}
 	free.ran(2, "of a method that is not guarded")
-	other := newWorld(t, open, nil, rpcidem.Options{Metadata: "x-request-id", Required: true}, nil)
+	other := newWorld(t, open, nil, rpcidem.Options{Metadata: "x-request-id", Key: rpcidem.Required}, nil)
 	other.refused(other.do(ann, "k", "tea"), rpcidem.InvalidArgument, "KEY_MISSING", false)
 
 	var mu sync.Mutex

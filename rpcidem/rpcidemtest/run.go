@@ -25,6 +25,7 @@ type Error struct {
 	Mark func(error) error
 }
 
+// Error returns the code and the message.
 func (e *Error) Error() string { return fmt.Sprint(e.Code, ": ", e.Message) }
 
 // Method is the method that the guard guards. It may panic.

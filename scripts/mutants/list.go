@@ -3,6 +3,43 @@ package main
 // mutants are mistakes that were in the code once, or would be easy to make.
 var mutants = []mutant{
 	{
+		"a sealed answer is not bound to its key", "sealstore/sealed.go",
+		`b, _ = key.AppendText(append(b, '\n')) // never fails`, "_ = key",
+		".", "./sealstore TestSwapped",
+	},
+	{
+		"a sealed refusal is opened as an answer", "sealstore/sealed.go",
+		`kind...)
+	b, _ = key`, `"x"...)
+	b, _ = key`,
+		".", "./sealstore TestSwapped",
+	},
+	{
+		"a nonce and its key are used twice", "sealstore/crypt.go",
+		"_, _ = rand.Read(salt[:]) // never fails", "_, _ = rand.Read(salt[:0])",
+		".", "./sealstore TestNoNonceTwice",
+	},
+	{
+		"a data key is any tenant's", "sealstore/datakey.go",
+		"b, _ := t.key().AppendText([]byte(\"retrysafe data key 1\\n\")) // never fails", "b := []byte(\"retrysafe data key 1\\n\")",
+		".", "./sealstore TestDataKeyIsOneTenants",
+	},
+	{
+		"a claim without a data key is granted", "sealstore/calls.go",
+		"if noKey != nil && got.Status == storeapi.StatusAcquired {", "if false {",
+		".", "./sealstore TestExpiresWithoutKey",
+	},
+	{
+		"a replaced data key stays on disk", "sealstore/keysdir.go",
+		"err = os.Truncate(path, 0)", "err = nil",
+		".", "./sealstore TestDirAfterACrash",
+	},
+	{
+		"what is never kept is kept", "httpidem/capture.go",
+		"if c.m.o.KeepAnswer == KeepNever {", "if false {",
+		".", "./httpidem TestKeepNever",
+	},
+	{
 		"a question is about the last asker", "reconcile.go",
 		"doubt.Attempt, doubt.Fence = last.Attempt, last.Fence", "_ = last",
 		".", ". TestEveryQuestionIsAboutTheWork",
@@ -74,7 +111,7 @@ var mutants = []mutant{
 	},
 	{
 		"a win that is seen late is believed", "shardstore/acquire.go",
-		"case got.Status == storeapi.Won && s.old(p):", "case got.Status == storeapi.Won && s.old(p) && false:",
+		"case got.Status == storeapi.StatusAcquired && s.old(p):", "case got.Status == storeapi.StatusAcquired && s.old(p) && false:",
 		".", "./shardstore TestModel",
 	},
 	{
@@ -84,7 +121,7 @@ var mutants = []mutant{
 	},
 	{
 		"a change does not wait for transactions", "shardstore/change.go",
-		"	if m.Closing {\n		if err := a.settleTx", "	if m.Closing && false {\n		if err := a.settleTx",
+		"	if m.Closing {\n		if err := a.waitTx", "	if m.Closing && false {\n		if err := a.waitTx",
 		".", "./shardstore TestModel",
 	},
 	{
@@ -116,6 +153,51 @@ var mutants = []mutant{
 		"an ack goes past a tag that is open", "adapters/amqpidem/acks.go",
 		"below, _ = slices.BinarySearch(tags, w.held[firstOpen].tag)", "below = len(tags)",
 		"adapters/amqpidem", ". TestAcksModel",
+	},
+	{
+		"keys that a proxy spreads over servers are one run", "redisstore/joins.go",
+		"return r.Err == nil && found == probes", "return r.Err == nil && found > 0",
+		"integration", "./redis TestRedisJoinedNotThroughSpreading",
+	},
+	{
+		"a claim of a joined run is not in the index", "redisstore/scripts.go",
+		"if #later > 2 then redis.call('ZADD'", "if #later > 999 then redis.call('ZADD'",
+		"integration", "./redis TestRedisUnfinishedStaysSmall",
+	},
+	{
+		"a released record stays in the index", "redisstore/lua/release.lua",
+		"open(doubt)", "open(true)",
+		"integration", "./redis TestRedisUnfinishedStaysSmall",
+	},
+	{
+		"a list takes running work out of the index", "redisstore/lua/unfinished_set.lua",
+		"state == 2", "state == 9",
+		"integration", "./redis TestRedisUnfinishedBefore",
+	},
+	{
+		"a list believes an index that is not complete", "redisstore/unfinished_list.go",
+		"return mark == 1, names, nil", "return mark >= 0, names, nil",
+		"integration", "./redis TestRedisUnfinishedBefore",
+	},
+	{
+		"a claim that the index refuses is written", "redisstore/lua/acquire_first.lua",
+		"if not later or #later == 0 then redis.call", "if not later or #later == 0 then redis.pcall",
+		"integration", "./redis TestRedisUnfinishedForbidden",
+	},
+	{
+		"a failed key ends the run of the others", "redisclient/joined.lua",
+		"local ok, r = pcall(one, key, args)", "local ok, r = true, one(key, args)",
+		"integration", "./redis TestRedisJoinedErrors",
+	},
+	{
+		"calls after the end of a joined run are lost", "redisclient/join.go",
+		"return j.places[min(len(answers), len(j.places)):]", "return nil",
+		".", "./redisclient TestSendManySplits",
+	},
+	{
+		"a goroutine that a handler has ended is used again", "mqidem/hands.go",
+		"	if !r.exited {\n", "	if true {\n",
+		".", "./mqidem TestHandsGoexit",
 	},
 	{
 		"a dead letter is written again with each try of its ack", "mqidem/settlement.go",
@@ -176,5 +258,35 @@ var mutants = []mutant{
 		"the origin says what is a replay", "httpidem/replay.go",
 		"	msg.header(h)\n	h[m.contract.replayed] = yes\n", "	h[m.contract.replayed] = yes\n	msg.header(h)\n",
 		".", "./httpidem TestBlackBox",
+	},
+	{
+		"a trace links a transaction to itself", "tx.go",
+		"	if call.found(&rec); mine {", "	if call.found(&rec); mine && false {",
+		".", ". TestOriginOfTransactions",
+	},
+	{
+		"a trace stays in the codec", "engine.go",
+		"	takeOrigin(&rec.Answer)\n", "",
+		".", ". TestOrigin",
+	},
+	{
+		"a trace of the client stays beside the gateway's", "gateway/outgoing.go",
+		"if _, ours := traced[name]; ours || notSentOn[name]", "if notSentOn[name]",
+		"gateway", ". TestPropagate",
+	},
+	{
+		"a step that was begun has another name in the record", "progress.go",
+		"`json:\"begun,omitempty\"`", "`json:\"started,omitempty\"`",
+		".", ". TestProgressFormat",
+	},
+	{
+		"the parts of a key change their places", "sqlstore/record_id.go",
+		"k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID)\n}", "k.Layer, k.Namespace, k.Tenant, k.Operation, k.ID)\n}",
+		".", "./sqlstore TestKeysAreFrozen",
+	},
+	{
+		"clients look for another field", "httpidem/middleware.go",
+		`"Idempotency-Stored"`, `"Idempotency-Kept"`,
+		".", "./internal/doctest TestWordsOfTheWire",
 	},
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,8 +19,26 @@ import (
 // but Go: at the next version, from a proxy, with an empty module cache and no workspace. The
 // programs by "go install", the others by "go get", each alone, with a program that imports all its
 // packages, which is built and run. What a go.mod leaves out is seen too, though the go command
-// helps users over it: each module has to be tidy.
+// helps users over it: each module has to be tidy. Then it does what the pages tell their readers
+// to do.
 func rehearse(ctx context.Context, r *repo) error {
+	return r.staged(ctx, func(tree *repo, version, stage string, env []string) error {
+		say("rehearsing %s of %d modules", version, len(tree.published()))
+		return errors.Join(
+			tree.each(func(m *mod) error { return tree.install(ctx, m, version, stage, env) }),
+			tree.installPages(ctx, stage, env),
+		)
+	})
+}
+
+// rehearsePages does what the pages tell their readers to do, and nothing else of the rehearsal.
+func rehearsePages(ctx context.Context, r *repo) error {
+	return r.staged(ctx, func(tree *repo, _, stage string, env []string) error { return tree.installPages(ctx, stage, env) })
+}
+
+// staged calls f with a copy of the tree at the next version, in a folder beside a proxy that has
+// its modules, and with the environment of a stranger.
+func (r *repo) staged(ctx context.Context, f func(tree *repo, version, stage string, env []string) error) error {
 	stage, err := os.MkdirTemp("", "release-rehearsal-")
 	if err != nil {
 		return err
@@ -30,7 +49,7 @@ func rehearse(ctx context.Context, r *repo) error {
 		return err
 	}
 	proxy := filepath.Join(stage, "proxy")
-	tree, err := r.copyTo(ctx, filepath.Join(stage, "tree"))
+	tree, err := r.copyTo(ctx, filepath.Join(stage, path.Base(r.root))) // as git clone names it
 	if err != nil {
 		return err
 	}
@@ -43,8 +62,7 @@ func rehearse(ctx context.Context, r *repo) error {
 	}
 	// its files cannot be written to
 	defer func() { _, _ = output(context.WithoutCancel(ctx), stage, env, "go", "clean", "-modcache") }()
-	say("rehearsing %s of %d modules", version, len(tree.published()))
-	return tree.each(func(m *mod) error { return tree.install(ctx, m, version, stage, env) })
+	return f(tree, version, stage, env)
 }
 
 // next is the version that is released next: the one that the modules require each other at, as

@@ -13,9 +13,9 @@ import (
 )
 
 // release makes VERSION of all modules: it sets the versions at which they require one another,
-// with their checksums, cuts the changelog, commits that, and tags the commit once for each module,
-// those first that others require. Without really it does so in a copy, and shows the change and
-// the tags. Nothing is pushed either way.
+// with their checksums, cuts the changelog and the record of the API, commits that, and tags the
+// commit once for each module, those first that others require. Without really it does so in a
+// copy, and shows the change and the tags. Nothing is pushed either way.
 func release(ctx context.Context, r *repo, version string, really bool) error {
 	if err := r.releasable(ctx, version); err != nil {
 		return err
@@ -36,6 +36,9 @@ func release(ctx context.Context, r *repo, version string, really bool) error {
 	}
 	if err := tree.cutChangelog(version, time.Now()); err != nil {
 		// first: it is part of the root module, and of its checksum
+		return err
+	}
+	if err := tree.cutAPI(version); err != nil {
 		return err
 	}
 	if err := tree.setVersion(ctx, version, filepath.Join(stage, "proxy")); err != nil {
@@ -125,4 +128,14 @@ func (r *repo) cutChangelog(version string, day time.Time) error {
 	}
 	cut := before + unreleased + "\n\n## [" + strings.TrimPrefix(version, "v") + "] - " + day.UTC().Format(time.DateOnly) + "\n" + after
 	return os.WriteFile(name, []byte(cut), 0o644)
+}
+
+// cutAPI makes what is new in the record of the exported API that of the version. scripts/api
+// compares later trees with it.
+func (r *repo) cutAPI(version string) error {
+	next := filepath.Join(r.dir, "api", "next.txt")
+	if err := os.Rename(next, filepath.Join(r.dir, "api", version+".txt")); err != nil {
+		return fmt.Errorf("the record of the API: %w; go run ./scripts/api -write makes it", err)
+	}
+	return os.WriteFile(next, nil, 0o644)
 }

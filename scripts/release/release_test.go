@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ func small() map[string]string {
 		"go.mod":             "module github.com/example/m\n\ngo 1.26\n",
 		"go.work":            "go 1.26\n\nuse (\n\t./tool\n\t./child\n\t.\n\t./trial\n)\n\nreplace (\n\tgithub.com/example/m v0.3.0 => ./\n\tgithub.com/example/m/child v0.3.0 => ./child\n)\n",
 		"LICENSE":            "You may use it.\n",
+		"api/next.txt":       "m: const Answer\n",
 		"CHANGELOG.md":       "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- It.\n\n## [0.2.0] - 2026-01-01\n",
 		"CONTRIBUTING.md":    "| `github.com/example/m` | | |\n| `github.com/example/m/child` | | |\n| `github.com/example/m/tool` | | |\n| `github.com/example/m/trial` | | never tagged |\n",
 		"m.go":               "package m\n\nconst Answer = 42\n",
@@ -26,6 +28,8 @@ func small() map[string]string {
 		"tool/go.mod":        "module github.com/example/m/tool\n\ngo 1.26\n\nrequire github.com/example/m/child v0.3.0\n\nrequire github.com/example/m v0.3.0 // indirect\n",
 		"tool/main.go": "package main\n\nimport (\n\t\"fmt\"\n\t\"runtime/debug\"\n\n\t\"github.com/example/m/child\"\n)\n\n" +
 			"func main() {\n\tinfo, _ := debug.ReadBuildInfo()\n\tfmt.Println(\"tool\", info.Main.Version, child.Answer)\n}\n",
+		"README.md": "# M\n\n## Clone\n\n    go mod edit -replace github.com/example/m=../m\n    go mod edit -replace github.com/example/m/child=../m/child\n    go mod tidy\n    go build -C ../m -o built ./tool\n\n" +
+			"## Install\n\nUse `go install github.com/example/m/tool@latest`.\n\n    go get github.com/example/m         # all of it\n    go get github.com/example/m/child\n",
 		"trial/go.mod": "module github.com/example/m/trial\n\ngo 1.26\n",
 		"trial/a.go":   "package trial\n",
 	}
@@ -78,6 +82,11 @@ func TestRehearseFails(t *testing.T) {
 		"a requirement that was left out":   {"child/go.mod", "\nrequire github.com/example/m v0.3.0\n", "", "github.com/example/m/child cannot be installed"},
 		"a replace line in a program":       {"tool/go.mod", "\nrequire github.com/example/m ", "\nreplace github.com/example/m => ../\n\nrequire github.com/example/m ", "github.com/example/m/tool cannot be installed"},
 		"a package that does not build":     {"m.go", "42", "unknown", "github.com/example/m cannot be installed"},
+		"a page that gets no module":        {"README.md", "go get github.com/example/m/child", "go get github.com/example/m/chlid", "README.md, Install: the commands do not work"},
+		"a page that installs no program":   {"README.md", "m/tool@latest", "m/tol@latest", "README.md, Install: the commands do not work"},
+		"a page that replaces by no folder": {"README.md", "=../m/child", "=../m/chlid", "README.md, Clone: the commands do not work"},
+		"a page that replaces too little":   {"README.md", "    go mod edit -replace github.com/example/m=../m\n", "", "README.md, Clone: the commands do not work"},
+		"a page that builds no program":     {"README.md", "built ./tool", "built ./tol", "README.md, Clone: the commands do not work"},
 		"a program without a version":       {"tool/main.go", "info.Main.Version", "info.Main.Path", "--version does not name v0.3.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,6 +120,11 @@ func TestRelease(t *testing.T) {
 	if got, want := git(t, r.dir, "tag"), "child/v0.4.0\ntool/v0.4.0\nv0.4.0\n"; got != want {
 		t.Errorf("tags are %q, not %q", got, want)
 	}
+	api, err := os.ReadFile(filepath.Join(r.dir, "api", "v0.4.0.txt"))
+	must(t, err)
+	if string(api) != "m: const Answer\n" {
+		t.Errorf("the API of the version is %q", api)
+	}
 	changes, err := os.ReadFile(filepath.Join(r.dir, "CHANGELOG.md"))
 	must(t, err)
 	day := time.Now().UTC().Format(time.DateOnly)
@@ -119,7 +133,7 @@ func TestRelease(t *testing.T) {
 	}
 	work, err := os.ReadFile(filepath.Join(r.dir, "go.work"))
 	must(t, err)
-	if !strings.Contains(string(work), "github.com/example/m v0.4.0 => ./") || strings.Contains(string(work), "v0.3.0") {
+	if !strings.Contains(string(work), "replace (\n\tgithub.com/example/m v0.4.0 => ./\n") || strings.Contains(string(work), "v0.3.0") {
 		t.Errorf("go.work was not changed:\n%s", work)
 	}
 	for _, m := range []string{"child", "tool"} {
@@ -169,5 +183,26 @@ func checkSums(t *testing.T, r *repo, dir string) {
 		if want := map[bool]string{true: known.GoModSum, false: known.Sum}[ofMod]; sum != want {
 			t.Errorf("go.sum of %s says of %s %s, and git gives %s", dir, path, sum, want)
 		}
+	}
+}
+
+// TestSections: the commands of a page by its parts, and what their reader's program imports.
+func TestSections(t *testing.T) {
+	t.Parallel()
+	all := sections("a.md", "# A\n\n```sh\ngo get not/this\n```\n\n## B\n\nUse `go install x/y@latest`, not `go mod tidy`.\n\n    go get x/z@v1 # why\n    make\n\n### C\n\n    go mod edit -replace x/w=../w\n")
+	var got []string
+	for _, s := range all {
+		got = append(got, s.name, strings.Join(s.commands, ";"), strings.Join(strings.Fields(s.main()), " "))
+	}
+	want := []string{
+		"a.md, B", "go install x/y@latest;go get x/z@v1", `package main import ( _ "x/z" ) func main() {}`,
+		"a.md, C", "go mod edit -replace x/w=../w", `package main import ( _ "x/w" ) func main() {}`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("sections are %q, not %q", got, want)
+	}
+	page := sections("b.md", "# A\n\n```go\npackage main\n\nfunc main() {}\n```\n\n    go mod tidy\n")
+	if len(page) != 1 || page[0].main() != "package main\n\nfunc main() {}\n" {
+		t.Errorf("the program of a page: %+v", page)
 	}
 }

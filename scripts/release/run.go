@@ -8,7 +8,7 @@ import (
 	"os/signal"
 )
 
-const usage = "usage: release rehearse | release tidy | release [-really] VERSION"
+const usage = "usage: release rehearse | release pages | release tidy | release [-really] VERSION"
 
 func run(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -20,6 +20,8 @@ func run(args []string) error {
 	switch {
 	case len(args) == 1 && args[0] == "rehearse":
 		return rehearse(ctx, repo)
+	case len(args) == 1 && args[0] == "pages":
+		return rehearsePages(ctx, repo)
 	case len(args) == 1 && args[0] == "tidy":
 		return tidy(ctx, repo)
 	case len(args) == 2 && args[0] == "-really":

@@ -59,18 +59,18 @@ func (r *repo) setWork(version string) error {
 		return err
 	}
 	for _, m := range r.published() {
-		for _, old := range work.Replace {
-			if old.Old.Path == m.path {
+		required := r.isRequired(m)
+		if required {
+			// first, so that the line stays where that of the old version was
+			if err := work.AddReplace(m.path, version, "./"+m.dir, ""); err != nil {
+				return err
+			}
+		}
+		for _, old := range slices.Clone(work.Replace) {
+			if old.Old.Path == m.path && (!required || old.Old.Version != version) {
 				if err := work.DropReplace(m.path, old.Old.Version); err != nil {
 					return err
 				}
-			}
-		}
-	}
-	for _, m := range r.published() {
-		if r.isRequired(m) {
-			if err := work.AddReplace(m.path, version, "./"+m.dir, ""); err != nil {
-				return err
 			}
 		}
 	}

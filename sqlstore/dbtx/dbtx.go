@@ -26,6 +26,7 @@ const (
 	MySQL
 )
 
+// String returns the name of the database: SQLite, PostgreSQL or MySQL.
 func (d Dialect) String() string {
 	switch d {
 	case SQLite:

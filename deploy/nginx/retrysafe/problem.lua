@@ -20,7 +20,7 @@ local all = {
     "retry with the cookies of the first request. The operator of this service can name those that count (binding). Nothing was done."},
   ["principal-changed"] = {409, "This key was used with another credential",
     "Send the retry with the credential of the first request. Nothing was done."},
-  ["answer-not-kept"] = {409, "This was done before, and its answer was too large to keep or did not end",
+  ["answer-not-kept"] = {409, "This was done before, and its answer was not stored",
     "This request did nothing. Look up what the first one made."},
   ["lease-lost"] = {409, "Another attempt has taken this key over", "Send the request again with the same key to get its answer."},
   ["resolved-failed"] = {409, "This was refused for good"},

@@ -1,9 +1,10 @@
 -- Made of redisstore/lua by UPDATE=1 go test -run TestScriptsOfNginx ./redisstore; not changed by hand. The digests are those of the
 -- scripts in Go, which store.lua compares.
 local head = [==[
-local raw = redis.call('GET', KEYS[1])
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
+local later
+local raw = redis.call('GET', KEYS[1])
 local stored = raw
 if raw and #raw == 40 then -- a finished record without its answer: the rest of it is the server's expiry, and nothing
   local at, made = redis.call('PEXPIRETIME', KEYS[1]), string.sub(raw, 9, 16)
@@ -42,6 +43,16 @@ local function put(v, expires)
     redis.call('SET', KEYS[1], v, 'PXAT', string.format('%.0f', math.ceil(expires / 1000)))
   end
   return v
+end
+
+-- open adds the record to the index of unfinished records, or removes it. This comes before the record is written: if the user has no right
+-- to do it, nothing is written.
+local function open(is)
+  if KEYS[2] and is then
+    redis.call('ZADD', KEYS[2], 0, KEYS[1])
+  elseif KEYS[2] then
+    redis.call('ZREM', KEYS[2], KEYS[1])
+  end
 end
 
 local function has(flags, f) return flags % (f * 2) >= f end
@@ -104,9 +115,9 @@ end
 ]==]
 return {
   acquire = {
-    sha1 = "5d643397d607ae06b087211efee6d37c61114ffc",
+    sha1 = "d887c44d0f4f299ff47058e6777045f5ed294ce0",
     source = "#!lua\n" .. head .. [==[
--- KEYS: record. ARGV: what a new record begins with (8 bytes), owner, lease8; what stands behind its times (not-after8, retention8,
+-- KEYS: record, and the index of unfinished records if there is one. ARGV: what a new record begins with (8 bytes), owner, lease8; what stands behind its times (not-after8, retention8,
 -- fingerprint, binding, and no cause, error, earlier attempts or answer); and only where something is unusual: a byte of flags (1 force, 2 must be issued,
 -- 4 IfFence, 8 MinFence, 16 Until, 32 asks, 64 Copy) and what they name, 8 bytes each; then the packed record of Copy, without what is the new record's.
 local new, owner, lease = struct.unpack('>c8c16I8', ARGV[1])
@@ -114,6 +125,13 @@ local notafter = struct.unpack('>I8', ARGV[2])
 if notafter ~= 0 and now > notafter then return struct.pack('>BI8', 101, now) end
 if not ARGV[3] then
   if not raw then -- a new key: its fence is the clock
+    if KEYS[2] then -- in a joined run the first shows that it is allowed, before anything is written, and the others come at the end
+      if not later or #later == 0 then redis.call('ZADD', KEYS[2], 0, KEYS[1]) end
+      if later then
+        later[#later + 1] = 0
+        later[#later + 1] = KEYS[1]
+      end
+    end
     if string.byte(new, 3) % 2 == 0 then -- under Refuse nothing but a person removes it while it runs
       redis.call('SET', KEYS[1], struct.pack('>c8I8c16I8I8I8I8', new, now, owner, now + lease, 0, now, now) .. ARGV[2])
       return struct.pack('>BI8I8', 99, now, 0) -- the caller has the rest
@@ -189,6 +207,7 @@ end
 if own and not absent and cur.state == RUNNING then -- a repeat: the lease is renewed
   local r = keep({state = RUNNING, flags = cur.flags, print = cur.print, bind = cur.bind, cause = cur.cause, lasterror = cur.lasterror})
   expiry(r, cur.retention)
+  open(true)
   if notafter > cur.notafter then r.notafter8 = string.sub(behind, 1, 8) end
   return say(WON, put(pack(r, string.sub(cur.raw, cur.answer)), r.expires))
 end
@@ -235,17 +254,19 @@ if copy then -- another store's record goes on here
   else
     expiry(r, copy.retention)
   end
+  open(r.state == RUNNING)
   return say(WON, put(pack(r, answer), r.expires))
 end
+open(true)
 r.flags = r.flags + (noprint and F_NO_PRINT or 0) + (nobind and F_NO_BIND or 0)
 expiry(r, retention)
 return say(WON, put(pack(r, answer), r.expires))
 ]==],
   },
   complete = {
-    sha1 = "42869cc891b6fdc550c8ae4dbf6451bb60cc365e",
+    sha1 = "4f3c99d85cb1c678aa5347feb572df6e73776e1a",
     source = "#!lua flags=allow-oom\n" .. head .. [==[
--- KEYS: record. ARGV: fence8, owner, flags of the answer, state, how (1 light form, 2 publish, 4 replicas have to confirm, 8 the record's
+-- KEYS: record, and the index of unfinished records if there is one. ARGV: fence8, owner, flags of the answer, state, how (1 light form, 2 publish, 4 replicas have to confirm, 8 the record's
 -- retention counts), retention8; codec to digest; body.
 local mark, flags, done, how, span = struct.unpack('>c24BBBI8', ARGV[1])
 if raw and #raw > 83 and how < 8 then
@@ -257,6 +278,10 @@ if raw and #raw > 83 and how < 8 then
     if cause == 0 and high == 0 and low == 0 and worked == 0 then -- an end, and no cause, error or earlier attempt
       local expires = now + span
       was = was % 64
+      if KEYS[2] then -- in a joined run the first shows that it is allowed, before anything is written, and the others come at the end
+        if not later or #later == 0 then redis.call('ZREM', KEYS[2], KEYS[1]) end
+        if later then later[#later + 1] = KEYS[1] end
+      end
       if how % 4 >= 2 then redis.pcall('PUBLISH', KEYS[1], '') end
       if how % 2 == 1 then -- flags: reexecute, issued, and that there is nothing
         local head = struct.pack('>BBBBc4c24I8', 1, done, was % 4 + 56, 0, attempt, who, 0)
@@ -286,6 +311,7 @@ r.worked = ''
 local retention = cur.retention
 if how < 8 then retention, r.retention8 = span, string.sub(ARGV[1], 28) end
 r.expires = after(now, retention)
+open(false)
 -- A hint may fail: a user without rights on channels completes all the same.
 if how % 4 >= 2 then redis.pcall('PUBLISH', KEYS[1], '') end
 if how % 2 == 1 then
@@ -301,10 +327,10 @@ return say(DONE, head)
 ]==],
   },
   release = {
-    sha1 = "ec2445e63808858e0b589d27c1d2d5366ad8b904",
+    sha1 = "fe4663c8437d1791fbb614110113e9125cb90e23",
     source = "#!lua flags=allow-oom\n" .. head .. [==[
 ]==] .. lib .. [==[
--- KEYS: record. ARGV: fence8 and owner; empty for the record's retention, or retention8 and its digits; in doubt; cause; last error; 1 to publish.
+-- KEYS: record, and the index of unfinished records if there is one. ARGV: fence8 and owner; empty for the record's retention, or retention8 and its digits; in doubt; cause; last error; 1 to publish.
 local doubt = ARGV[3] == '1'
 if not mine(ARGV[1]) then return say(LOST, '') end
 if (cur.state == RELEASED and not doubt) or (abandoned() and doubt) then return say(DONE, '') end -- a repeat
@@ -313,6 +339,7 @@ local r = keep({state = RUNNING, flags = cur.flags, lease = 0, print = cur.print
 local retention = cur.retention
 if ARGV[2] ~= '' then retention, r.retention8 = tonumber(string.sub(ARGV[2], 9)), string.sub(ARGV[2], 1, 8) end
 r.expires = after(now, retention)
+open(doubt)
 if doubt then
   if not cur.reexecute then r.expires = 0 end -- nothing but a person removes it
 else
@@ -329,7 +356,7 @@ return say(DONE, '')
 ]==],
   },
   lookup = {
-    sha1 = "dd362a4d4f8d976df74f494e2fcf09eac1163353",
+    sha1 = "4de6937337cbbcbaef01cdab074871310bcfdee3",
     source = "#!lua flags=no-writes\n" .. head .. [==[
 ]==] .. lib .. [==[
 -- KEYS: record. ARGV: 1 to leave the body out.

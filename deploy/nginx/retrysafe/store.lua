@@ -21,6 +21,7 @@ local released_for = 300 -- seconds
 -- new returns a store; o are the options of retrysafe.new.
 function M.new(o)
   local s = setmetatable({o = o, lease = o.lease * 1e6, owed = {}}, M)
+  s.unfinished = o.prefix .. "unfinished" -- the index of records in progress
   s.span8 = o.retention == "forever" and forever or be8(o.retention * 1e6)
   -- A released record has no answer. It stays only for late repetitions of its claim, for minutes;
   -- otherwise refused requests would fill the store.
@@ -77,8 +78,8 @@ function M:eval(script, key, ...)
   local r, err = self:connect()
   if not r then return nil, err, false end
   local reply
-  reply, err = r:evalsha(script.sha1, 1, key, ...)
-  if reply == false and err:find("^NOSCRIPT") then reply, err = r:eval(script.source, 1, key, ...) end
+  reply, err = r:evalsha(script.sha1, 2, key, self.unfinished, ...)
+  if reply == false and err:find("^NOSCRIPT") then reply, err = r:eval(script.source, 2, key, self.unfinished, ...) end
   if not reply then
     if reply == nil then r:close() else r:set_keepalive(60000, self.o.redis.connections) end
     return nil, err, reply == nil
@@ -102,7 +103,8 @@ local function fields(raw)
   at = at + 2 + number(raw, at, 2)
   at = at + 1 + raw:byte(at) -- earlier attempts
   local n = raw:byte(at)
-  r.codec, at = raw:sub(at + 1, at + n), at + 1 + n
+  -- what follows a semicolon is the trace of the call
+  r.codec, at = raw:sub(at + 1, at + n):match("^[^;]*"), at + 1 + n
   r.size, at = number(raw, at, 8), at + 8
   r.kept = r.flags % 8 >= 4
   if r.flags >= 64 then r.digest, at = raw:sub(at, at + 31), at + 32 end

@@ -86,7 +86,7 @@ func (t *tenant) verify(r *http.Request, token string) (string, error) {
 	key, err := t.keys.find(r.Context(), head.KeyID)
 	switch {
 	case err != nil:
-		return "", httpidem.NewProblem("issuer-unavailable", err).RetryAfter(time.Second)
+		return "", httpidem.NewProblem("issuer-unavailable", err).WithRetryAfter(time.Second)
 	case key == nil:
 		return "", errors.New("the issuer has no such key")
 	case key.Algorithm != "" && key.Algorithm != head.Algorithm:

@@ -14,8 +14,34 @@ func ReadField(s string) (name, value, rest string, ok bool) {
 	if !ok || !IsName(name) {
 		return "", "", "", false
 	}
-	value = strings.Trim(value, " \t")
-	return textproto.CanonicalMIMEHeaderKey(name), value, rest, IsValue(value)
+	value = trim(value)
+	return canonical(name), value, rest, IsValue(value)
+}
+
+// canonical is textproto.CanonicalMIMEHeaderKey for the name of a field, and quick for those that
+// are in canonical form, as most are.
+func canonical(name string) string {
+	upper := true // the next letter
+	for i := range len(name) {
+		c := name[i]
+		if upper && 'a' <= c && c <= 'z' || !upper && 'A' <= c && c <= 'Z' {
+			return textproto.CanonicalMIMEHeaderKey(name)
+		}
+		upper = c == '-'
+	}
+	return name
+}
+
+// trim removes spaces and tabs from both ends. It is strings.Trim, without what that does for
+// sets in general.
+func trim(s string) string {
+	for s != "" && (s[0] == ' ' || s[0] == '\t') {
+		s = s[1:]
+	}
+	for s != "" && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
+		s = s[:len(s)-1]
+	}
+	return s
 }
 
 // AddField adds a field line to h. It puts the first value of a name into values, which must have

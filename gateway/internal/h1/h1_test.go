@@ -16,13 +16,17 @@ import (
 func TestReadField(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"x-two:  a b \t\r\nnext": `"X-Two" "a b" "next" true`,
-		"X:\r\n":                 `"X" "" "" true`,
-		"X : a\r\n":              `"" "" "" false`,
-		": a\r\n":                `"" "" "" false`,
-		" folded\r\n":            `"" "" "" false`,
-		"X\r\n":                  `"" "" "" false`,
-		"X: caf\xc3\xa9\r\n":     `"X" "café" "" true`,
+		"x-two:  a b \t\r\nnext":  `"X-Two" "a b" "next" true`,
+		"X:\r\n":                  `"X" "" "" true`,
+		"X-Two:\ta\t\r\n":         `"X-Two" "a" "" true`,
+		"ETag: a\r\n":             `"Etag" "a" "" true`,
+		"x-TWO-3a: a\r\n":         `"X-Two-3a" "a" "" true`,
+		"Www-authenticate: a\r\n": `"Www-Authenticate" "a" "" true`,
+		"X : a\r\n":               `"" "" "" false`,
+		": a\r\n":                 `"" "" "" false`,
+		" folded\r\n":             `"" "" "" false`,
+		"X\r\n":                   `"" "" "" false`,
+		"X: caf\xc3\xa9\r\n":      `"X" "café" "" true`,
 	} {
 		name, value, rest, ok := h1.ReadField(line)
 		assert.Equal(t, fmt.Sprintf("%q %q %q %v", name, value, rest, ok), want, "%q", line)

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// below the usual idle limits of servers, so that the gateway closes first
-	idleTime = 5 * time.Second
+	// below the idle limits of servers (gunicorn 2 s, Node 5 s), so that the gateway closes first:
+	// a request that meets a connection just being closed is in doubt
+	idleTime = 1500 * time.Millisecond
 	maxIdle  = 256 // connections kept for an address
 )
 

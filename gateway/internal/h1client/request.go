@@ -30,6 +30,11 @@ func HeadOf(out *http.Request) *Request {
 	}}
 }
 
+// breaks reports whether s has a line break.
+func breaks(s string) bool {
+	return strings.IndexByte(s, '\n') >= 0 || strings.IndexByte(s, '\r') >= 0
+}
+
 // append appends the head of a request whose body has a length. It omits fields with line breaks; a
 // client's fields have none.
 func (m *Request) append(b []byte, length int) []byte {
@@ -39,7 +44,7 @@ func (m *Request) append(b []byte, length int) []byte {
 	m.Fields(func(name, value string) {
 		switch {
 		case name == "Content-Length", name == "Host", name == "User-Agent" && value == "":
-		case strings.ContainsAny(name, "\r\n"), strings.ContainsAny(value, "\r\n"):
+		case breaks(name), breaks(value):
 		default:
 			b = append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
 		}

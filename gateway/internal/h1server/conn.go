@@ -33,10 +33,12 @@ type conn struct {
 	// when the current write must be done, in Unix nanoseconds; 0: no deadline
 	deadline atomic.Int64
 
-	in []byte
-	n  int // bytes of in that were read and not used yet
+	in     []byte
+	n      int   // bytes of in that were read and not used yet
+	length int   // of a request that is incomplete
+	looked int64 // since, when check last looked whether the client has hung up
 
-	large int64 // taken from the front's memory for large requests
+	taken int64 // from the front's memory for large requests
 
 	head, body []byte // buffers for answers, reused
 }
@@ -46,6 +48,16 @@ const (
 	bodyRest = 100 * time.Millisecond
 	// mostLarge is how much memory all requests that are larger than the buffer may take, in bytes.
 	mostLarge = 8 << 20
+)
+
+// verdict is how a connection goes on after a read.
+type verdict int
+
+const (
+	wait       verdict = iota // for the next request
+	incomplete                // the rest of a request is missing: more waits for it
+	handOver                  // to net/http
+	ended
 )
 
 func (c *conn) serve() {
@@ -60,56 +72,79 @@ func (c *conn) serve() {
 		}
 	}()
 	c.in = make([]byte, bufferSize)
-	for {
-		r, length, ok := c.next()
-		if !ok {
-			if handed = c.state.CompareAndSwap(busy, over); handed {
-				c.front.handed.take(&begunConn{Conn: c.net, begun: c.in[:c.n], left: c.front.limit.leave})
+	then := wait
+	room := func() []byte { return c.in[c.n:] } // never empty: all requests before it are served
+	got := func(n int) bool {
+		c.n += n
+		then = c.requests()
+		return then == wait
+	}
+	for then == wait {
+		if eachRead(c.net, room, got) != nil {
+			return
+		}
+		for then == incomplete {
+			if then = c.late(); then == wait {
+				then = c.requests()
 			}
-			return
 		}
-		if r == nil || !c.answer(r) {
-			return
-		}
-		if len(c.in) > bufferSize { // the body of the request owns it
-			c.in, c.n = make([]byte, bufferSize), 0
-			c.freeLarge()
-		} else {
-			c.n = copy(c.in, c.in[length:c.n])
-		}
-		c.served.Store(true)
-		if !c.rest() {
-			return
+	}
+	if then == handOver {
+		if handed = c.state.CompareAndSwap(busy, over); handed {
+			c.front.handed.take(&begunConn{Conn: c.net, begun: c.in[:c.n], left: c.front.limit.leave})
 		}
 	}
 }
 
-// next reads a request. r is nil if the connection has ended; ok is false if it must be handed
-// over.
-func (c *conn) next() (r *http.Request, length int, ok bool) {
-	if c.n == 0 {
-		n, err := c.net.Read(c.in)
-		if err != nil {
-			return nil, 0, true
+// requests serves what has been read.
+func (c *conn) requests() verdict {
+	for c.n > 0 {
+		if !c.state.CompareAndSwap(idle, busy) {
+			return ended
 		}
-		c.n = n
+		r, length, ok := wholeRequest(c.bare, c.in[:c.n])
+		switch {
+		case !ok:
+			return handOver
+		case r == nil:
+			c.length = length
+			return incomplete
+		}
+		if then := c.one(r, length); then != wait {
+			return then
+		}
 	}
-	if !c.state.CompareAndSwap(idle, busy) {
-		return nil, 0, true
+	return wait
+}
+
+// one serves a request of a length.
+func (c *conn) one(r *http.Request, length int) verdict {
+	if !c.front.serves(r) {
+		return handOver
 	}
-	r, length, ok = wholeRequest(c.bare, c.in[:c.n])
+	if !c.answer(r) {
+		return ended
+	}
+	if len(c.in) > bufferSize { // the body of the request owns it
+		c.in, c.n = make([]byte, bufferSize), 0
+		c.freeLarge()
+	} else {
+		c.n = copy(c.in, c.in[length:c.n])
+	}
+	c.served.Store(true)
+	if !c.rest() {
+		return ended
+	}
+	return wait
+}
+
+// late serves the request whose end is missing.
+func (c *conn) late() verdict {
+	r, ok := c.more(c.length)
 	if !ok {
-		return nil, 0, false
+		return handOver
 	}
-	if r == nil {
-		if r, ok = c.more(length); !ok {
-			return nil, 0, false
-		}
-	}
-	if !c.front.guards(r.Header) {
-		return nil, 0, false
-	}
-	return r, length, true
+	return c.one(r, c.length)
 }
 
 // more waits a little for the rest of a request. If it does not arrive, net/http gets what has
@@ -140,13 +175,13 @@ func (c *conn) takeLarge(n int64) bool {
 		c.front.large.Add(-n)
 		return false
 	}
-	c.large = n
+	c.taken = n
 	return true
 }
 
 func (c *conn) freeLarge() {
-	c.front.large.Add(-c.large)
-	c.large = 0
+	c.front.large.Add(-c.taken)
+	c.taken = 0
 }
 
 // rest makes the connection idle. It returns false once the front is closing.
@@ -169,6 +204,9 @@ func (c *conn) answer(r *http.Request) (keep bool) {
 			}
 		}
 	}()
+	if limit := c.front.times.write; limit > 0 {
+		c.deadline.Store(time.Now().Add(limit).UnixNano())
+	}
 	c.front.handler.ServeHTTP(w, r)
 	return w.end()
 }
@@ -183,7 +221,7 @@ func (c *conn) check(now int64, t times) {
 		if !c.served.Load() {
 			limit = min(limit, t.head)
 		}
-		if waited > limit {
+		if waited > limit || waited > time.Second/2 && c.hungUp() {
 			c.endIdle()
 		}
 	case busy:
@@ -193,6 +231,18 @@ func (c *conn) check(now int64, t times) {
 			c.gone()
 		}
 	}
+}
+
+// hungUp reports whether the client of an idle connection has hung up, once for each time that it
+// is idle. A client that sends a request and its end at once makes the connection ready only once,
+// and eachRead may then read the request alone.
+func (c *conn) hungUp() bool {
+	since := c.since.Load()
+	if c.looked == since {
+		return false
+	}
+	c.looked = since
+	return h1.HungUp(c.net)
 }
 
 // endIdle closes the connection unless a request has begun on it.

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// front serves small guarded requests of HTTP/1.1 itself. At the first request of any other kind it
+// front serves small requests of HTTP/1.1 itself. At the first request of any other kind it
 // hands the connection over to net/http. It never refuses a request itself, so that one server
 // decides how a bad request is answered.
 //
@@ -20,7 +20,7 @@ import (
 // memory until it has passed.
 type front struct {
 	handler http.Handler
-	guards  func(http.Header) bool
+	serves  func(*http.Request) bool
 	rest    *http.Server // gets connections that are handed over
 	times   times
 	log     *slog.Logger
@@ -39,11 +39,13 @@ type front struct {
 type times struct {
 	head time.Duration // until the first request
 	idle time.Duration // between two requests
+	// from the head of a request to the last byte of its answer; 0: the handler sets deadlines
+	write time.Duration
 }
 
 func newFront(c *Config, rest *http.Server, all *limit) *front {
 	return &front{
-		handler: c.Handler, guards: c.Guards, rest: rest, times: times{c.HeaderTime, c.IdleTime}, log: c.Log, limit: all,
+		handler: c.Handler, serves: c.Front, rest: rest, times: times{c.HeaderTime, c.IdleTime, c.WriteTime}, log: c.Log, limit: all,
 		handed:    &handedOver{conns: make(chan net.Conn), closed: make(chan struct{})},
 		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{},
 	}

@@ -23,10 +23,11 @@ func wholeRequest(bare *http.Request, b []byte) (r *http.Request, length int, ok
 	if end < 0 {
 		return nil, 0, false
 	}
-	r, size, ok := readHead(bare, string(b[:end+2]))
+	x, size, ok := readHead(bare, string(b[:end+2]))
 	if !ok {
 		return nil, 0, false
 	}
+	r = &x.request
 	length = end + 4 + size
 	if len(b) < length {
 		return nil, length, true
@@ -38,12 +39,19 @@ func wholeRequest(bare *http.Request, b []byte) (r *http.Request, length int, ok
 		large.in.Reset(b[end+4 : length])
 		r.Body = large
 	case size > 0:
-		body := new(body)
 		// a reader of the body may outlive the front's use of b
-		body.Reset(bytes.Clone(b[end+4 : length]))
-		r.Body = body
+		x.body.Reset(bytes.Clone(b[end+4 : length]))
+		r.Body = &x.body
 	}
 	return r, length, true
+}
+
+// whole is a request with its parts, in one piece of memory.
+type whole struct {
+	request http.Request
+	url     url.URL
+	body    body
+	values  [10]string // room for the values of the usual number of fields
 }
 
 type body struct{ bytes.Reader }
@@ -65,7 +73,7 @@ const bufferSize = 4 << 10
 const mostBody = 64 << 10
 
 // readHead parses a head whose lines all end in CRLF, without the empty line.
-func readHead(bare *http.Request, head string) (r *http.Request, size int, ok bool) {
+func readHead(bare *http.Request, head string) (x *whole, size int, ok bool) {
 	line, rest, _ := strings.Cut(head, "\r\n")
 	method, target, _ := strings.Cut(line, " ")
 	target, ok = strings.CutSuffix(target, " HTTP/1.1")
@@ -73,19 +81,22 @@ func readHead(bare *http.Request, head string) (r *http.Request, size int, ok bo
 		return nil, 0, false
 	}
 	switch method {
-	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
 	default:
 		return nil, 0, false
 	}
-	u := readTarget(target)
-	if u == nil {
+	x = new(whole)
+	if !readTarget(&x.url, target) {
 		return nil, 0, false
 	}
-	r = new(http.Request)
+	r := &x.request
 	*r = *bare
-	r.Method, r.URL, r.RequestURI, r.Header = method, u, target, make(http.Header, 8)
+	r.Method, r.URL, r.RequestURI, r.Header = method, &x.url, target, make(http.Header, 8)
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
-	values := make([]string, 0, strings.Count(rest, "\n"))
+	values := x.values[:0]
+	if n := strings.Count(rest, "\n"); n > len(x.values) {
+		values = make([]string, 0, n)
+	}
 	size = -1
 	for rest != "" {
 		var name, value string
@@ -93,7 +104,11 @@ func readHead(bare *http.Request, head string) (r *http.Request, size int, ok bo
 			return nil, 0, false
 		}
 		switch name {
-		case "Transfer-Encoding", "Connection", "Expect", "Upgrade", "Trailer", "Te", "Proxy-Connection", "Keep-Alive", "Http2-Settings", "Pragma":
+		case "Connection":
+			if !strings.EqualFold(value, "keep-alive") {
+				return nil, 0, false
+			}
+		case "Transfer-Encoding", "Expect", "Upgrade", "Trailer", "Te", "Proxy-Connection", "Keep-Alive", "Http2-Settings", "Pragma":
 			return nil, 0, false
 		case "Host":
 			if r.Host != "" || value == "" || !ofHost.Has(value) {
@@ -114,7 +129,7 @@ func readHead(bare *http.Request, head string) (r *http.Request, size int, ok bo
 		return nil, 0, false
 	}
 	r.ContentLength = int64(max(size, 0))
-	return r, max(size, 0), true
+	return x, max(size, 0), true
 }
 
 const (
@@ -129,12 +144,13 @@ var (
 	ofHost  = h1.BytesOf(h1.Alphanumeric + ".:-[]_")
 )
 
-// readTarget returns the URL of a path and query, or nil if something in the path has to be
-// decoded.
-func readTarget(target string) *url.URL {
+// readTarget sets *u to the URL of a path and query. It returns false if something in the path has
+// to be decoded.
+func readTarget(u *url.URL, target string) bool {
 	path, query, asked := strings.Cut(target, "?")
 	if !ofPath.Has(path) || !ofQuery.Has(query) {
-		return nil
+		return false
 	}
-	return &url.URL{Path: path, RawQuery: query, ForceQuery: asked && query == ""}
+	u.Path, u.RawQuery, u.ForceQuery = path, query, asked && query == ""
+	return true
 }

@@ -25,11 +25,11 @@ import (
 func serveFront(t *testing.T, h http.Handler, limits times, direct bool) (s *Server, addr string) {
 	t.Helper()
 	c := &Config{
-		Handler: h, Guards: func(http.Header) bool { return true }, Header: 64 << 10, HeaderTime: cmp.Or(limits.head, 10*time.Second),
-		IdleTime: cmp.Or(limits.idle, 2*time.Minute), Connections: 20_000, Streams: 250, Log: slog.New(slog.DiscardHandler),
+		Handler: h, Front: func(*http.Request) bool { return true }, Header: 64 << 10, HeaderTime: cmp.Or(limits.head, 10*time.Second),
+		IdleTime: cmp.Or(limits.idle, 2*time.Minute), WriteTime: limits.write, Connections: 20_000, Streams: 250, Log: slog.New(slog.DiscardHandler),
 	}
 	if direct {
-		c.Guards = nil
+		c.Front = nil
 	}
 	s = New(c)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -178,7 +178,7 @@ var manners = map[string]http.HandlerFunc{
 }
 
 // TestFrontAnswersLikeNetHTTP tests that a client cannot tell the servers apart, whatever a handler
-// does. Each answer is requested twice on one connection.
+// does. Each answer is requested three times on one connection.
 func TestFrontAnswersLikeNetHTTP(t *testing.T) {
 	t.Parallel()
 	for name, h := range manners {
@@ -189,8 +189,8 @@ func TestFrontAnswersLikeNetHTTP(t *testing.T) {
 				_, addr := serveFront(t, h, times{}, i == 1)
 				c := dial(t, addr)
 				in := bufio.NewReader(c)
-				for range 2 {
-					_, _ = io.WriteString(c, ask("/a?b=c", "body"))
+				for _, text := range []string{ask("/a?b=c", "body"), ask("/a?b=c", "body"), "GET /a HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n\r\n"} {
+					_, _ = io.WriteString(c, text)
 					said[i] += heard(in) + "\n"
 				}
 			}
@@ -217,7 +217,7 @@ func TestFrontReads(t *testing.T) {
 		"two, and a beginning": {[]string{one + one + one[:20], one[20:]}, "POST/a4 POST/a4 POST/a4", nil},
 		"a drop at a time":     {strings.Split(one, ""), "POST/a4", nil},
 		"chunks in between":    {[]string{one + chunked + one}, "POST/a4 POST/c2 POST/a4", []bool{true, false, false}},
-		"another method":       {[]string{"GET /g HTTP/1.1\r\nHost: x\r\n\r\n", one}, "GET/g0 POST/a4", []bool{false, false}},
+		"another method":       {[]string{"OPTIONS /g HTTP/1.1\r\nHost: x\r\n\r\n", one}, "OPTIONS/g0 POST/a4", []bool{false, false}},
 		"too large":            {[]string{ask("/l", strings.Repeat("x", mostBody+1))}, "POST/l65537", []bool{false}},
 		"a bad one behind":     {[]string{one, "nonsense of some length, for net/http looks at 24 bytes\r\n\r\n"}, "POST/a4 400", []bool{true}},
 	} {
@@ -239,7 +239,7 @@ func TestFrontReads(t *testing.T) {
 			for _, p := range tt.pieces {
 				_, err := io.WriteString(c, p)
 				assert.NoError(t, err, "write")
-				if sent++; strings.HasSuffix(p, "body") && sent < len(tt.pieces) || strings.HasPrefix(p, "GET") {
+				if sent++; strings.HasSuffix(p, "body") && sent < len(tt.pieces) || strings.HasPrefix(p, "OPTIONS") {
 					got = append(got, short(in)) // the next piece is sent when this one is answered
 				}
 			}
@@ -323,6 +323,31 @@ func TestFrontTimes(t *testing.T) {
 	assert.True(t, time.Since(begun) >= 2900*time.Millisecond, "the idle one was closed after %v", time.Since(begun))
 }
 
+// TestFrontHalfClosed tests that a client that ends its side with its last request gets the answer
+// and then the end of the connection, not only once that was idle for long. The request and the end
+// arrive while the front is busy, so it hears of both at once.
+func TestFrontHalfClosed(t *testing.T) {
+	t.Parallel()
+	in, out := make(chan struct{}, 2), make(chan struct{})
+	_, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		in <- struct{}{}
+		<-out
+		fmt.Fprint(w, "x")
+	}), times{idle: time.Hour}, false)
+	c := dial(t, addr)
+	_, _ = io.WriteString(c, ask("/", ""))
+	<-in
+	_, _ = io.WriteString(c, ask("/", ""))
+	half, ok := c.(*net.TCPConn)
+	assert.True(t, ok, "a TCP connection")
+	assert.NoError(t, half.CloseWrite(), "CloseWrite")
+	close(out)
+	reader := bufio.NewReader(c)
+	assert.Equal(t, short(reader)+short(reader), "xx", "the answers")
+	_, err := reader.ReadByte()
+	assert.ErrorIs(t, err, io.EOF, "the end")
+}
+
 // TestFrontShutdown tests that idle connections end, that running requests finish with an answer
 // that closes the connection, and that nothing new is accepted.
 func TestFrontShutdown(t *testing.T) {
@@ -376,27 +401,35 @@ func TestFrontHangUp(t *testing.T) {
 	}
 }
 
-// TestFrontSlowReader tests that a client that does not read its answer is cut off.
+// TestFrontSlowReader tests that a client that does not read its answer is cut off: at the deadline
+// of the handler, and else at that of the server.
 func TestFrontSlowReader(t *testing.T) {
 	t.Parallel()
-	begun, failed := make(chan struct{}), make(chan error, 1)
-	s, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-		close(begun)
-		var err error
-		for err == nil {
-			_, err = w.Write(make([]byte, 1<<20))
-		}
-		failed <- err
-	}), times{}, false)
-	_, _ = io.WriteString(dial(t, addr), ask("/", ""))
-	<-begun
-	// Shutdown does not end the watch over running requests
-	go func() { _ = s.Shutdown(t.Context()) }()
-	select {
-	case err := <-failed:
-		assert.ErrorIs(t, err, errClientGone, "a write")
-	case <-time.After(3 * time.Minute):
-		t.Fatal("the handler writes for ever")
+	for name, limits := range map[string]times{"handler": {}, "server": {write: 100 * time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			begun, failed := make(chan struct{}), make(chan error, 1)
+			s, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if limits.write == 0 {
+					_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+				}
+				close(begun)
+				var err error
+				for err == nil {
+					_, err = w.Write(make([]byte, 1<<20))
+				}
+				failed <- err
+			}), limits, false)
+			_, _ = io.WriteString(dial(t, addr), ask("/", ""))
+			<-begun
+			// Shutdown does not end the watch over running requests
+			go func() { _ = s.Shutdown(t.Context()) }()
+			select {
+			case err := <-failed:
+				assert.ErrorIs(t, err, errClientGone, "a write")
+			case <-time.After(3 * time.Minute):
+				t.Fatal("the handler writes for ever")
+			}
+		})
 	}
 }

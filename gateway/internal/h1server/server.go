@@ -12,19 +12,22 @@ import (
 	"time"
 )
 
-// Config configures a [Server]. All fields but Guards must be set.
+// Config configures a [Server]. All fields but Front and WriteTime must be set.
 type Config struct {
 	Handler http.Handler
-	// Guards reports by the header of a request whether the front may serve it. It is called for
-	// each request that the front can read, before Handler, and concurrently. nil: there is no
-	// front, and net/http serves all.
-	Guards func(http.Header) bool
+	// Front reports by the method, the URL and the header of a request whether the front may serve
+	// it. It is called for each request that the front can read, before Handler, and concurrently.
+	// nil: there is no front, and net/http serves all.
+	Front func(*http.Request) bool
 	// Header is the largest head of a request, in bytes.
 	Header int
 	// HeaderTime is how long a head may take to arrive.
 	HeaderTime time.Duration
 	// IdleTime is how long a connection without a request is kept.
 	IdleTime time.Duration
+	// WriteTime is how long an answer may take, from the head of its request to its last byte.
+	// Zero: the handler sets deadlines itself.
+	WriteTime time.Duration
 	// Connections is how many connections may be open at once. At the limit, those that have been
 	// idle longest are closed to accept a new one. If each has a request, the new one is closed.
 	Connections int
@@ -34,7 +37,7 @@ type Config struct {
 }
 
 // Server serves HTTP/1.1 and HTTP/2, over TLS and without it. A front serves small requests over
-// HTTP/1.1 without TLS that Config.Guards names. At the first request of a connection of any other
+// HTTP/1.1 without TLS that Config.Front names. At the first request of a connection of any other
 // kind, and before a byte of that request is used, net/http takes the connection over for good.
 //
 // Its methods are like those of [http.Server], and may be called concurrently.
@@ -54,6 +57,7 @@ func New(c *Config) *Server {
 	s.http = &http.Server{
 		Handler:           c.Handler,
 		ReadHeaderTimeout: c.HeaderTime,
+		WriteTimeout:      c.WriteTime,
 		IdleTimeout:       c.IdleTime,
 		MaxHeaderBytes:    c.Header,
 		Protocols:         protocols,
@@ -61,7 +65,7 @@ func New(c *Config) *Server {
 		ErrorLog:          slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
 		ConnState:         s.limit.changed,
 	}
-	if c.Guards != nil {
+	if c.Front != nil {
 		s.front = newFront(c, s.http, s.limit)
 		s.limit.idleConns = s.front.idleConns
 	}

@@ -63,3 +63,16 @@ func (m *Pattern) matchesBy(segments []string, same func(a, b string) bool) bool
 
 // literal reports whether the pattern names one path.
 func (m *Pattern) literal() bool { return !m.rest && !slices.Contains(m.segments, "*") }
+
+// Covers reports whether every path of the pattern o is one of m, whatever their methods are.
+func (m *Pattern) Covers(o *Pattern) bool {
+	if len(m.segments) > len(o.segments) || !m.rest && (o.rest || len(m.segments) != len(o.segments)) {
+		return false
+	}
+	for i, s := range m.segments {
+		if s != "*" && s != o.segments[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -65,7 +65,7 @@ func (c *linearCaller) step(ctx context.Context) {
 			req.IfFence, req.Force = c.seen, c.rnd.IntN(2) == 0
 		}
 		got := c.ask(ctx, req, func(ctx context.Context) (storeapi.Acquired, error) { return c.s.Acquire(ctx, req) })
-		if got.Status == storeapi.Won {
+		if got.Status == storeapi.StatusAcquired {
 			c.fence = got.Record.Fence
 		}
 	case n < 10:

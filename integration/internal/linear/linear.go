@@ -68,7 +68,7 @@ func linearStep(s linearState, request any, told linearReply) (bool, linearState
 		if err != nil {
 			return false, s
 		}
-		won := status == storeapi.Won && next.Attempt != row.Attempt
+		won := status == storeapi.StatusAcquired && next.Attempt != row.Attempt
 		blind := s.blind || won
 		if told.unknown {
 			return true, stateOf(next, blind)

@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/servertest"
 )
 
@@ -28,45 +26,16 @@ var newMySQL template
 // StartMySQL creates a data directory and runs a server on it until the test ends.
 func StartMySQL(tb testing.TB, args ...string) *MySQL {
 	tb.Helper()
-	server := newSQLServer(tb, servertest.Account(tb, "mysql", "mariadb-server"), &newMySQL, createMySQL)
+	server := newSQLServer(tb, servertest.MySQLAccount(tb), &newMySQL, servertest.NewMySQL)
 	s := &MySQL{Port: server.port, Args: args, server: server}
 	s.Start(tb)
 	return s
 }
 
-// mysqlLog is the size of the redo log, which must be the same for a copy.
-const mysqlLog = "--innodb-log-file-size=16M"
-
-// createMySQL creates a data directory with the database retrysafe.
-func createMySQL(tb testing.TB, dir string, as *syscall.Credential) {
-	tb.Helper()
-	c := exec.CommandContext(tb.Context(), mysqlProgram(tb, "mariadb-install-db"), "--no-defaults", "--datadir="+filepath.Join(dir, "data"),
-		// A server that starts removes the temporary tables of others that use the same folder.
-		"--tmpdir="+dir,
-		"--skip-test-db", "--auth-root-authentication-method=normal", "--skip-name-resolve", mysqlLog)
-	c.SysProcAttr, c.Dir = &syscall.SysProcAttr{Credential: as}, dir
-	said, err := c.CombinedOutput()
-	assert.NoError(tb, err, "mariadb-install-db: %s", said)
-	database := filepath.Join(dir, "data", "retrysafe")
-	assert.NoError(tb, os.Mkdir(database, 0o700), "a database")
-	servertest.Give(tb, database, as)
-}
-
-func mysqlProgram(tb testing.TB, name string) string {
-	tb.Helper()
-	return servertest.Program(tb, name, "mariadb-server", "/usr/bin", "/usr/sbin")
-}
-
 // Start starts the server, which keeps its data and its port, and waits until it answers.
 func (s *MySQL) Start(tb testing.TB) {
 	tb.Helper()
-	dir := s.server.dir
-	c := exec.Command(mysqlProgram(tb, "mariadbd"), append([]string{
-		"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--tmpdir=" + dir, "--socket=" + filepath.Join(dir, "s"),
-		"--pid-file=" + filepath.Join(dir, "pid"), "--bind-address=127.0.0.1", "--port=" + s.Port, "--skip-name-resolve", "--skip-log-bin",
-		"--innodb-buffer-pool-size=32M", mysqlLog, "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync", "--performance-schema=OFF",
-	}, s.Args...)...)
-	c.Dir, c.SysProcAttr = dir, &syscall.SysProcAttr{Credential: s.server.as}
+	c := servertest.MySQLCommand(tb, s.server.dir, s.Port, s.server.as, s.Args...)
 	s.server.run(tb, c, "mysql", s.DSN(), s.Kill)
 }
 

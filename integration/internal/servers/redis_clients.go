@@ -62,6 +62,6 @@ func RueidisTo(tb testing.TB, url string) *rueidisclient.Client {
 	assert.NoError(tb, err, "address")
 	c, err := rueidisclient.Open(a)
 	assert.NoError(tb, err, "connect")
-	tb.Cleanup(c.Close)
+	tb.Cleanup(func() { _ = c.Close() })
 	return c
 }

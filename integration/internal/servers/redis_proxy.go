@@ -248,6 +248,7 @@ func readReply(r *bufio.Reader) ([]byte, error) {
 type wholeClient interface {
 	redisclient.Client
 	redisclient.Pipeliner
+	redisclient.Joiner
 	redisclient.Nodes
 	redisclient.Replicated
 }
@@ -263,6 +264,9 @@ func (c *proxied) name(calls ...redisclient.Call) {
 	defer c.p.mu.Unlock()
 	for _, call := range calls {
 		c.p.names[call.Script.SHA1] = call.Script.Name
+		if joined := call.Script.Joined(); joined != nil {
+			c.p.names[joined.SHA1] = joined.Name
+		}
 	}
 }
 

@@ -61,6 +61,18 @@ func EachServer(t *testing.T, f func(*testing.T, Database)) {
 	})
 }
 
+// EachServerAndWords is like EachServer, with a MariaDB that refuses what only MariaDB has.
+func EachServerAndWords(t *testing.T, f func(*testing.T, Database)) {
+	t.Helper()
+	EachServer(t, f)
+	t.Run("MySQL's words", func(t *testing.T) {
+		t.Parallel()
+		server := OnMySQL(servers.MySQLDatabase(t))
+		server.Driver = sqltest.MySQLWords
+		f(t, server)
+	})
+}
+
 // Shop returns one process of an application on the server, with empty tables.
 func (s Database) Shop(t *testing.T) *Shop {
 	t.Helper()

@@ -8,22 +8,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // Walk calls f with each Go file and each English page of Markdown below roots. It leaves out
-// testdata and directories whose name begins with a dot, unless they are a root.
+// testdata, node_modules, and directories whose name begins with a dot, unless they are a root.
 func Walk(roots []string, f func(path string, src []byte) error) error {
 	for _, root := range roots {
-		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			name := d.Name()
-			switch {
-			case d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "testdata"):
-				return filepath.SkipDir
-			case d.IsDir() || !IsGo(path) && !isPage(path):
+		err := each(root, func(path string) error {
+			if !IsGo(path) && !isPage(path) {
 				return nil
 			}
 			src, err := os.ReadFile(path)
@@ -37,6 +31,34 @@ func Walk(roots []string, f func(path string, src []byte) error) error {
 		}
 	}
 	return nil
+}
+
+// Pages returns the English pages of Markdown below root, sorted. It leaves out what Walk does.
+func Pages(root string) (paths []string, err error) {
+	err = each(root, func(path string) error {
+		if isPage(path) {
+			paths = append(paths, path)
+		}
+		return nil
+	})
+	slices.Sort(paths)
+	return paths, err
+}
+
+// each calls f with each file below root.
+func each(root string, f func(path string) error) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		switch name := d.Name(); {
+		case !d.IsDir():
+			return f(path)
+		case path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "node_modules"):
+			return filepath.SkipDir
+		}
+		return nil
+	})
 }
 
 // IsGo reports whether a path is that of a Go file.

@@ -56,7 +56,7 @@ func acquires() []Broken {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				first := req
 				first.Binding = nil
-				if next, s, write, err := protocol.Acquire(cur, now, floor, &first); s == storeapi.Mismatch {
+				if next, s, write, err := protocol.Acquire(cur, now, floor, &first); s == storeapi.StatusMismatch {
 					return next, s, write, err
 				}
 				return protocol.Acquire(cur, now, floor, &req)
@@ -66,7 +66,7 @@ func acquires() []Broken {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				if cur.State != 0 && !cur.Absent(now) && req.IfFence == 0 && len(cur.Fingerprint) > 0 && len(req.Fingerprint) > 0 &&
 					cur.Fingerprint[0] != req.Fingerprint[0] {
-					return cur, storeapi.Mismatch, false, nil
+					return cur, storeapi.StatusMismatch, false, nil
 				}
 				return protocol.Acquire(cur, now, floor, &req)
 			}
@@ -96,7 +96,7 @@ func acquires() []Broken {
 		rule("the owner's repeat is a new attempt", "S7", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if s == storeapi.Won && write && next.Attempt == cur.Attempt && !cur.Absent(now) {
+				if s == storeapi.StatusAcquired && write && next.Attempt == cur.Attempt && !cur.Absent(now) {
 					next.Attempt++
 					next.Fence++
 				}
@@ -122,7 +122,7 @@ func acquires() []Broken {
 		rule("a resolve keeps the fence", "S17", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if req.IfFence != 0 && s == storeapi.Won {
+				if req.IfFence != 0 && s == storeapi.StatusAcquired {
 					next.Fence = cur.Fence
 				}
 				return next, s, write, err
@@ -131,7 +131,7 @@ func acquires() []Broken {
 		rule("a resolve brings its own policy", "S17", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if req.IfFence != 0 && req.Copy == nil && s == storeapi.Won {
+				if req.IfFence != 0 && req.Copy == nil && s == storeapi.StatusAcquired {
 					next.OnDoubt = req.OnDoubt
 				}
 				return next, s, write, err
@@ -168,8 +168,8 @@ func acquires() []Broken {
 		rule("a key in use is issued", "S12", func(r *rules) {
 			r.issue = func(cur row, now micros, req issueReq) (row, status, bool) {
 				next, s, write := protocol.Issue(cur, now, &req)
-				if s == storeapi.AlreadyIssued && cur.State != storeapi.StateIssued {
-					s = storeapi.Won
+				if s == storeapi.StatusAlreadyIssued && cur.State != storeapi.StateIssued {
+					s = storeapi.StatusAcquired
 				}
 				return next, s, write
 			}
@@ -177,7 +177,7 @@ func acquires() []Broken {
 		rule("a used key expires as if it were not", "S12", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if s == storeapi.Won && cur.State == storeapi.StateIssued {
+				if s == storeapi.StatusAcquired && cur.State == storeapi.StateIssued {
 					next.Expires = cur.Expires
 				}
 				return next, s, write, err
@@ -186,7 +186,7 @@ func acquires() []Broken {
 		rule("a repeat adopts another fingerprint", "S4", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if s == storeapi.Won && len(req.Fingerprint) > 0 {
+				if s == storeapi.StatusAcquired && len(req.Fingerprint) > 0 {
 					next.Fingerprint = slices.Clone(req.Fingerprint)
 					write = write && next.Fence != cur.Fence // returned, but not stored
 				}

@@ -25,7 +25,7 @@ func (b *batching) AcquireBatch(ctx context.Context, reqs []acquireReq) (claimed
 func batches() []Broken {
 	batch := func(name string, acquire func(context.Context, *packed.Store, []acquireReq) (claimed, error)) Broken {
 		all := plain
-		all.Lister, all.Batcher, all.Limiter = true, true, true
+		all.Lister, all.Batcher, all.Limiter, all.UsageReader = true, true, true, true
 		return Broken{name, "Batch", nil, nil, func(func(func())) storetest.Backend {
 			clock := storetest.NewClock()
 			return storetest.Backend{Store: &batching{packed.New(clock.Now), acquire}, Advance: clock.Advance}

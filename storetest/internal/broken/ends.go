@@ -206,7 +206,7 @@ func retentions() []Broken {
 		rule("a record in progress expires with its retention", "S8", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if s == storeapi.Won && write {
+				if s == storeapi.StatusAcquired && write {
 					next.Expires = now + req.Retention.Microseconds()
 				}
 				return next, s, write, err
@@ -215,7 +215,7 @@ func retentions() []Broken {
 		rule("a record in progress expires with its lease", "S8", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if s == storeapi.Won && write {
+				if s == storeapi.StatusAcquired && write {
 					next.Expires = now + req.Lease.Microseconds()
 				}
 				return next, s, write, err
@@ -258,7 +258,7 @@ func retentions() []Broken {
 		rule("the fence begins again after expiry", "S9", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if s == storeapi.Won && next.Fence != cur.Fence {
+				if s == storeapi.StatusAcquired && next.Fence != cur.Fence {
 					next.Fence = 1000
 					if !cur.Absent(now) {
 						next.Fence = cur.Fence + 1
@@ -294,7 +294,7 @@ func retentions() []Broken {
 		rule("the fence stands still within a tick", "S9", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if s == storeapi.Won {
+				if s == storeapi.StatusAcquired {
 					next.Fence = min(next.Fence, fence(max(now, 0)))
 				}
 				return next, s, write, err

@@ -22,7 +22,7 @@ func (l *listing) List(ctx context.Context, req storeapi.ListRequest) (storeapi.
 func lists() []Broken {
 	list := func(name string, list func(context.Context, *packed.Store, storeapi.ListRequest) (storeapi.Page, error)) Broken {
 		all := plain
-		all.Lister, all.Batcher, all.Limiter = true, true, true
+		all.Lister, all.Batcher, all.Limiter, all.UsageReader = true, true, true, true
 		return Broken{name, "List", nil, nil, func(func(func())) storetest.Backend {
 			clock := storetest.NewClock()
 			return storetest.Backend{Store: &listing{packed.New(clock.Now), list}, Advance: clock.Advance}

@@ -105,7 +105,7 @@ func worlds() []Broken {
 				s := &store{right(), w.store.clock, nil, w.store.data}
 				s.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 					next, st, write, err := right().acquire(cur, now, floor, req)
-					if st == storeapi.Won {
+					if st == storeapi.StatusAcquired {
 						next.Fence = 1
 					}
 					return next, st, write, err

@@ -28,3 +28,17 @@ func (s *Store) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeap
 	}
 	return charged, err
 }
+
+// Usage implements [storeapi.UsageReader].
+func (s *Store) Usage(ctx context.Context, req storeapi.UsageRequest) (storeapi.Usage, error) {
+	if err := ctx.Err(); err != nil {
+		return storeapi.Usage{}, err
+	}
+	if err := req.Validate(); err != nil {
+		return storeapi.Usage{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u, err := protocol.ParseUsage(s.usage[string(protocol.UsageName(req.Namespace, req.Tenant))])
+	return u.Report(s.clock().UnixMicro()), err
+}

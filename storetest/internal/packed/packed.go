@@ -153,6 +153,7 @@ func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (page storea
 		}
 		r.Answer.Body = nil
 		page.Records, last = append(page.Records, r), text
+		page.Read++
 	}
 	return page, nil
 }

@@ -12,5 +12,5 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Backend {
 		clock := storetest.NewClock()
 		return storetest.Backend{Store: packed.New(clock.Now), Advance: clock.Advance, Rewind: clock.Rewind}
-	}, storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Batcher: true})
+	}, storetest.Features{Issuer: true, Limiter: true, UsageReader: true, Lister: true, Sweeper: true, Batcher: true})
 }

@@ -53,11 +53,12 @@ func command() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "retrysafe-advise [SQL]", Version: version.Read("github.com/retrysafe/retrysafe/cmd/retrysafe-advise").String(), SilenceErrors: true, SilenceUsage: true, Args: cobra.MaximumNArgs(1),
-		Short: "Say which SQL statements repeat harmlessly, and which guard the others need",
-		Long: "retrysafe-advise reads SQL statements and says of each what a repeat does: harmless, guarded, needs a guard, or unknown, and why. CREATE TABLE, CREATE\n" +
-			"UNIQUE INDEX and ALTER TABLE in the same text, or in --schema, tell it of unique indexes. It connects to nothing.\n\n" +
-			"It ends with 0 if all are harmless or guarded, with 3 if one needs a guard or is unknown, with 1 if the text could not be read, and with 2\n" +
-			"if the call is wrong.",
+		Short: "Report what happens if an SQL statement runs twice, and which guard it needs",
+		Long: "retrysafe-advise reads SQL statements and reports what happens if each runs twice: harmless, guarded, needs a guard, or\n" +
+			"unknown, and why. It takes unique indexes from CREATE TABLE, CREATE UNIQUE INDEX and ALTER TABLE in the same text or in\n" +
+			"--schema. It connects to nothing.\n\n" +
+			"Exit codes: 0 all are harmless or guarded, 1 the text could not be read, 2 wrong usage, 3 a statement needs a guard or\n" +
+			"is unknown.",
 		Example: "  retrysafe-advise 'UPDATE accounts SET amount = amount - 5 WHERE id = ?'\n" +
 			"  retrysafe-advise --dialect postgres --schema schema.sql -f queries.sql",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -90,7 +91,7 @@ func command() *cobra.Command {
 		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "read the SQL from a file; - is the standard input")
-	c.Flags().StringVar(&schema, "schema", "", "a file with CREATE TABLE statements, of which no advice is wanted")
+	c.Flags().StringVar(&schema, "schema", "", "file with CREATE TABLE statements, which are read but not reported")
 	c.Flags().StringVar(&dialect, "dialect", "", "mysql, postgres or sqlite (default: the first that can read it, of sqlite, mysql, postgres)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.SetVersionTemplate("retrysafe-advise {{.Version}}\n")

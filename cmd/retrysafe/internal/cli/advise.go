@@ -21,9 +21,9 @@ const adviser = "retrysafe-advise"
 func adviseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "advise [SQL]",
-		Short: "Say which SQL statements repeat harmlessly, and which guard the others need (runs retrysafe-advise)",
-		Long: "advise runs retrysafe-advise, with the same arguments, and ends with its code. It looks for it beside this program, and then in PATH.\n" +
-			"Without it, it says how to install it, and ends with 1.",
+		Short: "Report what happens if an SQL statement runs twice, and which guard it needs",
+		Long: "advise runs the program retrysafe-advise with the same arguments, and exits with its code. It looks for the program\n" +
+			"beside this one and then in PATH. If there is none, it prints how to install it, and exits with 1.",
 		DisableFlagParsing: true, // --help also goes to the other program
 		RunE: func(c *cobra.Command, args []string) error {
 			path := adviserPath()

@@ -33,17 +33,17 @@ func benchCommand() *cobra.Command {
 	var f benchFlags
 	bench := &cobra.Command{Use: "bench", Short: "Measure a store", RunE: onlySubcommands}
 	store := &cobra.Command{
-		Use: "store", Args: cobra.NoArgs, Short: "Measure how many keys a second a store takes",
-		Long: "bench store begins and completes new keys for a while, and then asks for them again. An answer has 256 bytes. Its records are in a\n" +
-			"namespace of their own, bench-…, and expire after a quarter of an hour; a store in use gets slower meanwhile.",
+		Use: "store", Args: cobra.NoArgs, Short: "Measure how many keys a second a store handles",
+		Long: "bench store acquires and completes new keys, and then replays them. An answer has 256 bytes. The records are in their own\n" +
+			"namespace, bench-…, and expire after 15 minutes. A store in use gets slower while this runs.",
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
-	store.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: memory:, sqlite:PATH, redis://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
+	store.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: memory:, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
 	onlyByFlag(store.Flags()) // the command makes records
-	store.Flags().IntVar(&f.workers, "workers", 64, "callers at once")
-	store.Flags().DurationVar(&f.duration, "duration", 5*time.Second, "how long each of the two parts takes, at most a minute")
-	store.Flags().BoolVar(&f.json, "json", false, "one JSON object, and no progress")
-	store.Flags().BoolVar(&f.naive, "naive", false, "each call by itself: no group commit in SQL, no pipelining to Redis (memory: has neither)")
+	store.Flags().IntVar(&f.workers, "workers", 64, "concurrent callers")
+	store.Flags().DurationVar(&f.duration, "duration", 5*time.Second, "duration of each of the two parts, at most a minute")
+	store.Flags().BoolVar(&f.json, "json", false, "print one JSON object, and no progress")
+	store.Flags().BoolVar(&f.naive, "naive", false, "send each call alone: no group commit in SQL, no pipelining to Redis (memory: has neither)")
 	bench.AddCommand(store)
 	return bench
 }
@@ -161,7 +161,7 @@ func (b *bencher) acquire(ctx context.Context, i int, want storeapi.Status) (ret
 }
 
 func (b *bencher) beginComplete(ctx context.Context, i int) error {
-	rec, err := b.acquire(ctx, i, storeapi.Won)
+	rec, err := b.acquire(ctx, i, storeapi.StatusAcquired)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (b *bencher) beginComplete(ctx context.Context, i int) error {
 }
 
 func (b *bencher) replay(ctx context.Context, i int) error {
-	_, err := b.acquire(ctx, i%b.keys, storeapi.Finished)
+	_, err := b.acquire(ctx, i%b.keys, storeapi.StatusFinished)
 	return err
 }
 

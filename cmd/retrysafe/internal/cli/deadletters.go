@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -35,15 +36,27 @@ func openDeadLetters(ctx context.Context, broker, queue string, log *slog.Logger
 	case "amqp", "amqps":
 		p, err := amqpidem.OpenDeadLetters(ctx, broker, queue, &amqpidem.Options{Passive: true, Dialing: amqpidem.Dialing{Logger: log, Name: "retrysafe dlq"}})
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, notOpened(err, queue)
 		}
 		return p, func() { _ = p.Close() }, nil
 	case "nats", "tls":
 		return natsDeadLetters(ctx, broker, queue, log)
 	case "redis", "rediss", "redis-sentinel", "redis-cluster":
-		return redisDeadLetters(broker, queue, log)
+		return redisDeadLetters(ctx, broker, queue, log)
 	}
 	return nil, nil, &usageError{fmt.Errorf("--broker %s://…: write %s", u.Scheme, brokersHelp)}
+}
+
+// notOpened returns the error of a dead-letter queue that was not opened. Where a package advises
+// what to write in Go, it names the flag instead.
+func notOpened(err error, queue string) error {
+	switch {
+	case errors.Is(err, amqpidem.ErrMissing), errors.Is(err, jetstream.ErrStreamNotFound):
+		return fmt.Errorf("check --queue: the broker has no dead letters of %q; the consumer makes the place for them when it starts", queue)
+	case errors.Is(err, amqpidem.ErrDenied):
+		return fmt.Errorf("check --broker: its user may not read the dead letters of %q; grant it, or name a user who may", queue)
+	}
+	return err
 }
 
 // twoNames splits "stream/consumer".
@@ -67,15 +80,15 @@ func natsDeadLetters(ctx context.Context, broker, queue string, log *slog.Logger
 	js, err := jetstream.New(nc)
 	if err == nil {
 		var p *natsidem.DeadLetters
-		if p, err = natsidem.OpenDeadLetters(ctx, js, natsidem.Options{Stream: stream, Consumer: consumer, Logger: log}); err == nil {
+		if p, err = natsidem.OpenDeadLetters(ctx, js, &natsidem.Options{Stream: stream, Consumer: consumer, Logger: log}); err == nil {
 			return p, nc.Close, nil
 		}
 	}
 	nc.Close()
-	return nil, nil, err
+	return nil, nil, notOpened(err, queue)
 }
 
-func redisDeadLetters(broker, queue string, log *slog.Logger) (mqidem.DeadLetters, func(), error) {
+func redisDeadLetters(ctx context.Context, broker, queue string, log *slog.Logger) (mqidem.DeadLetters, func(), error) {
 	stream, group, err := twoNames(queue, "group")
 	if err != nil {
 		return nil, nil, err
@@ -88,10 +101,28 @@ func redisDeadLetters(broker, queue string, log *slog.Logger) (mqidem.DeadLetter
 	if err != nil {
 		return nil, nil, fmt.Errorf("--broker: Redis is not reached: %w", err)
 	}
-	p, err := redisstreamidem.NewDeadLetters(client, redisstreamidem.Options{Stream: stream, Group: group, Logger: log})
+	p, err := redisstreamidem.NewDeadLetters(client, &redisstreamidem.Options{Stream: stream, Group: group, Logger: log})
+	if err == nil {
+		err = hasGroup(ctx, p, stream, group)
+	}
 	if err != nil {
-		client.Close()
+		_ = client.Close()
 		return nil, nil, err
 	}
-	return p, client.Close, nil
+	return p, func() { _ = client.Close() }, nil
+}
+
+// hasGroup returns an error if the stream has groups, and not this one. The groups of a stream
+// share its dead letters, so those of another one would be shown. A stream that is gone may have
+// dead letters, and a server that does not tell says more when they are read.
+func hasGroup(ctx context.Context, p *redisstreamidem.DeadLetters, stream, group string) error {
+	groups, err := p.Groups(ctx)
+	if err != nil || len(groups) == 0 || slices.Contains(groups, group) {
+		return nil //nolint:nilerr // as above
+	}
+	shown := make([]string, len(groups))
+	for i := range groups {
+		shown[i] = printable(groups[i])
+	}
+	return fmt.Errorf("check --queue: the stream %s has no group %q; its groups are %s", printable(stream), group, strings.Join(shown, ", "))
 }

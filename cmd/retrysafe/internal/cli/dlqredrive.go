@@ -4,54 +4,64 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 func dlqRedriveCommand(f *dlqFlags) *cobra.Command {
 	c := &cobra.Command{
-		Use: "redrive HASH… | --all", Short: "Put dead messages back where they came from",
-		Long: "redrive opens the record of a message and then publishes the message: the other way round its copy would be taken for a repeat and\n" +
-			"lost. What is interrupted in between is listed as open, and is redriven again. One whose copy was done meanwhile is taken away.",
+		Use: "redrive HASH… | --all --reason TEXT", Short: "Put dead letters back in their queue",
+		Long: "redrive first reopens the record of a message and then publishes the message. In the other order, the consumer would\n" +
+			"drop the message as a duplicate. A message that was interrupted in between is listed as open; redrive it again. A\n" +
+			"dead letter whose message was done in the meantime is removed.",
 		RunE: func(c *cobra.Command, args []string) error { return f.redrive(c, args) },
 	}
-	c.Flags().BoolVar(&f.all, "all", false, "all that --why and --consumer select, instead of those that are named")
-	c.Flags().BoolVar(&f.notDone, "not-done", false, "also what is in doubt, or whose record is gone: somebody has found out that nothing was done")
-	c.Flags().StringVar(&f.by, "by", os.Getenv("USER"), "who redrives, for the record")
+	c.Flags().BoolVar(&f.all, "all", false, "all dead letters that --why and --consumer select")
+	c.Flags().BoolVar(&f.notDone, "not-done", false, "also messages in doubt or without a record: an operator has verified that nothing was done")
+	f.logged(c, "why, for the audit log; required unless --store is none")
 	return c
 }
 
 func dlqDiscardCommand(f *dlqFlags) *cobra.Command {
 	c := &cobra.Command{
-		Use: "discard HASH… | --all", Short: "Take dead messages away for good",
-		Long: "discard takes messages out of the dead-letter queue. Their records stay as they are: copies that still come are acked and not run.",
+		Use: "discard HASH… | --all --reason TEXT", Short: "Delete dead letters",
+		Long: "discard deletes messages from the dead-letter queue. Their records stay, so copies that arrive later are acked and not\n" +
+			"run. A later copy of a message in doubt becomes a dead letter again: resolve its record with \"retrysafe keys resolve\".",
 		RunE: func(c *cobra.Command, args []string) error { return f.discard(c, args) },
 	}
-	c.Flags().BoolVar(&f.all, "all", false, "all that --why and --consumer select, instead of those that are named")
+	c.Flags().BoolVar(&f.all, "all", false, "all dead letters that --why and --consumer select")
+	f.logged(c, "why, for the audit log; required unless --store is none")
 	return c
 }
 
+// logged adds the flags of show, redrive and discard for the audit log.
+func (f *dlqFlags) logged(c *cobra.Command, why string) {
+	c.Flags().StringVar(&f.namespace, "namespace", "", "namespace of the consumer's records, if the first message has no record that says it")
+	f.who.flags(c, why)
+}
+
 func dlqRunCommand(f *dlqFlags) *cobra.Command {
-	var rule mqidem.Rule
+	var rule mqidem.RedriverOptions
 	var every time.Duration
 	c := &cobra.Command{
-		Use: "run", Args: cobra.NoArgs, Short: "Put back by rule what has died of trouble that has passed, now and every so often",
-		Long: "run redrives what used up its tries (or died of --why, but never what is in doubt), when it has been a dead letter for a while, and not more often than\n" +
-			"--max-redrives. One at a time should run for a queue. It ends with SIGTERM; --every 0 goes through the queue once.",
+		Use: "run", Args: cobra.NoArgs, Short: "Redrive dead letters at an interval, by a rule",
+		Long: "run redrives messages that used up their tries (or those of --why, but never those in doubt) after --after, and each\n" +
+			"at most --max-redrives times. Run only one per queue. SIGTERM ends it. With --every 0 it goes through the queue\n" +
+			"once. Each message that it redrives has its entries in the audit log.",
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, rule, every) },
 	}
-	c.Flags().StringVar(&f.namespace, "namespace", "", "that of the consumer's records; needed on Redis, PostgreSQL and MySQL, else app")
-	c.Flags().DurationVar(&every, "every", time.Minute, "time between two runs")
-	c.Flags().DurationVar(&rule.After, "after", time.Minute, "how long a message has been a dead letter at least")
-	c.Flags().IntVar(&rule.MaxRedrives, "max-redrives", 3, "how often a message is put back at most")
-	c.Flags().IntVar(&rule.Limit, "limit", 100, "how many are put back in one run")
+	c.Flags().StringVar(&f.namespace, "namespace", "", "namespace of the consumer's records; required on Redis, PostgreSQL and MySQL, otherwise the default is app")
+	c.Flags().DurationVar(&every, "every", time.Minute, "time between two passes")
+	c.Flags().DurationVar(&rule.After, "after", time.Minute, "redrive a message that has been a dead letter for at least this time")
+	c.Flags().IntVar(&rule.MaxRedrives, "max-redrives", 3, "redrive a message at most this many times")
+	c.Flags().IntVar(&rule.Limit, "limit", 100, "redrive at most this many messages in one pass")
+	f.who.flags(c, "why, for the audit log")
 	return c
 }
 
@@ -63,66 +73,38 @@ func (f *dlqFlags) chosen(hashes []string) error {
 	case !f.all && len(hashes) == 0:
 		return &usageError{errors.New("name messages by their hashes, as dlq list shows them, or say --all")}
 	}
-	return nil
+	return f.who.check(f.store != "none")
 }
 
-// each calls do with the chosen messages, and reports those that were not found.
-func (d *desk) each(ctx context.Context, hashes []string, do func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
-	missing := map[string]bool{}
-	for _, h := range hashes {
-		missing[h] = true
+// failures returns the errors of the messages that were left, in the words of the flags.
+func failures(out *admin.Outcome) error {
+	errs := make([]error, len(out.Failed))
+	for i, failed := range out.Failed {
+		err := error(failed)
+		switch {
+		case errors.Is(err, admin.ErrNoLetter):
+			err = noSuch(failed.Hash)
+		case errors.Is(err, mqidem.ErrMayBeDone), errors.Is(err, mqidem.ErrNoRecord):
+			err = fmt.Errorf("%w (--not-done says that nothing was done)", failed)
+		}
+		errs[i] = err
 	}
-	var failed []error
-	err := d.walk(ctx, func(ctx context.Context, m *mqidem.DeadLetter) (mqidem.Verdict, error) {
-		hash := d.hash(m)
-		if !d.all && !slices.Contains(hashes, hash) {
-			return mqidem.Keep, nil
-		}
-		delete(missing, hash)
-		v, err := do(ctx, m)
-		if err != nil && ctx.Err() == nil { // continue with the others
-			failed = append(failed, fmt.Errorf("%s: %w", hash, err))
-			return mqidem.Keep, nil
-		}
-		return v, err
-	})
-	for _, h := range hashes {
-		if missing[h] && err == nil {
-			failed = append(failed, noSuch(h))
-		}
-	}
-	return errors.Join(append(failed, err)...)
+	return errors.Join(errs...)
 }
 
 func (f *dlqFlags) redrive(c *cobra.Command, hashes []string) error {
 	if err := f.chosen(hashes); err != nil {
 		return err
 	}
-	return f.at(c, func(ctx context.Context, d *desk) error {
-		sent, gone, seen := 0, 0, map[string]string{} // message bodies by key
-		err := d.each(ctx, hashes, func(ctx context.Context, m *mqidem.DeadLetter) (mqidem.Verdict, error) {
-			if body, ok := seen[m.Reason.Key]; ok && m.Reason.Key != "" && body == string(m.Message.Body) {
-				// A second entry of the same message.
-				gone++
-				return mqidem.Remove, nil
-			}
-			switch err := mqidem.Redrive(ctx, d.engineOf(&m.Reason), d.deadLetters, m, f.notDone, f.by); {
-			case errors.Is(err, mqidem.ErrDoneElsewhere):
-				gone++
-			case errors.Is(err, mqidem.ErrMayBeDone), errors.Is(err, mqidem.ErrNoRecord):
-				return mqidem.Keep, fmt.Errorf("%w (--not-done says that nothing was done)", err)
-			case errors.Is(err, retrysafe.ErrInProgress):
-				return mqidem.Keep, errors.New("a copy of it is being worked on; look again later")
-			case err != nil:
-				return mqidem.Keep, err
-			default:
-				sent++
-				seen[m.Reason.Key] = string(m.Message.Body)
-			}
-			return mqidem.Remove, nil
+	return f.at(c, func(ctx context.Context, d *letters) error {
+		out, err := d.dispose(ctx, "redrive", hashes, func(choice *admin.Choice) (admin.Outcome, error) {
+			return d.dead.Redrive(ctx, choice, &mqidem.RedriveOptions{NotDone: f.notDone, By: f.who.by})
 		})
-		fmt.Fprintf(c.OutOrStdout(), "%d put back, %d taken away that were done before\n", sent, gone)
-		return err
+		if failed := errors.Join(failures(&out), err); failed != nil && out.Done+out.Gone == 0 {
+			return failed // nothing was done that counts could say
+		}
+		fmt.Fprintf(c.OutOrStdout(), "%d put back, %d taken away that were done before\n", out.Done, out.Gone)
+		return errors.Join(failures(&out), err)
 	})
 }
 
@@ -130,18 +112,19 @@ func (f *dlqFlags) discard(c *cobra.Command, hashes []string) error {
 	if err := f.chosen(hashes); err != nil {
 		return err
 	}
-	return f.at(c, func(ctx context.Context, d *desk) error {
-		n := 0
-		err := d.each(ctx, hashes, func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error) {
-			n++
-			return mqidem.Remove, nil
+	return f.at(c, func(ctx context.Context, d *letters) error {
+		out, err := d.dispose(ctx, "discard", hashes, func(choice *admin.Choice) (admin.Outcome, error) {
+			return d.dead.Discard(ctx, choice)
 		})
-		fmt.Fprintf(c.OutOrStdout(), "%d discarded\n", n)
-		return err
+		if failed := errors.Join(failures(&out), err); failed != nil && out.Done == 0 {
+			return failed
+		}
+		fmt.Fprintf(c.OutOrStdout(), "%d discarded\n", out.Done)
+		return errors.Join(failures(&out), err)
 	})
 }
 
-func (f *dlqFlags) run(c *cobra.Command, rule mqidem.Rule, every time.Duration) error {
+func (f *dlqFlags) run(c *cobra.Command, rule mqidem.RedriverOptions, every time.Duration) error {
 	if f.why != "" {
 		rule.Why = []string{f.why}
 	}
@@ -153,12 +136,18 @@ func (f *dlqFlags) run(c *cobra.Command, rule mqidem.Rule, every time.Duration) 
 			return &usageError{err}
 		}
 	}
-	return f.at(c, func(ctx context.Context, d *desk) error {
+	if err := f.who.check(false); err != nil {
+		return err
+	}
+	f.serves = every != 0
+	return f.at(c, func(ctx context.Context, d *letters) error {
+		rule.Logger = logger(d.errOut)
 		var e *retrysafe.Engine
-		if d.store != nil {
-			e = d.engine(d.store, storeapi.StoreKey{Namespace: f.namespace, Layer: "mq"})
+		if d.records != nil {
+			e = d.records.Engine(storeapi.StoreKey{Namespace: f.namespace, Layer: "mq"})
 		}
-		r, err := mqidem.NewRedriver(e, d.deadLetters, rule, logger(d.errOut))
+		d.byRule(&rule)
+		r, err := mqidem.NewRedriver(e, d.queue, &rule)
 		if err != nil {
 			return &usageError{err}
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -36,12 +37,47 @@ func onlyByFlag(flags *pflag.FlagSet) {
 	_ = flags.SetAnnotation("store", notFromEnvironment, []string{"true"})
 }
 
-// warnings returns the logger for warnings. Commands that change something log them. Commands that
-// only read report errors, but no warnings.
+// warnings returns the logger of the store. A command that keeps running logs warnings. One that
+// looks or resolves once reports only errors: the gateway warns about the server.
 func (f *keysFlags) warnings(c *cobra.Command) *slog.Logger {
-	level := slog.LevelWarn
-	if f.looks {
-		level = slog.LevelError
+	level := slog.LevelError
+	if f.serves {
+		level = slog.LevelWarn
 	}
 	return slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+}
+
+// secret warns if the store needs a secret and there is none: hashes are then not those that the
+// gateway logs. If the command writes them to the audit log, it is an error instead.
+func (f *keysFlags) secret(c *cobra.Command, audited bool) error {
+	if f.noSecret || os.Getenv("RETRYSAFE_SECRET") != "" {
+		return nil
+	}
+	if n, err := parseStore(f.store); err != nil || !n.shared() {
+		return nil //nolint:nilerr // opening the store returns the error
+	}
+	const why = "RETRYSAFE_SECRET is not set, and a gateway on this store has one: hashes differ from those that it shows and logs"
+	if audited {
+		return &usageError{errors.New(why + ", and no one would find this one in the audit log. Set it, or say --no-secret if the service has none; nothing was done")}
+	}
+	fmt.Fprintln(c.ErrOrStderr(), why+". Set it, or say --no-secret if the service has none.")
+	return nil
+}
+
+// twoStores warns if the environment overrides the store of the file. Commands need the variable,
+// so it may be set in a shell that starts the gateway.
+func (f *gatewayFlags) twoStores(s *setup, log *slog.Logger) {
+	if s.file == nil || f.given("store") || s.file.FileStore() == "" || s.file.FileStore() == s.Store {
+		return
+	}
+	log.Warn(storeOfEnvironment+" overrides store in the configuration file", "used", shownStore(s.Store), "file", shownStore(s.file.FileStore()))
+}
+
+// shownStore returns the name of a store without user and password.
+func shownStore(name string) string {
+	n, err := parseStore(name)
+	if err != nil {
+		return withoutSecrets(name)
+	}
+	return n.String()
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,13 +28,15 @@ func gatewayCommand() *cobra.Command {
 	var f gatewayFlags
 	c := &cobra.Command{
 		Use:   "gateway --upstream URL",
-		Short: "Stand before a service and make its requests safe to repeat",
-		Long: "gateway passes requests on to a service. POST and PATCH that carry an Idempotency-Key are sent to it\n" +
-			"at most once; every repeat gets the first answer. When nobody knows whether a request took effect, it is\n" +
-			"not run again (409 outcome-unknown) unless --on-doubt reexecute says that it may.\n\n" +
-			"SIGHUP: read the configuration, the certificate and the access log again, without losing a request.\n" +
-			"SIGTERM: take no new requests, let those that run come to their end.\n\n" +
-			"RETRYSAFE_SECRET in the environment keys the digests of credentials: set it, the same on all gateways of one store.",
+		Short: "Run a proxy that makes the requests to a service safe to repeat",
+		Long: "gateway is a reverse proxy. It sends a POST or PATCH that carries an Idempotency-Key to the service at\n" +
+			"most once. Every duplicate gets the first answer. If the outcome of a request is unknown, its duplicates get\n" +
+			"409 outcome-unknown and the service gets nothing, unless --on-doubt is reexecute.\n\n" +
+			"SIGHUP: reload the configuration, the certificate and the access log, without losing a request.\n" +
+			"SIGTERM: accept no new requests, finish those in flight, and exit.\n\n" +
+			"RETRYSAFE_SECRET is the secret of the digests of credentials. Set it to the same value on all gateways of one store.\n" +
+			"RETRYSAFE_SEAL_KEYS is the text of a key file; with it, stored answers are encrypted (docs/sealed.md).\n" +
+			"OTEL_EXPORTER_OTLP_ENDPOINT and the other variables of OpenTelemetry turn on the export of spans and metrics.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f.given = c.Flags().Changed
@@ -42,8 +45,7 @@ func gatewayCommand() *cobra.Command {
 				return &usageError{err}
 			}
 			if f.check {
-				fmt.Fprintf(c.OutOrStdout(), "retrysafe gateway: the configuration is good: %d routes\n", len(s.gateway.Routes))
-				return nil
+				return s.checked(c.OutOrStdout())
 			}
 			if f.alive {
 				return alive(c.Context(), s.Admin)
@@ -53,19 +55,32 @@ func gatewayCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&f.config, "config", "", "configuration file in YAML; docs/gateway.md has its options")
-	c.Flags().BoolVar(&f.check, "check-config", false, "say whether the configuration is good, and end")
-	c.Flags().BoolVar(&f.alive, "alive", false, "ask the gateway that runs with this configuration whether it lives, and end: 0 if it does, else 1")
+	c.Flags().BoolVar(&f.check, "check-config", false, "check the configuration and exit")
+	c.Flags().BoolVar(&f.alive, "alive", false, "ask the running gateway of this configuration whether it is healthy, and exit: 0 if it is, else 1")
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address to listen on")
-	c.Flags().StringSliceVar(&f.upstream, "upstream", nil, "address of the service, for example http://127.0.0.1:9000; may be given several times")
+	c.Flags().StringSliceVar(&f.upstream, "upstream", nil, "address of the service, for example http://127.0.0.1:9000; can be repeated")
 	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "where records are kept: memory:, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
-	c.Flags().StringVar(&f.namespace, "namespace", "", "names this service in the store; required on Redis, PostgreSQL and MySQL, else app")
-	c.Flags().StringVar(&f.admin, "admin", "", "address for operators: /healthz, /readyz, /metrics; none by default")
-	c.Flags().StringVar(&f.accessLog, "access-log", "off", "a line of JSON for each request: off, stdout, or a file")
-	c.Flags().DurationVar(&f.lease, "lease", 30*time.Second, "how long a request is believed to run without a sign of life")
-	c.Flags().DurationVar(&f.retention, "retention", 24*time.Hour, "how long an answer is kept")
-	c.Flags().StringVar(&f.inProgress, "in-progress", "reject", `what a repeat meets while the first runs: reject, or "wait 5s"`)
-	c.Flags().StringVar(&f.onDoubt, "on-doubt", "refuse", "what becomes of a request that may have taken effect: refuse or reexecute")
+	c.Flags().StringVar(&f.namespace, "namespace", "", "name of this service in the store; required on Redis, PostgreSQL and MySQL, otherwise the default is app")
+	c.Flags().StringVar(&f.admin, "admin", "", "address of the admin server: /healthz, /readyz, /metrics; none by default")
+	c.Flags().StringVar(&f.accessLog, "access-log", "off", "log one JSON line for each request: off, stdout, or a file")
+	c.Flags().DurationVar(&f.lease, "lease", 30*time.Second, "lease of an attempt; heartbeats extend it")
+	c.Flags().DurationVar(&f.retention, "retention", 24*time.Hour, "how long a stored answer is replayed")
+	c.Flags().StringVar(&f.inProgress, "in-progress", "reject", `how a duplicate is answered while the first request runs: reject, or "wait 5s"`)
+	c.Flags().StringVar(&f.onDoubt, "on-doubt", "refuse", "what to do if an earlier request may have taken effect: refuse or reexecute")
 	return c
+}
+
+// checked reports a configuration that is valid, unless a start would fail for want of the secret.
+func (s *setup) checked(out io.Writer) error {
+	if _, err := s.engine(); err != nil {
+		return err
+	}
+	routes := "routes"
+	if len(s.gateway.Routes) == 1 {
+		routes = "route"
+	}
+	fmt.Fprintf(out, "retrysafe gateway: the configuration is good: %d %s\n", len(s.gateway.Routes), routes)
+	return nil
 }
 
 func (f *gatewayFlags) policy() (retrysafe.Policy, error) {

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"math"
 	"net"
-	"net/http"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/idserver"
+	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/idgen"
 )
 
@@ -30,33 +32,34 @@ type idsFlags struct {
 
 func idsCommand() *cobra.Command {
 	var f idsFlags
-	ids := &cobra.Command{Use: "ids", Short: "Give out ids over HTTP", RunE: onlySubcommands}
+	ids := &cobra.Command{Use: "ids", Short: "Serve unique ids over HTTP", RunE: onlySubcommands}
 	serve := &cobra.Command{
-		Use: "serve", Args: cobra.NoArgs, Short: "Give out ids over HTTP, for programs in any language",
-		Long: "ids serve gives out ids over HTTP. Several servers may share one store: no id is given twice.\n\n" +
-			"GET /api/snowflake/get/KEY  a number of 63 bits that sorts by time, made with a worker number that is leased in the store; any KEY will do\n" +
-			"GET /api/segment/get/TAG    the next number of a tag, from ranges that the store gives; make tags with --tag\n" +
-			"GET /api/time               this server's time in milliseconds since 1970\n" +
-			"?count=N                    N ids as a JSON array of strings\n" +
-			"/healthz, /readyz, /metrics for operators\n\n" +
-			"Whoever can connect can ask, so let it listen where only your programs are. SIGTERM: answer what was asked, give the number back, and end.",
+		Use: "serve", Args: cobra.NoArgs, Short: "Serve unique ids over HTTP, for programs in any language",
+		Long: "ids serve returns unique ids over HTTP. Several servers can share one store; no id is returned twice.\n\n" +
+			"GET /api/snowflake/get/KEY   a number of 63 bits that sorts by time, made with a worker number that is leased in the store; KEY can be any text\n" +
+			"GET /api/segment/get/TAG     the next number of a tag, from ranges that the store gives; make tags with --tag\n" +
+			"GET /api/time                this server's time in milliseconds since 1970\n" +
+			"?count=N                     N ids as a JSON array of strings\n" +
+			"/healthz, /readyz, /metrics  for operators\n\n" +
+			"It authenticates no one, so listen where only your programs can connect. SIGTERM: answer the requests in flight, give the worker\n" +
+			"number back, and exit.",
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
 	}
 	serve.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8081", "address to listen on")
-	serve.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "where worker numbers and ranges are kept: memory:, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
-	serve.Flags().StringVar(&f.layout, "layout", "twitter", "bits of snowflake ids: twitter, fast, uid-generator or sonyflake; all servers of a namespace have one, for ever")
-	serve.Flags().StringVar(&f.namespace, "namespace", "ids", "worker numbers of one namespace are apart, and so are snowflake ids")
-	serve.Flags().StringVar(&f.table, "table", "", "table of tags on a SQL store; default retrysafe_ids, and leaf_alloc for that of Leaf")
-	serve.Flags().StringArrayVar(&f.tags, "tag", nil, "NAME, NAME:STEP or NAME:STEP:FIRST: make the tag unless it is there, with ranges of STEP (1000) ids from FIRST (1); may be given several times")
-	serve.Flags().IntVar(&f.replicas, "replicas", 0, "how many replicas of Redis confirm what is given; -1: all that there are")
-	serve.Flags().BoolVar(&f.unsafe, "unsafe", false, "take a store that can lose what it has confirmed: ids repeat after a crash or a failover")
-	serve.Flags().DurationVar(&f.drain, "drain", 10*time.Second, "how long requests that run may take when the server is told to end")
+	serve.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "store of worker numbers and ranges: memory:, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
+	serve.Flags().StringVar(&f.layout, "layout", "twitter", "bit layout of snowflake ids: twitter, fast, uid-generator or sonyflake; it must be the same for all servers of a namespace, for ever")
+	serve.Flags().StringVar(&f.namespace, "namespace", "ids", "worker numbers, and so snowflake ids, are unique in a namespace")
+	serve.Flags().StringVar(&f.table, "table", "", "table of tags in a SQL store: default retrysafe_ids; leaf_alloc is the table of Leaf")
+	serve.Flags().StringArrayVar(&f.tags, "tag", nil, "NAME, NAME:STEP or NAME:STEP:FIRST: create the tag if it does not exist, with ranges of STEP (1000) ids from FIRST (1); can be repeated")
+	serve.Flags().IntVar(&f.replicas, "replicas", 0, "how many Redis replicas must confirm each range; -1: all")
+	serve.Flags().BoolVar(&f.unsafe, "unsafe", false, "accept a store that can lose confirmed writes: ids can repeat after a crash or a failover")
+	serve.Flags().DurationVar(&f.drain, "drain", 10*time.Second, "grace period for requests in flight at shutdown")
 	ids.AddCommand(serve)
 	return ids
 }
 
 var layouts = map[string]idgen.Layout{
-	"twitter": idgen.Twitter, "fast": idgen.Fast, "uid-generator": idgen.UIDGenerator, "sonyflake": idgen.Sonyflake,
+	"twitter": idgen.Twitter(), "fast": idgen.Fast(), "uid-generator": idgen.UIDGenerator(), "sonyflake": idgen.Sonyflake(),
 }
 
 // mostWorkers is how many worker numbers there are.
@@ -141,15 +144,18 @@ func (f *idsFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
 		return s.Close(end)
 	})
 	fmt.Fprintf(out, "retrysafe ids: http://%s, %s, numbers and ranges in %s, version %s\n", l.Addr(), s.Worker(), set.store, built())
-	return f.serve(ctx, l, s)
+	return f.serve(ctx, l, s, log)
 }
 
 // serve serves until ctx ends, and then waits for requests in flight.
-func (f *idsFlags) serve(ctx context.Context, l net.Listener, s *idserver.Server) error {
+func (f *idsFlags) serve(ctx context.Context, l net.Listener, s *idserver.Server, log *slog.Logger) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400) // the live heap is small: a few MB more save CPU time
 	}
-	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	server := gateway.NewServer(s, &gateway.ServerOptions{
+		Header: 16 << 10, HeaderTime: 10 * time.Second, IdleTime: 2 * time.Minute, WriteTime: 30 * time.Second, Connections: math.MaxInt,
+		Logger: log,
+	})
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
 	select {

@@ -10,7 +10,7 @@ import (
 )
 
 // layers are the layers of this project. A program may use others.
-var layers = []string{"gw", "http", "rpc", "mcp", "mcp-derived", "nginx", "fn", "tx", "mq", "callback", "token", "sig", "ids", "map"}
+var layers = []string{"gw", "http", "rpc", "mcp", "mcp-derived", "nginx", "fn", "tx", "mq", "callback", "token", "sig", "ids", "map", "audit", "data-key"}
 
 // nobodys returns an error if the layer is unknown and no record has it. A known layer, or one that
 // a record has, may have nothing to list.

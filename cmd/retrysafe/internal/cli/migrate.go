@@ -15,10 +15,10 @@ func migrateCommand() *cobra.Command {
 	var show bool
 	c := &cobra.Command{
 		Use: "migrate", Args: cobra.NoArgs,
-		Short: "Make the tables of a SQL store, or bring them up to date",
-		Long: "migrate makes the tables of a SQL store, or brings them up to date. A gateway does so when it starts, unless its user may not:\n" +
-			"then let the owner of the database run this once, or the SQL that --print shows, before the first gateway of a new version starts.\n" +
-			"With --print nothing is connected to and nothing is changed.",
+		Short: "Create or update the tables of a SQL store",
+		Long: "migrate creates or updates the tables of a SQL store. A gateway does this when it starts. If its database user is not\n" +
+			"allowed to, the owner of the database runs migrate, or the SQL of --print, before the first gateway of a new version\n" +
+			"starts. --print connects to nothing and changes nothing.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			n, err := parseStore(store)
 			switch {
@@ -38,7 +38,7 @@ func migrateCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&store, "store", "sqlite:retrysafe.db", "the store: sqlite:PATH, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
-	c.Flags().BoolVar(&show, "print", false, "show the SQL that makes the tables where there are none, and do nothing")
+	c.Flags().BoolVar(&show, "print", false, "print the SQL that creates the tables, and exit")
 	return c
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"log/slog"
 	"time"
@@ -37,25 +36,15 @@ func openRanges(ctx context.Context, n storeName, log *slog.Logger, f *idsFlags)
 		defer cancel()
 		ranges, err := redisranges.New(ctx, client, &redisranges.Options{Replicas: f.replicas, Unsafe: f.unsafe, Logger: log})
 		if err != nil {
-			client.Close()
+			_ = client.Close()
 			return nil, nil, fmt.Errorf("%w (here: --replicas, --unsafe)", err)
 		}
-		return ranges, func() error { client.Close(); return nil }, nil
+		return ranges, client.Close, nil
 	}
-	driver, dsn, dialect := "sqlite", sqliteDSN(n.path, toServe), sqlranges.SQLite
-	switch {
-	case n.postgres != nil:
-		driver, dsn, dialect = "pgx", n.postgres.url, sqlranges.PostgreSQL
-	case n.mysql != nil:
-		driver, dsn, dialect = "mysql", n.mysql.dsn, sqlranges.MySQL
-	}
-	db, err := sql.Open(driver, dsn)
+	db, dialect, err := n.database(toServe, rangeConns)
 	if err != nil {
-		// The cause may quote the address.
-		return nil, nil, fmt.Errorf("store %s: the address cannot be used; look at its parameters", n)
+		return nil, nil, fmt.Errorf("store %s: %w", n, err)
 	}
-	db.SetMaxOpenConns(rangeConns)
-	db.SetMaxIdleConns(rangeConns)
 	ranges, err := sqlranges.New(db, dialect, &sqlranges.Options{Table: f.table, Logger: log})
 	if err == nil {
 		err = ranges.Migrate(ctx)

@@ -17,24 +17,25 @@ import (
 type resolveFlags struct {
 	fence                       uint64
 	force                       bool
-	outcome, by                 string
+	outcome                     string
 	status                      int
 	contentType, body, location string
 	failure                     string
+	who                         operator
 }
 
 func (r *resolveFlags) common(c *cobra.Command) {
-	c.Flags().Uint64Var(&r.fence, "fence", 0, "the fence that keys show has shown: if the record has changed since, nothing happens")
-	c.Flags().BoolVar(&r.force, "force", false, "also while an attempt holds a live lease; it may still act")
-	c.Flags().StringVar(&r.by, "by", os.Getenv("USER"), "who found it out")
+	c.Flags().Uint64Var(&r.fence, "fence", 0, "fence of the record, from keys show; if the record has changed since, nothing happens")
+	c.Flags().BoolVar(&r.force, "force", false, "also if an attempt has a live lease; that attempt may still act")
+	r.who.flags(c, "how this is known, for the audit log; required")
 }
 
 func releaseCommand(f *keysFlags) *cobra.Command {
 	r := resolveFlags{outcome: "not-done"}
 	c := &cobra.Command{
-		Use: "release HASH|KEY --fence N", Args: cobra.ExactArgs(1), Short: "Nothing was done: let the next request run",
-		Long: "release lets the next request with the key run. Do that only if the first one is known to be dead and without effect: one that\n" +
-			"is merely held up can still act, unless the resource checks the fence.",
+		Use: "release HASH|KEY --fence N --reason TEXT", Args: cobra.ExactArgs(1), Short: "Let the next request with a key run",
+		Long: "release lets the next request with the key run. Use it only if the first request had no effect and its process is\n" +
+			"dead: a process that is only slow can still act, unless the resource checks the fence.",
 		RunE: func(c *cobra.Command, args []string) error { return f.resolve(c, args[0], &r) },
 	}
 	r.common(c)
@@ -44,24 +45,28 @@ func releaseCommand(f *keysFlags) *cobra.Command {
 func resolveCommand(f *keysFlags) *cobra.Command {
 	var r resolveFlags
 	c := &cobra.Command{
-		Use: "resolve HASH|KEY --fence N --outcome done|failed|not-done", Args: cobra.ExactArgs(1), Short: "Say what became of a request in doubt",
-		Long: "resolve settles a record. done: repeats get the answer that --status, --content-type, --location and --body give, or, without\n" +
-			"--status, are told that it was done and the answer is not known. failed: repeats are told the words of --failure.",
+		Use: "resolve HASH|KEY --fence N --outcome done|failed|not-done --reason TEXT", Args: cobra.ExactArgs(1), Short: "Resolve a request in doubt",
+		Long: "resolve stores the outcome that you found.\n\n" +
+			"done      duplicates get the answer of --status, --content-type, --location and --body. Without --status they\n" +
+			"          get 409 answer-not-kept: the request was done, and its answer is not known. A status that means that\n" +
+			"          nothing was done, such as 401, is refused, and so is a body of a 204 or 304.\n" +
+			"failed    duplicates get 409 resolved-failed with the text of --failure.\n" +
+			"not-done  the next request with the key runs, as after \"keys release\".",
 		RunE: func(c *cobra.Command, args []string) error { return f.resolve(c, args[0], &r) },
 	}
 	r.common(c)
-	c.Flags().StringVar(&r.outcome, "outcome", "", "done, failed or not-done")
-	c.Flags().IntVar(&r.status, "status", 0, "done: status of the answer")
-	c.Flags().StringVar(&r.contentType, "content-type", "application/json", "done: its Content-Type")
-	c.Flags().StringVar(&r.location, "location", "", "done: its Location")
-	c.Flags().StringVar(&r.body, "body", "", "done: file with its body")
-	c.Flags().StringVar(&r.failure, "failure", "", "failed: what repeats are told")
+	c.Flags().StringVar(&r.outcome, "outcome", "", "the outcome: done, failed or not-done")
+	c.Flags().IntVar(&r.status, "status", 0, "with done: status of the answer")
+	c.Flags().StringVar(&r.contentType, "content-type", "application/json", "with done: Content-Type of the answer")
+	c.Flags().StringVar(&r.location, "location", "", "with done: Location of the answer")
+	c.Flags().StringVar(&r.body, "body", "", "with done: file with the body of the answer")
+	c.Flags().StringVar(&r.failure, "failure", "", "with failed: the text that duplicates get")
 	return c
 }
 
 // resolution converts the flags to a resolution.
 func (r *resolveFlags) resolution() (retrysafe.Resolution, error) {
-	res := retrysafe.Resolution{Fence: retrysafe.Fence(r.fence), Force: r.force, By: r.by}
+	res := retrysafe.Resolution{Fence: retrysafe.Fence(r.fence), Force: r.force, By: r.who.by}
 	if r.fence == 0 {
 		return res, &usageError{errors.New("--fence is needed: keys show shows it, and it makes sure that the record is still what you saw")}
 	}
@@ -70,7 +75,7 @@ func (r *resolveFlags) resolution() (retrysafe.Resolution, error) {
 		res.Outcome = retrysafe.NotDone
 	case "failed":
 		if r.failure == "" {
-			return res, &usageError{errors.New("--outcome failed needs --failure: what are repeats told?")}
+			return res, &usageError{errors.New("--outcome failed needs --failure, the text that duplicates get")}
 		}
 		res.Outcome, res.Failure = retrysafe.Failed, &retrysafe.Failure{Code: "resolved", Message: r.failure}
 	case "done":
@@ -80,6 +85,9 @@ func (r *resolveFlags) resolution() (retrysafe.Resolution, error) {
 		}
 		if r.status == 0 {
 			return res, nil
+		}
+		if err := r.fits(); err != nil {
+			return res, &usageError{err}
 		}
 		var body []byte
 		if r.body != "" {
@@ -102,17 +110,39 @@ func (r *resolveFlags) resolution() (retrysafe.Resolution, error) {
 	return res, nil
 }
 
+// notRun are the statuses that httpidem does not store: they say that nothing was done.
+var notRun = []int{401, 403, 407, 408, 409, 421, 423, 425, 429}
+
+// fits returns an error if the answer of the flags contradicts itself, or says that nothing was
+// done.
+func (r *resolveFlags) fits() error {
+	switch {
+	case r.body != "" && (r.status == http.StatusNoContent || r.status == http.StatusNotModified):
+		return fmt.Errorf("--body: an answer of status %d has no body, and nobody would get it; leave --body out, or use another --status", r.status)
+	case slices.Contains(notRun, r.status):
+		return fmt.Errorf("--status %d says that nothing was done, and --outcome done that it was. Say --outcome not-done, so that the next request runs, "+
+			"or --outcome failed if it was refused for good", r.status)
+	}
+	return nil
+}
+
 func (f *keysFlags) resolve(c *cobra.Command, name string, r *resolveFlags) (err error) {
 	res, err := r.resolution()
+	if err == nil {
+		err = r.who.check(true)
+	}
+	if err == nil {
+		err = f.secret(c, true)
+	}
 	if err != nil {
 		return err
 	}
-	s, closeStore, err := f.open(c)
+	s, d, closeStore, err := f.open(c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
-	e, rec, err := f.find(c, s, name)
+	rec, err := f.find(c, s, d, name)
 	if err != nil {
 		return err
 	}
@@ -120,13 +150,8 @@ func (f *keysFlags) resolve(c *cobra.Command, name string, r *resolveFlags) (err
 	if layer := rec.Key.Layer; r.status != 0 && !slices.Contains([]string{"gw", "http", "nginx", "token"}, layer) {
 		return &usageError{fmt.Errorf("--status makes an HTTP answer, and this record is of layer %s; leave it out", layer)}
 	}
-	if err := e.Resolve(c.Context(), rec.Key.Key, res); err != nil {
-		return err
+	if rec.Key.Layer == "audit" {
+		return &usageError{errors.New("entries of the audit log are never changed")}
 	}
-	rec, err = e.Lookup(c.Context(), rec.Key.Key)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(c.OutOrStdout(), "%s is %s now, fence %d\n", e.KeyHash(rec.Key.Key), lineOf(e, &rec).State, rec.Fence)
-	return nil
+	return r.settle(c, s, d, &rec, res)
 }

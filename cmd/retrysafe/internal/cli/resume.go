@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -26,6 +28,8 @@ type resumeFlags struct {
 	worker         retrysafe.WorkerOptions
 	lease, timeout time.Duration
 
+	who operator
+
 	mu  sync.Mutex // guards the output
 	out io.Writer
 }
@@ -34,36 +38,42 @@ func resumeCommand() *cobra.Command {
 	var f resumeFlags
 	c := &cobra.Command{
 		Use: "resume", Args: cobra.NoArgs,
-		Short: "Show what was abandoned half-done, and let a program finish it",
-		Long: "resume shows calls that were abandoned: in doubt, or given back with a part of their steps done. With --exec or --post, and\n" +
-			"--operation, it lets a program finish those that keep their input (Operation.Resumable) and may run again (Reexecute):\n\n" +
-			"  --exec  runs a command of the shell. The input is its standard input, its standard output the answer. Exit code 0 is done, " + fmt.Sprint(exitNotDone) + "\n" +
-			"          says that nothing was done, and with any other nobody knows. Its environment has RETRYSAFE_KEY, RETRYSAFE_TENANT,\n" +
-			"          RETRYSAFE_OPERATION, RETRYSAFE_ATTEMPT, RETRYSAFE_FENCE, and RETRYSAFE_STEPS, the names of the steps that were done, in JSON.\n" +
+		Short: "List abandoned calls, and let a program finish them",
+		Long: "resume lists abandoned calls: those in doubt, and those released with some of their steps done. With --operation and\n" +
+			"--exec or --post, a program finishes those that keep their input (Operation.Resumable) and may run again (Reexecute):\n\n" +
+			"  --exec  runs a shell command. Its standard input is the input of the call, its standard output the answer. Exit code\n" +
+			"          0 means done, " + fmt.Sprint(exitNotDone) + " means that nothing was done, and any other leaves the call in doubt. Its environment\n" +
+			"          has RETRYSAFE_KEY, RETRYSAFE_TENANT, RETRYSAFE_OPERATION, RETRYSAFE_ATTEMPT, RETRYSAFE_FENCE, and\n" +
+			"          RETRYSAFE_STEPS: the names of the finished steps, in JSON.\n" +
 			"  --post  sends the input to a URL, with the headers Idempotency-Key, Idempotency-Attempt, Idempotency-Fence, Retrysafe-Tenant,\n" +
-			"          Retrysafe-Operation and Retrysafe-Steps. 2xx is done, and the body is the answer; 409, 425, 429, the header\n" +
-			"          \"Idempotency-Outcome: not-executed\" and a refused connection say that nothing was done; else nobody knows.\n\n" +
-			"An answer that is JSON is kept as such, any other as it is. What is in doubt under Refuse is shown and left to keys resolve. An\n" +
-			"interrupt ends it when what runs has ended.",
+			"          Retrysafe-Operation and Retrysafe-Steps. 2xx means done, and the body is the answer. 409, 425, 429, the\n" +
+			"          header \"Idempotency-Outcome: not-executed\" and a refused connection mean that nothing was done. Anything else\n" +
+			"          leaves the call in doubt.\n\n" +
+			"An answer is stored as JSON if it is JSON, otherwise byte for byte. Calls in doubt under Refuse are listed, never run:\n" +
+			"use \"keys resolve\". An interrupt lets running calls finish and then exits.\n\n" +
+			"Each call that the program gets, and each that is given up, has its entries in the audit log of the namespace. If an\n" +
+			"entry cannot be written, the call does not run. The list changes nothing and has no entries.",
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
-	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store, or RETRYSAFE_STORE: sqlite:PATH, redis://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
-	c.Flags().StringVar(&f.namespace, "namespace", "", "only this namespace; needed with --exec or --post on Redis, PostgreSQL and MySQL")
-	c.Flags().StringVar(&f.layer, "layer", "", `only this layer; with --exec or --post "fn" unless it is given`)
+	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store, or RETRYSAFE_STORE: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
+	c.Flags().StringVar(&f.namespace, "namespace", "", "only this namespace; required with --exec or --post on Redis, PostgreSQL and MySQL")
+	f.seal.add(c.Flags())
+	c.Flags().StringVar(&f.layer, "layer", "", `only this layer; the default with --exec or --post is fn`)
 	c.Flags().StringVar(&f.tenant, "tenant", "", "only this tenant (not with --exec or --post)")
 	c.Flags().StringVar(&f.operation, "operation", "", "only this operation")
-	c.Flags().BoolVar(&f.json, "json", false, "one JSON object a line")
-	c.Flags().StringVar(&f.exec, "exec", "", "the command that finishes a call")
-	c.Flags().StringVar(&f.post, "post", "", "the URL that finishes a call")
-	c.Flags().BoolVar(&f.once, "once", false, "end after one pass")
-	c.Flags().DurationVar(&f.worker.Every, "every", 10*time.Second, "time between two passes, more or less by half")
-	c.Flags().Float64Var(&f.worker.Rate, "rate", 10, "begin at most so many in a second")
-	c.Flags().IntVar(&f.worker.Parallel, "parallel", 4, "run at most so many at once")
-	c.Flags().DurationVar(&f.worker.Backoff, "backoff", time.Second, "rest of a call after its first attempt; each further one doubles it")
-	c.Flags().DurationVar(&f.worker.MaxBackoff, "max-backoff", 5*time.Minute, "the longest rest")
-	c.Flags().IntVar(&f.worker.MaxAttempts, "max-attempts", 10, `after so many a call is left in doubt with the cause "attempts"`)
+	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object per line")
+	c.Flags().StringVar(&f.exec, "exec", "", "shell command that finishes a call")
+	c.Flags().StringVar(&f.post, "post", "", "URL that finishes a call")
+	c.Flags().BoolVar(&f.once, "once", false, "exit after one pass")
+	c.Flags().DurationVar(&f.worker.Every, "every", 10*time.Second, "time between two passes, plus or minus half")
+	c.Flags().Float64Var(&f.worker.Rate, "rate", 10, "start at most this many calls a second")
+	c.Flags().IntVar(&f.worker.Concurrency, "parallel", 4, "run at most this many calls at once")
+	c.Flags().DurationVar(&f.worker.MinWait, "backoff", time.Second, "pause after the first attempt of a call; each further attempt doubles it")
+	c.Flags().DurationVar(&f.worker.MaxWait, "max-backoff", 5*time.Minute, "longest pause")
+	c.Flags().IntVar(&f.worker.MaxAttempts, "max-attempts", 10, `leave a call in doubt with the cause "attempts" after this many`)
 	c.Flags().DurationVar(&f.lease, "lease", 30*time.Second, "lease of an attempt; heartbeats extend it")
-	c.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "the longest that a call may run")
+	c.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "longest run of a call")
+	f.who.flags(c, "why, for the audit log")
 	return c
 }
 
@@ -78,6 +88,9 @@ func (f *resumeFlags) run(c *cobra.Command) (err error) {
 		if f.tenant != "" {
 			return &usageError{errors.New("--tenant only narrows the list; leave it out with --exec and --post")}
 		}
+		if err := f.who.check(false); err != nil {
+			return err
+		}
 	}
 	if err := f.worker.Validate(); err != nil {
 		return &usageError{err}
@@ -87,14 +100,14 @@ func (f *resumeFlags) run(c *cobra.Command) (err error) {
 			return &usageError{err}
 		}
 	}
-	f.looks = f.exec == "" && f.post == ""
-	s, closeStore, err := f.open(c)
+	f.serves = (f.exec != "" || f.post != "") && !f.once
+	s, d, closeStore, err := f.open(c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
 	if f.exec == "" && f.post == "" {
-		return f.list(c, s)
+		return f.list(c, s, d)
 	}
 	return f.finish(c, s)
 }
@@ -110,7 +123,7 @@ type abandoned struct {
 }
 
 // list lists the abandoned calls.
-func (f *resumeFlags) list(c *cobra.Command, s storeapi.Store) error {
+func (f *resumeFlags) list(c *cobra.Command, s storeapi.Store, d *admin.Desk) error {
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	out := json.NewEncoder(c.OutOrStdout())
 	if !f.json {
@@ -118,16 +131,15 @@ func (f *resumeFlags) list(c *cobra.Command, s storeapi.Store) error {
 	}
 	n := 0
 	var failed error
-	see := func(rec retrysafe.Record) bool {
+	see := func(rec *retrysafe.Record) bool {
 		if rec.State == retrysafe.StateReleased && rec.Answer.Codec == "" {
 			return true // no step was done
 		}
-		e := f.engine(s, rec.Key)
-		full, err := e.Lookup(c.Context(), rec.Key.Key) // lists omit the steps that were done
+		full, err := d.Lookup(c.Context(), rec.Key) // lists omit the steps that were done
 		if err != nil || full.State.Finished() {
 			return c.Context().Err() == nil // it has finished meanwhile, or is gone
 		}
-		a := abandoned{line: lineOf(e, &full), Steps: []string{}}
+		a := abandoned{line: lineOf(d, &full), Steps: []string{}}
 		p, err := retrysafe.ProgressOf(&full)
 		if err != nil {
 			failed = fmt.Errorf("%s: %w", a.Hash, err)
@@ -148,10 +160,10 @@ func (f *resumeFlags) list(c *cobra.Command, s storeapi.Store) error {
 		return true
 	}
 	f.inDoubt = true
-	err := f.each(c.Context(), s, c.ErrOrStderr(), see)
+	err := f.each(c.Context(), d, c.ErrOrStderr(), see)
 	if err == nil && failed == nil {
 		f.inDoubt, f.state = false, "released"
-		err = f.each(c.Context(), s, c.ErrOrStderr(), see)
+		err = f.each(c.Context(), d, c.ErrOrStderr(), see)
 	}
 	if err == nil {
 		err = f.nobodys(c.Context(), s)
@@ -176,8 +188,15 @@ func stepNames(p *retrysafe.Progress) (done, begun []string) {
 func (f *resumeFlags) finish(c *cobra.Command, s storeapi.Store) (err error) {
 	f.out = c.OutOrStdout()
 	log := logger(c.ErrOrStderr())
+	layer := cmp.Or(f.layer, "fn")
+	entries := resumed{log: audit(s, cmp.Or(f.namespace, "app")), who: f.who, how: "by --exec", warn: log}
+	work := f.execute
+	if f.post != "" {
+		entries.how, work = "by --post", f.send
+	}
 	o := &retrysafe.Options{
-		Namespace: f.namespace, Secret: []byte(os.Getenv("RETRYSAFE_SECRET")), Sweep: -1, Logger: log, Trace: &retrysafe.Trace{Call: f.told},
+		Namespace: f.namespace, Secret: []byte(os.Getenv("RETRYSAFE_SECRET")), Sweep: -1, Logger: log,
+		Trace:  &retrysafe.Trace{Call: entries.call(f.told), Doubt: entries.doubt},
 		Policy: retrysafe.Policy{Lease: f.lease, MaxRun: max(f.lease, f.timeout), OnDoubt: retrysafe.Reexecute},
 	}
 	if err := o.Validate(); err != nil {
@@ -185,16 +204,9 @@ func (f *resumeFlags) finish(c *cobra.Command, s storeapi.Store) (err error) {
 	}
 	e := retrysafe.New(s, o)
 	defer func() { err = errors.Join(err, e.Shutdown(context.WithoutCancel(c.Context()))) }()
-	layer := f.layer
-	if layer == "" {
-		layer = "fn"
-	}
-	work := f.execute
-	if f.post != "" {
-		work = f.send
-	}
+	entries.hash = e.Layer(layer).KeyHash
 	f.worker.Logger = log
-	w := retrysafe.NewWorker(&f.worker, retrysafe.NewHandler(e.Layer(layer), f.operation, work, nil))
+	w := retrysafe.NewWorker(&f.worker, retrysafe.NewHandler(e.Layer(layer), f.operation, entries.work(work), nil))
 	if !f.once {
 		return w.Run(c.Context())
 	}
@@ -203,11 +215,9 @@ func (f *resumeFlags) finish(c *cobra.Command, s storeapi.Store) (err error) {
 	return err
 }
 
-// told prints a line for each call that has ended.
-func (f *resumeFlags) told(ctx context.Context, i retrysafe.CallInfo) (context.Context, func(retrysafe.CallDone)) {
-	return ctx, func(d retrysafe.CallDone) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		fmt.Fprintf(f.out, "%s %s attempt %d, %v\n", i.Hash(), d.Outcome, d.Attempt, d.Took.Round(time.Millisecond))
-	}
+// told prints a line for a call that has ended.
+func (f *resumeFlags) told(hash string, d *retrysafe.CallDone) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fmt.Fprintf(f.out, "%s %s attempt %d, %v\n", hash, d.Outcome, d.Attempt, d.Took.Round(time.Millisecond))
 }

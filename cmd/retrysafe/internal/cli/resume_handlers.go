@@ -40,10 +40,10 @@ func callOf(ctx context.Context) (c toldCall, err error) {
 	}
 	done, begun := stepNames(&p)
 	if len(begun) > 0 {
-		return c, retrysafe.InDoubt(fmt.Errorf("the steps %q may run at most once, and nobody knows what became of them", begun))
+		return c, retrysafe.InDoubt(fmt.Errorf("the steps %q may run at most once, and their outcome is unknown", begun))
 	}
 	steps, err := json.Marshal(done)
-	return toldCall{a.Key(), strconv.Itoa(a.N()), strconv.FormatUint(uint64(a.Fence()), 10), string(steps)}, err
+	return toldCall{a.Key(), strconv.Itoa(a.Number()), strconv.FormatUint(uint64(a.Fence()), 10), string(steps)}, err
 }
 
 // kept returns what a program has answered.

@@ -9,6 +9,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -21,29 +22,19 @@ import (
 func Main(args []string, out, errOut io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	root := &cobra.Command{
-		Use:   "retrysafe",
-		Short: "Make requests safe to repeat: each takes effect once, and every repeat gets the first answer",
-		Long: "retrysafe makes requests safe to repeat. A double click, a client's retry, a replayed request\n" +
-			"takes effect once, and every repeat gets the first answer.",
-		Version:       built().String(),
-		SilenceErrors: true,
-		SilenceUsage:  true,
-	}
-	root.SetVersionTemplate("retrysafe {{.Version}}\n")
+	root := rootCommand()
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errOut)
 	log.SetOutput(quoteless{errOut})
 	began := false // an error before the command runs is a wrong call
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { began = true; return fromEnvironment(c) }
-	show := demo.Command(openForDemo)
-	onlyByFlag(show.Flags()) // it makes records, and kills its gateways
-	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), migrateCommand(), idsCommand(), dlqCommand(), adviseCommand(), versionCommand(), show, demo.ShopCommand())
-	complete(root)
 	c := root
 	done, err := manual(root, args)
 	if !done {
+		if isChinese(os.Getenv) {
+			speakChinese(root)
+		}
 		c, err = root.ExecuteContextC(ctx)
 	}
 	var usage *usageError
@@ -54,11 +45,30 @@ func Main(args []string, out, errOut io.Writer) int {
 	case errors.As(err, &code):
 		return int(code)
 	case !began, errors.As(err, &usage):
-		fmt.Fprintf(errOut, "retrysafe: %v\nSee \"%s --help\".\n", err, c.CommandPath())
+		fmt.Fprintf(errOut, "%s\nSee \"%s --help\".\n", prefixed(err), c.CommandPath())
 		return 2
 	}
-	fmt.Fprintf(errOut, "retrysafe: %v\n", err)
+	fmt.Fprintln(errOut, prefixed(err))
 	return 1
+}
+
+// rootCommand returns the command with all its subcommands.
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "retrysafe",
+		Short: "Make requests safe to repeat: each takes effect once, and every duplicate gets the first answer",
+		Long: "retrysafe makes requests safe to repeat. A double click, a client's retry, a replayed request\n" +
+			"takes effect once, and every duplicate gets the first answer.",
+		Version:       built().String(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetVersionTemplate("retrysafe {{.Version}}\n")
+	show := demo.Command(openForDemo)
+	onlyByFlag(show.Flags()) // it makes records, and kills its gateways
+	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), migrateCommand(), sealCommand(), idsCommand(), dlqCommand(), consoleCommand(), checkCommand(), adviseCommand(), versionCommand(), show, demo.ShopCommand())
+	complete(root)
+	return root
 }
 
 // onlySubcommands is the RunE of a command that does nothing by itself: it prints its help, or
@@ -75,3 +85,10 @@ type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
+
+// prefixed returns the text of an error with one "retrysafe: ". Errors of the library begin with it
+// too, also inside of others.
+func prefixed(err error) string {
+	text := strings.ReplaceAll("\n"+err.Error(), "\nretrysafe: ", "\n")
+	return "retrysafe: " + strings.ReplaceAll(text[1:], ": retrysafe: ", ": ")
+}

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/telemetry"
 	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/sealstore"
 )
 
 // running is a gateway that runs.
@@ -26,8 +28,11 @@ type running struct {
 	engine *retrysafe.Engine // with the default policy; each configuration has its own view
 	mon    *gateway.Monitor
 	live   *gateway.Live
+	desk   *operators
+	tel    *telemetry.Telemetry // nil: nothing is exported
 	access *accessLog
 	tls    gateway.Certificates
+	sealed *sealstore.Store // nil: the store keeps answers in the clear
 
 	listener, admin net.Listener   // admin is nil if there is none
 	opened          []func() error // closed at the end, the last one first
@@ -56,14 +61,16 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *
 // open makes everything that the gateway needs, and nothing that is visible from outside.
 func (x *running) open(ctx context.Context, s *setup) error {
 	x.mon = gateway.NewMonitor(x.log)
-	opts := &retrysafe.Options{Namespace: s.Namespace, Secret: []byte(os.Getenv("RETRYSAFE_SECRET")), Logger: x.log, Trace: x.mon.Trace()}
-	if err := opts.Validate(); err != nil {
-		return &usageError{fmt.Errorf("%w; the secret is RETRYSAFE_SECRET", err)}
-	}
-	err := needsSecret(s.Store, opts.Secret)
+	traces, err := x.traces(ctx)
 	if err != nil {
 		return err
 	}
+	opts, err := s.engine()
+	if err != nil {
+		return err
+	}
+	opts.Logger, opts.Trace = x.log, traces
+	x.flags.twoStores(s, x.log)
 	if x.listener, err = listen("--listen", s.Listen); err != nil {
 		return err
 	}
@@ -83,7 +90,15 @@ func (x *running) open(ctx context.Context, s *setup) error {
 		return err
 	}
 	x.closeLater(closeStore)
-	x.mon.WatchDoubts(store)
+	if s.ring != nil {
+		if x.sealed, err = s.sealed(store, x.log); err != nil {
+			return err
+		}
+		store = x.sealed
+	}
+	if err := x.watchDoubts(store); err != nil {
+		return err
+	}
 	x.engine = retrysafe.New(store, opts)
 	_ = x.engine.Digest(nil) // warns of a missing secret now, not at the first request
 	g, err := x.gateway(s)
@@ -92,6 +107,9 @@ func (x *running) open(ctx context.Context, s *setup) error {
 	}
 	x.live = gateway.NewLive(g)
 	x.mon.WatchUpstreams(x.live)
+	if x.desk, err = newOperators(x, store, s); err != nil {
+		return err
+	}
 	cert, clients, err := s.certificates()
 	x.tls.Set(cert, clients)
 	return err
@@ -109,11 +127,14 @@ func (x *running) close() error {
 
 // run serves.
 func (x *running) run(ctx context.Context, hup <-chan os.Signal, s *setup) error {
-	front := gateway.NewServer(x.live, s.limits, x.log)
+	server := s.server
+	server.Logger = x.log
+	front := gateway.NewServer(x.live, &server)
 	x.mon.WatchServer(front)
-	admin := gateway.NewServer(gateway.Admin(x.live, x.engine, x.mon), gateway.Limits{}, x.log)
+	admin := gateway.NewServer(x.desk, &gateway.ServerOptions{Logger: x.log})
 	failed := make(chan error, 2)
 	if x.admin != nil {
+		go x.desk.traffic.Run(ctx)
 		go func() { failed <- admin.Serve(x.admin) }()
 		fmt.Fprintf(x.out, "retrysafe gateway: admin on http://%s\n", x.admin.Addr())
 	}
@@ -133,8 +154,7 @@ func (x *running) run(ctx context.Context, hup <-chan os.Signal, s *setup) error
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.flags.current.grace())
 	defer cancel()
 	err = errors.Join(err, front.Shutdown(end), x.engine.Shutdown(end))
-	x.live.Close()
-	return errors.Join(err, admin.Close())
+	return errors.Join(err, x.live.Close(), admin.Close())
 }
 
 // until waits for the end, and reloads on a signal.
@@ -168,11 +188,16 @@ func (x *running) reload() error {
 		return err
 	}
 	cert, clients, err := s.certificates()
-	if err := errors.Join(err, x.access.reopen()); err != nil {
-		g.Close()
+	console, consoleErr := x.desk.console(s)
+	if err := errors.Join(err, consoleErr, x.access.reopen()); err != nil {
+		_ = g.Close()
 		return err
 	}
+	x.desk.now.Store(&console)
 	x.tls.Set(cert, clients)
+	if x.sealed != nil {
+		x.sealed.SetRing(s.ring)
+	}
 	x.live.Replace(g)
 	x.flags.current = s
 	x.log.Info("configuration reloaded", "routes", len(s.gateway.Routes), "upstreams", len(s.Upstream))
@@ -183,6 +208,9 @@ func (x *running) reload() error {
 func (x *running) gateway(s *setup) (*gateway.Gateway, error) {
 	o := *s.gateway
 	o.Logger, o.Monitor, o.AccessLog = x.log, x.mon, x.access.logger()
+	if x.tel != nil {
+		o.Continue, o.Propagate = x.tel.Continue, x.tel.Propagate
+	}
 	return gateway.New(x.engine.WithPolicy(s.policy), &o)
 }
 

@@ -5,13 +5,19 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/gateway/config"
 	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/sealstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // setup is the configuration of a gateway: from the file, or from the flags alone.
@@ -22,12 +28,13 @@ type setup struct {
 
 	gateway *gateway.Options
 	policy  retrysafe.Policy
-	limits  gateway.Limits
+	server  gateway.ServerOptions // without a Logger
 	drain   time.Duration
 	delay   time.Duration
 
 	settings storeSettings
-	file     *config.Config // nil without a file
+	ring     *sealstore.Ring // nil: answers are kept in the clear
+	file     *config.Config  // nil without a file
 }
 
 // setup reads the current configuration.
@@ -39,13 +46,16 @@ func (f *gatewayFlags) setup() (*setup, error) {
 		s.policy, err = f.policy()
 		s.gateway = &gateway.Options{Upstreams: f.upstream, Guard: httpidem.Options{Policy: s.policy}}
 		err = errors.Join(err, s.gateway.Validate(s.policy))
+		if err == nil {
+			s.ring, err = new(sealFlags).ring()
+		}
 	} else {
 		err = f.read(s)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s, s.addresses()
+	return s, f.addresses(s)
 }
 
 // read reads the file. Flags take precedence.
@@ -70,10 +80,26 @@ func (f *gatewayFlags) read(s *setup) error {
 		}
 	}
 	s.Listen, s.Admin, s.Store, s.Namespace, s.AccessLog, s.Upstream = c.Listen, c.Admin, c.Store, c.Namespace, c.AccessLog, c.Upstream
-	s.file, s.limits, s.drain, s.delay = c, c.ServerLimits(), c.DrainTime(), c.DrainDelay()
-	s.settings = storeSettings{acks: c.Acks.Replicas(), allowEviction: c.AllowEviction, copies: c.Copies.Bytes()}
-	s.gateway, s.policy, err = c.Options()
+	s.file, s.server, s.drain, s.delay = c, *c.ServerOptions(), c.DrainTime(), c.DrainDelay()
+	s.settings = storeSettings{acks: c.Acks(), allowEviction: c.AllowEviction(), copies: c.Copies()}
+	if s.gateway, s.policy, err = c.Options(); err != nil {
+		return err
+	}
+	s.ring, err = c.SealRing()
 	return err
+}
+
+// sealed returns a store that seals what it passes to inner.
+func (s *setup) sealed(inner storeapi.Store, log *slog.Logger) (*sealstore.Store, error) {
+	o := new(sealstore.Options)
+	if s.file != nil {
+		var err error
+		if o, err = s.file.SealOptions(); err != nil {
+			return nil, err
+		}
+	}
+	o.Unopened = logUnopened(log)
+	return sealstore.New(inner, s.ring, o), nil
 }
 
 // certificates returns the certificate of the listener and the CAs of client certificates. Each is
@@ -90,17 +116,49 @@ func (s *setup) certificates() (*tls.Certificate, *x509.CertPool, error) {
 	return cert, clients, err
 }
 
+// operators returns the options of the console. They are nil if there is none.
+func (s *setup) operators() (o *admin.Options, keep time.Duration, err error) {
+	if s.file == nil {
+		return &admin.Options{Namespace: s.Namespace, Console: true}, 0, nil // flags alone
+	}
+	if o, keep, err = s.file.AdminOptions(); o != nil {
+		o.Namespace = s.Namespace // the flag takes precedence
+	}
+	return o, keep, err
+}
+
 // addresses checks what can be checked before anything is opened.
-func (s *setup) addresses() error {
+func (f *gatewayFlags) addresses(s *setup) error {
 	if err := needsNamespace(s.Store, s.Namespace); err != nil {
-		return err
+		return f.at(s, "store", err)
+	}
+	if err := (&retrysafe.Options{Namespace: s.Namespace}).Validate(); err != nil {
+		return f.at(s, "namespace", fmt.Errorf("namespace is longer than %d bytes", retrysafe.MaxPart))
 	}
 	for name, addr := range map[string]string{"listen": s.Listen, "admin": s.Admin} {
 		if _, _, err := net.SplitHostPort(addr); err != nil && addr != "" {
-			return fmt.Errorf("--%s %q: write it like 127.0.0.1:8080; choose another --%s", name, addr, name)
+			return f.at(s, name, fmt.Errorf("--%s %q: write it like 127.0.0.1:8080; choose another --%s", name, addr, name))
 		}
 	}
 	return nil
+}
+
+// at returns err with the place of an option, if its value comes from the file.
+func (f *gatewayFlags) at(s *setup, option string, err error) error {
+	if s.file == nil || f.given(option) || os.Getenv("RETRYSAFE_"+strings.ToUpper(option)) != "" {
+		return err
+	}
+	return s.file.At(option, err)
+}
+
+// engine returns the options of the engine, except for what runs. Its error is that of a start
+// without the secret that the store needs.
+func (s *setup) engine() (*retrysafe.Options, error) {
+	o := &retrysafe.Options{Namespace: s.Namespace, Secret: []byte(os.Getenv("RETRYSAFE_SECRET"))}
+	if err := o.Validate(); err != nil {
+		return nil, &usageError{fmt.Errorf("%w; the secret is RETRYSAFE_SECRET", err)}
+	}
+	return o, needsSecret(s.Store, o.Secret)
 }
 
 // same returns an error for a change that a reload cannot make.
@@ -108,8 +166,9 @@ func (s *setup) same(next *setup) error {
 	var errs []error
 	for name, changed := range map[string]bool{
 		"listen": s.Listen != next.Listen, "admin": s.Admin != next.Admin, "store": s.Store != next.Store || s.settings != next.settings,
-		"access_log": s.AccessLog != next.AccessLog, "namespace": s.Namespace != next.Namespace, "limits": s.limits != next.limits,
-		"tls": (s.file != nil && s.file.TLS.Cert != "") != (next.file != nil && next.file.TLS.Cert != ""),
+		"access_log": s.AccessLog != next.AccessLog, "namespace": s.Namespace != next.Namespace, "limits": s.server != next.server,
+		"seal": (s.ring == nil) != (next.ring == nil) || s.file != nil && next.file != nil && !s.file.SameSeal(next.file),
+		"tls":  (s.file != nil && s.file.HasCertificate()) != (next.file != nil && next.file.HasCertificate()),
 	} {
 		if changed {
 			errs = append(errs, fmt.Errorf("%s has changed, which takes a restart", name))

@@ -12,6 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/redisclient"
 	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -44,6 +45,25 @@ func (n storeName) memory() bool { return !n.tables() && n.redis == nil }
 
 // tables reports whether it is a SQL store.
 func (n storeName) tables() bool { return n.path != "" || n.postgres != nil || n.mysql != nil }
+
+// database opens the database of a name that has tables, with at most so many connections. An error
+// does not quote the address.
+func (n storeName) database(how access, most int) (*sql.DB, dbtx.Dialect, error) {
+	driver, dsn, dialect := "sqlite", sqliteDSN(n.path, how), dbtx.SQLite
+	switch {
+	case n.postgres != nil:
+		driver, dsn, dialect = "pgx", n.postgres.url, dbtx.PostgreSQL
+	case n.mysql != nil:
+		driver, dsn, dialect = "mysql", n.mysql.dsn, dbtx.MySQL
+	}
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		return nil, dialect, errors.New("the address cannot be used; look at its parameters")
+	}
+	db.SetMaxOpenConns(most)
+	db.SetMaxIdleConns(most)
+	return db, dialect, nil
+}
 
 // String returns the name without user and password.
 func (n storeName) String() string {
@@ -133,7 +153,25 @@ func parseStore(name string) (n storeName, err error) {
 		n.redis, err = redisclient.ParseURL(name)
 		return n, err
 	}
-	return n, fmt.Errorf("store %q is not known; this build has memory:, sqlite:PATH, redis://HOST, postgres://HOST/DATABASE and mysql://HOST/DATABASE", scheme)
+	return n, fmt.Errorf("store %q is not known; write memory:, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, "+
+		"postgres://HOST/DATABASE or mysql://HOST/DATABASE", withoutSecrets(name))
+}
+
+// withoutSecrets returns an address without what may be a password: what stands before the last @,
+// and parameters.
+func withoutSecrets(address string) string {
+	address, parameters, _ := strings.Cut(address, "?")
+	if at := strings.LastIndexByte(address, '@'); at >= 0 {
+		scheme, _, ok := strings.Cut(address[:at], "://")
+		if !ok {
+			return "…" + address[at:]
+		}
+		return scheme + "://…" + address[at:]
+	}
+	if parameters != "" {
+		return address + "?…"
+	}
+	return address
 }
 
 // sqliteConns are for readers: only one call writes at a time, and opening a connection takes

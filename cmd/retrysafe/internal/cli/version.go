@@ -13,7 +13,7 @@ func built() version.Info { return version.Read("github.com/retrysafe/retrysafe/
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Args: cobra.NoArgs, Short: "Say which version this is, and of which commit",
+		Use: "version", Args: cobra.NoArgs, Short: "Print the version and the commit",
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := fmt.Fprint(c.OutOrStdout(), built().Text("retrysafe"))
 			return err

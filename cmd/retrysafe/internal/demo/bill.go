@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // cents is the amount of every payment.
@@ -16,10 +17,11 @@ type bill struct {
 	number        int
 	key           string
 	without, with *side
+	rounds        atomic.Int64 // orders so far
 }
 
 func newBill(number int, key string) *bill {
-	return &bill{number, key, newSide(number, key, false), newSide(number, key, true)}
+	return &bill{number: number, key: key, without: newSide(number, key, false), with: newSide(number, key, true)}
 }
 
 // side is the path of a payment to the shop: direct, or through the gateway.
@@ -30,7 +32,7 @@ type side struct {
 
 	mu      sync.Mutex
 	presses []press
-	slow    bool // of the last press
+	fields  []string // of the last press, for its curl
 }
 
 func newSide(number int, key string, protected bool) *side {
@@ -40,6 +42,9 @@ func newSide(number int, key string, protected bool) *side {
 // press is one press of the button, and its outcome as the customer sees it.
 type press struct {
 	N int `json:"n"`
+	// How and Round are of its order. All presses of one order have the same Round.
+	How   string `json:"how"`
+	Round int    `json:"round"`
 	// State is sent, answered, lost (the answer got lost), away (the server is down) or broken (the
 	// connection broke).
 	State string `json:"state"`
@@ -51,12 +56,14 @@ type press struct {
 	RetryAfter string `json:"retry_after,omitempty"`
 }
 
-func (s *side) begin(slow bool) (n int) {
+// begin notes a press that is sent with these fields, and returns it with its number.
+func (s *side) begin(p press, fields []string) press {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.slow = slow
-	s.presses = append(s.presses, press{N: len(s.presses) + 1, State: "sent"})
-	return len(s.presses)
+	p.N, p.State = len(s.presses)+1, "sent"
+	s.fields = fields
+	s.presses = append(s.presses, p)
+	return p
 }
 
 func (s *side) end(p press) {
@@ -65,10 +72,10 @@ func (s *side) end(p press) {
 	s.presses[p.N-1] = p
 }
 
-func (s *side) seen() (presses []press, slow bool) {
+func (s *side) seen() (presses []press, fields []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.presses), s.slow
+	return slices.Clone(s.presses), s.fields
 }
 
 func (b *bill) pressed() bool {

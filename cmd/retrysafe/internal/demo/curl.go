@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// curl returns a request as a shell command. The body is byte for byte what the page sends;
-// otherwise the gateway would call it another request.
-func curl(base, key string, req request, workMS int) string {
+// curl returns a request as a shell command; fields are pairs of a field's name and value. The body
+// is byte for byte what the page sends; otherwise the gateway would call it another request.
+func curl(base, key string, req request, fields []string) string {
 	body, err := json.Marshal(req)
 	if err != nil {
 		return ""
 	}
-	work := ""
-	if workMS > 0 {
-		work = fmt.Sprintf(" -H '%s: %d'", headWork, workMS)
+	more := ""
+	for i := 0; i+1 < len(fields); i += 2 {
+		more += fmt.Sprintf(" -H '%s: %s'", fields[i], fields[i+1])
 	}
 	return fmt.Sprintf("curl -i %s/payments -u %s:demo -H 'Idempotency-Key: %s' -H 'Content-Type: application/json'%s -d %s",
-		base, shopper, key, work, quoted(string(body)))
+		base, shopper, key, more, quoted(string(body)))
 }
 
 // quoted quotes a word for a shell if necessary.

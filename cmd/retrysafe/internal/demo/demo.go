@@ -27,18 +27,17 @@ func Command(open Opener) *cobra.Command {
 	o := &options{listen: loopback{addr: pageAddr}, open: open}
 	c := &cobra.Command{
 		Use: "demo", Args: cobra.NoArgs,
-		Short: "See repeated requests take effect twice without protection, and once with it",
-		Long: "demo starts a small shop and a gateway before it, both on loopback, and sends real requests: each scene\n" +
-			"straight to the shop first, then protected. Meanwhile, and until Ctrl-C, a page in the browser lets you press\n" +
-			"and kill yourself. It keeps its files in a temporary directory and removes them. With --store the gateways keep\n" +
-			"their records in a store of yours, where none counts after an hour. Redis removes them then; in a SQLite file they\n" +
-			"stay until something that uses the file sweeps it.",
+		Short: "Show duplicates that take effect twice without protection, and once with it",
+		Long: "demo starts a small shop and a gateway on loopback, and sends real requests: each scene first straight to the shop,\n" +
+			"then protected. Until Ctrl-C, a page in the browser lets you send payments and kill the gateway. Its files are in a\n" +
+			"temporary directory, which it removes. With --store the gateways keep their records in your own store. Those expire\n" +
+			"within an hour. Redis then removes them; in a SQLite file they stay until the next sweep.",
 		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), c.OutOrStdout(), o) },
 	}
-	c.Flags().BoolVar(&o.once, "once", false, "no page: end after the table; the exit code is 1 if a scene fails")
-	c.Flags().BoolVar(&o.json, "json", false, "no page: print the scenes as JSON, and end")
-	c.Flags().Var(&o.listen, "listen", "address of the page, on loopback; another free port if it is taken and not given here")
-	c.Flags().StringVar(&o.store, "store", "", "where the gateways keep records, in place of files: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
+	c.Flags().BoolVar(&o.once, "once", false, "open no page and exit after the table; the exit code is 1 if a scene fails")
+	c.Flags().BoolVar(&o.json, "json", false, "open no page, print the scenes as JSON, and exit")
+	c.Flags().Var(&o.listen, "listen", "address of the page, on loopback; without this flag, another free port if it is taken")
+	c.Flags().StringVar(&o.store, "store", "", "store of the gateways, in place of files: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
 	return c
 }
 
@@ -76,10 +75,14 @@ func run(ctx context.Context, out io.Writer, o *options) (err error) {
 	if p != nil && ctx.Err() != nil {
 		return nil // Ctrl-C during the scenes
 	}
-	if err != nil {
+	if p == nil && err != nil {
 		return err
 	}
-	say("\nEvery scene came out as it should.\n")
+	if err == nil {
+		say("\nEvery scene came out as it should.\n")
+	} else {
+		say("\n%v; the page is there until Ctrl-C.\n", err) // it has its own shop and gateway
+	}
 	if p == nil {
 		return nil
 	}
@@ -89,7 +92,7 @@ func run(ctx context.Context, out io.Writer, o *options) (err error) {
 		"Without protection: the same on http://%s. What happened: http://%s/effects?scene=mine\nCtrl-C ends it.\n",
 		p.addr, p.stage.gateway.addr, p.stage.key("my-first-key"), p.stage.shop.addr, p.stage.shop.addr)
 	<-ctx.Done()
-	return nil
+	return err
 }
 
 // look opens the user's store before anything else starts, so that its errors look as in every
@@ -107,18 +110,11 @@ func (o *options) look(ctx context.Context) error {
 
 // scenario runs every scene on its own stage, and fails if one has not the expected result.
 func scenario(ctx context.Context, out io.Writer, dir string, o *options) error {
-	s, err := open(ctx, dir, "retrysafe", o.store, "--in-progress", "wait 1m", "--lease", "4s")
+	s, end, err := openScenes(ctx, dir, "retrysafe", o)
 	if err != nil {
 		return err
 	}
-	defer s.kill()
-	if s.stays {
-		records, err := openRecords(ctx, o.open, s)
-		if err != nil {
-			return err
-		}
-		defer func() { s.kill(); records.close() }()
-	}
+	defer end()
 	rows, failed := play(ctx, s, newTable(out, !o.json))
 	if o.json {
 		e := json.NewEncoder(out)
@@ -131,6 +127,21 @@ func scenario(ctx context.Context, out io.Writer, dir string, o *options) error 
 		return fmt.Errorf("demo: %d of %d scenes did not come out as they should", failed, len(rows))
 	}
 	return nil
+}
+
+// openScenes opens a stage for scenes. end ends it, and leaves nothing in doubt in the user's
+// store.
+func openScenes(ctx context.Context, dir, name string, o *options) (s *stage, end func(), err error) {
+	s, err = open(ctx, dir, name, o.store, "--retention", "1h", "--in-progress", "wait 1m", "--lease", "4s")
+	if err != nil || !s.stays {
+		return s, func() { s.kill() }, err
+	}
+	records, err := openRecords(ctx, o.open, s)
+	if err != nil {
+		s.kill()
+		return nil, nil, err
+	}
+	return s, func() { s.kill(); records.close() }, nil
 }
 
 // play runs the scenes one after the other, and shows each result as it comes.

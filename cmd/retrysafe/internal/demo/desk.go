@@ -50,11 +50,11 @@ type sent struct {
 
 // form is one of the six forms. The last three are protected.
 type form struct {
-	way, title, hint string
-	hidden           string // in the form
-	script           string // on its page
-	redirect         bool   // after the POST
-	guard            func(*desk) *httpidem.Middleware
+	way      string // its name in addresses and in the texts
+	hidden   string // in the form
+	script   string // on its page
+	redirect bool   // after the POST
+	guard    func(*desk) *httpidem.Middleware
 }
 
 func byKey(d *desk) *httpidem.Middleware { return d.idem }
@@ -64,15 +64,12 @@ func byToken(d *desk) *httpidem.Middleware {
 }
 
 var sixForms = []form{
-	{way: "plain", title: "Plain form", hint: "Every request is an order."},
-	{way: "button", title: "Disabled button", hint: "The page stops the second click. It cannot stop a reload, Back, or a copy.", script: "/button.js"},
-	{way: "redirect", title: "Redirect alone", hint: "A reload shows the result again. A second click was sent before that.", redirect: true},
-	{way: "token", title: "One-time token", hint: "The server issued a token with the form. It is good for one order.", hidden: "{{retrysafeToken .Request}}", guard: byToken},
-	{way: "key", title: "Hidden key", hint: "Each page has a random key. The same key is the same order.", hidden: "{{retrysafeKey}}", guard: byKey},
-	{
-		way: "all", title: "Key, redirect, button", hint: "The three together: one order, and a page that behaves well.",
-		hidden: "{{retrysafeKey}}", script: "/button.js", redirect: true, guard: byKey,
-	},
+	{way: "plain"},
+	{way: "button", script: "/button.js"},
+	{way: "redirect", redirect: true},
+	{way: "token", hidden: "{{retrysafeToken .Request}}", guard: byToken},
+	{way: "key", hidden: "{{retrysafeKey}}", guard: byKey},
+	{way: "all", hidden: "{{retrysafeKey}}", script: "/button.js", redirect: true, guard: byKey},
 }
 
 func newDesk(shop, run string) *desk {
@@ -100,17 +97,13 @@ func (d *desk) routes(mux *http.ServeMux) {
 		page := template.Must(template.New("form").Funcs(forms.Funcs(&forms.Options{Issuer: d.issuer, Tenant: httpidem.Global})).
 			Parse(strings.Replace(formPage, "HIDDEN", f.hidden, 1)))
 		mux.Handle("GET "+path, framed(func(w http.ResponseWriter, r *http.Request) {
-			data := struct {
-				Request             *http.Request
-				Path, Title, Script string
-				Number              int64
-			}{r, path, f.title, f.script, d.pages.Add(1)}
+			data := formData{r, languageOf(r), path, f, d.pages.Add(1)}
 			if err := forms.Render(w, http.StatusOK, page, "", data); err != nil {
-				http.Error(w, "the form cannot be made now: "+err.Error(), http.StatusServiceUnavailable)
+				refuse(w, r, http.StatusServiceUnavailable, "form.not-made", "error", err.Error())
 			}
 		}))
 		mux.Handle("GET "+path+"/{order}", framed(func(w http.ResponseWriter, r *http.Request) {
-			thanks(w, path, r.PathValue("order"))
+			thanks(w, languageOf(r), path, r.PathValue("order"))
 		}))
 		var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.take(w, r, f) })
 		if f.guard != nil {
@@ -124,7 +117,7 @@ func (d *desk) routes(mux *http.ServeMux) {
 func (d *desk) note(w http.ResponseWriter, r *http.Request, way string, next http.Handler) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<16))
 	if err != nil {
-		http.Error(w, "the form did not arrive whole, and nothing was done", http.StatusBadRequest)
+		refuse(w, r, http.StatusBadRequest, "form.not-whole")
 		return
 	}
 	fields, _ := url.ParseQuery(string(body)) // a body that is not a form has no page either
@@ -145,15 +138,15 @@ func (d *desk) take(w http.ResponseWriter, r *http.Request, f form) {
 	a, err := newClient(d.shop, shopper).post(context.WithoutCancel(r.Context()), "/orders", "", req)
 	var made struct{ Order int64 }
 	if err != nil || json.Unmarshal([]byte(a.body), &made) != nil || made.Order == 0 {
-		http.Error(w, "the shop did not answer", http.StatusBadGateway)
+		refuse(w, r, http.StatusBadGateway, "form.no-answer")
 		return
 	}
-	path := "/forms/" + f.way
+	path, lang := "/forms/"+f.way, languageOf(r)
 	if f.redirect {
-		forms.SeeOther(w, r, fmt.Sprint(path, "/", made.Order))
+		forms.SeeOther(w, r, fmt.Sprint(path, "/", made.Order, "?lang=", lang.short()))
 		return
 	}
-	thanks(w, path, fmt.Sprint(made.Order))
+	thanks(w, lang, path, fmt.Sprint(made.Order))
 }
 
 // scene returns the scene under which the shop keeps the orders of a form.

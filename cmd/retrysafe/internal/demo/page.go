@@ -22,14 +22,17 @@ var files embed.FS
 // and gateway, separate from those of the scenes.
 type page struct {
 	stage   *stage
+	token   string // for the gateway's console
 	desk    *desk
 	records *records
 	addr    string
-	server  *http.Server
-	ctx     context.Context // of all background work
-	cancel  context.CancelFunc
-	all     sync.WaitGroup
-	waiting atomic.Int64 // presses without an answer
+
+	examiner *examiner
+	server   *http.Server
+	ctx      context.Context // of all background work
+	cancel   context.CancelFunc
+	all      sync.WaitGroup
+	waiting  atomic.Int64 // presses without an answer
 
 	doors sync.Mutex // one kill or start of the gateway at a time
 
@@ -39,9 +42,11 @@ type page struct {
 
 // openPage starts the page with its shop and gateway. dir is for its files.
 func openPage(ctx context.Context, dir string, o *options) (*page, error) {
-	// The lease is long enough for a duplicate to meet it after a kill. The wait is too short to
-	// outlast it.
-	s, err := open(ctx, dir, "page", o.store, "--in-progress", "wait 1s", "--lease", "6s")
+	how, token, err := pageGateway(dir, o.store)
+	if err != nil {
+		return nil, err
+	}
+	s, err := open(ctx, dir, "page", o.store, how...)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +55,8 @@ func openPage(ctx context.Context, dir string, o *options) (*page, error) {
 		s.kill()
 		return nil, err
 	}
-	p := &page{stage: s, desk: newDesk(s.shop.addr, s.run), addr: l.Addr().String()}
+	p := &page{stage: s, token: token, desk: newDesk(s.shop.addr, s.run), addr: l.Addr().String()}
+	p.examiner = newExaminer(func(ctx context.Context, name string) (*stage, func(), error) { return openScenes(ctx, dir, name, o) })
 	p.renew()
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	if p.records, err = openRecords(ctx, o.open, s); err != nil {
@@ -97,27 +103,27 @@ func (p *page) routes() http.Handler {
 	mux.HandleFunc("GET /state", p.state)
 	mux.HandleFunc("GET /events", p.events)
 	mux.HandleFunc("POST /press", p.press)
-	mux.HandleFunc("POST /new", func(w http.ResponseWriter, _ *http.Request) {
-		p.renew()
-		w.WriteHeader(http.StatusAccepted)
-	})
+	mux.Handle("POST /new", accepted(func() { p.renew() }))
 	p.desk.routes(mux)
 	mux.Handle("GET /retrysafe.js", browser.Handler())
-	mux.HandleFunc("POST /forms/new", func(w http.ResponseWriter, _ *http.Request) {
-		p.desk.renew()
-		w.WriteHeader(http.StatusAccepted)
-	})
+	mux.Handle("POST /forms/new", accepted(p.desk.renew))
 	mux.HandleFunc("POST /forms/attack", func(w http.ResponseWriter, r *http.Request) {
 		if err := p.desk.attack(r.Context(), "http://"+p.addr); err != nil {
-			http.Error(w, "the copies could not be counted: "+err.Error(), http.StatusBadGateway)
+			refuse(w, r, http.StatusBadGateway, "notice.copies", "error", err.Error())
 			return
 		}
 		w.WriteHeader(http.StatusAccepted)
 	})
-	mux.HandleFunc("POST /gateway/kill", func(w http.ResponseWriter, _ *http.Request) {
-		p.kill()
+	mux.HandleFunc("POST /examine", func(w http.ResponseWriter, r *http.Request) {
+		if !p.examiner.begin() {
+			refuse(w, r, http.StatusConflict, "notice.examines")
+			return
+		}
+		p.all.Go(func() { p.examiner.run(p.ctx) })
 		w.WriteHeader(http.StatusAccepted)
 	})
+	mux.HandleFunc("GET /examined/{side}", p.examiner.report)
+	mux.Handle("POST /gateway/kill", accepted(p.kill))
 	mux.HandleFunc("POST /gateway/start", func(w http.ResponseWriter, _ *http.Request) {
 		if err := p.revive(); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -126,6 +132,14 @@ func (p *page) routes() http.Handler {
 		w.WriteHeader(http.StatusAccepted)
 	})
 	return mux
+}
+
+// accepted is a handler that does something which cannot fail.
+func accepted(do func()) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		do()
+		w.WriteHeader(http.StatusAccepted)
+	})
 }
 
 func (p *page) bill() *bill {

@@ -126,9 +126,9 @@ func (r *records) say(rec *retrysafe.Record, paid []payment) recordState {
 		hash := r.engine.KeyHash(rec.Key.Key)
 		st.State, st.List = "in-doubt", keys+" list --in-doubt"
 		if len(paid) == 0 {
-			st.Resolve = fmt.Sprintf("%s release %s --fence %d", keys, hash, rec.Fence)
+			st.Resolve = fmt.Sprintf("%s release %s --fence %d --reason 'the shop has no payment'", keys, hash, rec.Fence)
 		} else {
-			st.Resolve = fmt.Sprintf("echo '{\"payment\":%d}' | %s resolve %s --fence %d --outcome done --status 201 --body /dev/stdin",
+			st.Resolve = fmt.Sprintf("echo '{\"payment\":%d}' | %s resolve %s --fence %d --outcome done --status 201 --body /dev/stdin --reason 'the shop has the payment'",
 				paid[0].ID, keys, hash, rec.Fence)
 		}
 	case rec.State == retrysafe.StateInProgress:

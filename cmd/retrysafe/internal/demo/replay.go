@@ -22,8 +22,6 @@ type replay struct {
 // formState is what the page shows about a form.
 type formState struct {
 	Way      string  `json:"way"`
-	Title    string  `json:"title"`
-	Hint     string  `json:"hint"`
 	Orders   int     `json:"orders"` // in the shop's own table
 	Wanted   int     `json:"wanted"` // its pages that were sent: the orders meant
 	Captured bool    `json:"captured"`
@@ -38,7 +36,7 @@ func (d *desk) state(ctx context.Context) []formState {
 		if err != nil {
 			return nil
 		}
-		s := formState{Way: f.way, Title: f.title, Hint: f.hint, Orders: e.Orders}
+		s := formState{Way: f.way, Orders: e.Orders}
 		d.mu.Lock()
 		_, s.Captured = d.last[f.way]
 		s.Wanted = len(d.used[f.way])

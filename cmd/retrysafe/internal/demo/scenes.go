@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -38,6 +37,7 @@ var scenes = []scene{
 	{"payment pressed again after time-outs", 5, pressedAgain},
 	{"half-done call, plain | with DoTx", 3, halfDone},
 	{"form clicked twice, then sent by Back", 3, formAgain},
+	{"examined by retrysafe check", sceneRequests, checked},
 }
 
 func orders(e effects) string   { return plural(e.Orders, "order") }
@@ -103,7 +103,7 @@ func killed(ctx context.Context, s *stage, protected bool) (string, string, bool
 	go func() {
 		defer close(gone)
 		// the kill breaks its connection
-		_, _ = c.post(ctx, "/payments", s.key("pay-killed"), req, headWork, strconv.Itoa(deadMS))
+		_, _ = c.post(ctx, "/payments", s.key("pay-killed"), req, headHold, "1")
 	}()
 	err = until(ctx, func() bool {
 		e, err := count(ctx, s.shop.addr, name)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,9 @@ type shop struct {
 	db     *sql.DB
 	store  *sqlstore.Store
 	engine *retrysafe.Engine
+	// writes lets one insert after the other into the file. SQLite lets writers try until their
+	// time has passed, and one of many on a slow disk would fail.
+	writes sync.Mutex
 }
 
 const tables = `
@@ -101,10 +105,20 @@ type request struct {
 	Cents int    `json:"cents,omitempty"`
 	// WorkMS is how long the service works after the effect and before it answers.
 	WorkMS int `json:"work_ms,omitempty"`
+
+	fail bool            // see headFail
+	hold <-chan struct{} // see headHold; nil: none
 }
 
 // headWork is WorkMS in a header: it makes the shop slower without changing the payment's body.
 const headWork = "X-Demo-Work-MS"
+
+// headFail makes the shop answer 500 after the effect.
+const headFail = "X-Demo-Fail"
+
+// headHold makes the shop keep its answer until its caller is gone, so that the caller can be
+// killed before it has the answer, however slow the machine is.
+const headHold = "X-Demo-Hold"
 
 func read(w http.ResponseWriter, r *http.Request) (req request, ok bool) {
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&req); err != nil {
@@ -113,6 +127,10 @@ func read(w http.ResponseWriter, r *http.Request) (req request, ok bool) {
 	}
 	if ms, err := strconv.Atoi(r.Header.Get(headWork)); err == nil {
 		req.WorkMS = ms
+	}
+	req.fail = r.Header.Get(headFail) != ""
+	if r.Header.Get(headHold) != "" {
+		req.hold = r.Context().Done()
 	}
 	return req, true
 }
@@ -129,7 +147,9 @@ func (s *shop) single(what string, insert func(context.Context, execer, string, 
 		if !ok {
 			return
 		}
+		s.writes.Lock()
 		id, err := insert(r.Context(), s.db, customer(r), req)
+		s.writes.Unlock()
 		s.reply(w, req, what, id, err)
 	}
 }
@@ -203,7 +223,14 @@ func (s *shop) reply(w http.ResponseWriter, req request, what string, id int64, 
 		http.Error(w, "the shop cannot do that now: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
+	if req.hold != nil {
+		<-req.hold
+	}
 	time.Sleep(time.Duration(req.WorkMS) * time.Millisecond)
+	if req.fail {
+		http.Error(w, "the shop failed after it had charged", http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(map[string]any{what: id})

@@ -11,6 +11,7 @@ import (
 type stage struct {
 	shop, gateway *process
 	store         string // where the gateway keeps its records
+	admin         string // address of the gateway's console; empty with the user's store
 	stays         bool   // the user's store, which remains after the demonstration
 	run           string // a suffix of every key: the store may still have earlier runs
 }
@@ -38,17 +39,19 @@ func sceneName(name string, protected bool) string {
 // build makes a stage. The shop's file is dir/name-shop.db. The gateway's records are in
 // dir/name.db if no store is given. how are options of the gateway.
 func build(dir, name, store string, how ...string) (*stage, error) {
-	addrs, err := freeAddrs(2)
+	addrs, err := freeAddrs(3)
 	if err != nil {
 		return nil, err
 	}
-	shop, gateway := addrs[0], addrs[1]
+	shop, gateway, console := addrs[0], addrs[1], addrs[2]
 	stays := store != ""
-	if !stays {
+	if stays {
+		console = "" // it would show all that the store has
+	} else {
 		store = "sqlite:" + filepath.Join(dir, name+".db")
 	}
 	return &stage{
-		store: store, stays: stays, run: strings.ToLower(rand.Text()[:10]),
+		store: store, stays: stays, admin: console, run: strings.ToLower(rand.Text()[:10]),
 		shop: &process{
 			name: "shop", addr: shop, says: "listening " + shop, log: newTail(),
 			args: []string{"demo-shop", "--listen", shop, "--db", filepath.Join(dir, name+"-shop.db")},
@@ -56,7 +59,7 @@ func build(dir, name, store string, how ...string) (*stage, error) {
 		gateway: &process{
 			name: "gateway", addr: gateway, says: "://" + gateway + " -> ", log: newTail(),
 			args: append([]string{
-				"gateway", "--listen", gateway, "--upstream", "http://" + shop, "--store", store, "--namespace", "demo", "--retention", "1h",
+				"gateway", "--listen", gateway, "--upstream", "http://" + shop, "--store", store, "--namespace", "demo", "--admin", console,
 			}, how...),
 		},
 	}, nil

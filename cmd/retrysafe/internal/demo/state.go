@@ -18,7 +18,9 @@ type state struct {
 	Without sideState    `json:"without"`
 	With    sideState    `json:"with"`
 	Record  recordState  `json:"record"`
-	Forms   []formState  `json:"forms"` // null if the shop does not answer
+	Console string       `json:"console,omitempty"` // of the gateway, with a token
+	Forms   []formState  `json:"forms"`             // null if the shop does not answer
+	Examine examineState `json:"examine"`
 }
 
 type gatewayState struct {
@@ -34,9 +36,9 @@ type sideState struct {
 
 func (p *page) look() state {
 	b := p.bill()
-	st := state{Number: b.number, Key: b.key, Cents: cents}
+	st := state{Number: b.number, Key: b.key, Cents: cents, Console: p.console()}
 	st.Gateway.PID, st.Gateway.Up = p.stage.gateway.running()
-	st.Forms = p.desk.state(p.ctx)
+	st.Forms, st.Examine = p.desk.state(p.ctx), p.examiner.look()
 	st.Without, st.With = p.lookAt(b.without), p.lookAt(b.with)
 	if b.pressed() {
 		st.Record = p.records.state(p.ctx, b.key, st.With.Payments)
@@ -45,12 +47,12 @@ func (p *page) look() state {
 }
 
 func (p *page) lookAt(s *side) sideState {
-	presses, slow := s.seen()
+	presses, fields := s.seen()
 	paid, err := p.paid(s)
 	if err != nil {
 		paid = nil
 	}
-	return sideState{Payments: paid, Presses: presses, Curl: curl(p.stage.client(s.protected, shopper).base, s.key, s.request, workMS(slow))}
+	return sideState{Payments: paid, Presses: presses, Curl: curl(p.stage.client(s.protected, shopper).base, s.key, s.request, fields)}
 }
 
 func (p *page) state(w http.ResponseWriter, _ *http.Request) {

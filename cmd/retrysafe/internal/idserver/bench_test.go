@@ -25,7 +25,7 @@ func BenchmarkHandler(b *testing.B) {
 	_, err := r.Create(b.Context(), "order", 1, 100_000)
 	assert.NoError(b, err, "Create")
 	s, err := idserver.New(b.Context(), &idserver.Options{
-		Store: memstore.New(nil), Workers: &idgen.WorkersOptions{Max: 64, Layout: idgen.Fast, Unsafe: true}, Ranges: r, Log: slog.New(slog.DiscardHandler),
+		Store: memstore.New(nil), Workers: &idgen.WorkersOptions{Max: 64, Layout: idgen.Fast(), Unsafe: true}, Ranges: r, Log: slog.New(slog.DiscardHandler),
 	})
 	assert.NoError(b, err, "New")
 	defer s.Close(b.Context())

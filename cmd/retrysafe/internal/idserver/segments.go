@@ -91,7 +91,7 @@ func (s *segments) leave(tag string, e *entry, err error) {
 	}
 	s.mu.Unlock()
 	if drop {
-		e.Close()
+		_ = e.Close()
 	}
 }
 
@@ -115,6 +115,6 @@ func (s *segments) close() {
 	s.all = map[string]*entry{}
 	s.mu.Unlock()
 	for _, e := range all {
-		e.Close()
+		_ = e.Close()
 	}
 }

@@ -15,9 +15,11 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
@@ -41,6 +43,8 @@ type Server struct {
 	mux      *http.ServeMux
 	draining atomic.Bool
 }
+
+var _ gateway.Fronted = (*Server)(nil)
 
 // New claims a worker number, and returns a server that is ready.
 func New(ctx context.Context, o *Options) (*Server, error) {
@@ -67,6 +71,11 @@ func elsewhere(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	plain(w, http.StatusNotFound, "There is nothing here. Ask GET /api/snowflake/get/{key}, /api/segment/get/{tag}, /api/time, /healthz, /readyz or /metrics.\n")
+}
+
+// Front implements [gateway.Fronted]: the request asks for ids.
+func (s *Server) Front(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/api/")
 }
 
 // ServeHTTP implements [http.Handler].

@@ -47,12 +47,12 @@ func (w *world) Acquire(ctx context.Context, r storeapi.AcquireRequest) (storeap
 	return w.Store.Acquire(ctx, r)
 }
 
-func (w *world) Take(ctx context.Context, tag string, n int64) (first, count int64, err error) {
+func (w *world) Allocate(ctx context.Context, tag string, n int64) (first, count int64, err error) {
 	w.takes.Add(1)
 	if w.away.Load() {
 		return 0, 0, errAway
 	}
-	return w.Ranges.Take(ctx, tag, n)
+	return w.Ranges.Allocate(ctx, tag, n)
 }
 
 func newServer(tb testing.TB) (*idserver.Server, *world) {
@@ -60,7 +60,7 @@ func newServer(tb testing.TB) (*idserver.Server, *world) {
 	w := &world{Store: memstore.New(nil), Ranges: memranges.New()}
 	_, err := w.Create(tb.Context(), "order", 1, 100)
 	assert.NoError(tb, err, "Create")
-	layout := idgen.Fast
+	layout := idgen.Fast()
 	layout.Epoch = time.Now().AddDate(-1, 0, 0) // before the clock of a bubble
 	s, err := idserver.New(tb.Context(), &idserver.Options{
 		Store: w, Ranges: w, Log: slog.New(slog.DiscardHandler),

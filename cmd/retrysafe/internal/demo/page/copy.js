@@ -1,4 +1,7 @@
 // copy puts text on the clipboard and says so on the button. Where the browser has no clipboard for us, the text is shown selected.
+import { at } from "./dom.js";
+import { t } from "./language.js";
+
 export async function copy(button, text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -7,16 +10,16 @@ export async function copy(button, text) {
     return;
   }
   const label = button.dataset.label ??= button.textContent;
-  button.textContent = "Copied";
-  document.getElementById("said").textContent = "Copied";
+  button.textContent = t("copied");
+  at("said").textContent = t("copied");
   clearTimeout(button.timer);
   button.timer = setTimeout(() => { button.textContent = label; }, 2000);
 }
 
 function byHand(text) {
-  const area = document.getElementById("by-hand-text");
+  const area = at("by-hand-text");
   area.value = text;
-  document.getElementById("by-hand").showModal();
+  at("by-hand").showModal();
   area.focus();
   area.select();
 }

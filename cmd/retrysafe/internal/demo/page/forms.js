@@ -1,23 +1,23 @@
 // The six forms: real pages in frames, clicked as a person clicks. What they did is told by the shop's own table.
-const at = (id) => document.getElementById(id);
+import { at, make, set } from "./dom.js";
+import { count, lang, t } from "./language.js";
+
 const soon = (ms) => new Promise((go) => setTimeout(go, ms));
-
-function set(element, text) {
-  if (element.textContent !== text) element.textContent = text;
-}
-
-function make(tag, fields, ...children) {
-  const element = Object.assign(document.createElement(tag), fields);
-  element.append(...children);
-  return element;
-}
-
-const orders = (n) => (n === 1 ? "1 order" : `${n} orders`);
+const orders = (n) => count("forms.orders", n);
+const address = (way) => `forms/${way}?lang=${lang}`;
 
 function verdict(n, wanted) {
-  if (n === 0) return ["none", "No order yet"];
-  const pages = wanted === 1 ? "one form" : `${wanted} forms`;
-  return n <= wanted ? ["good", `✓ ${orders(n)} by ${pages}`] : ["bad", `✗ ${orders(n)} by ${pages}`];
+  if (n === 0) return ["none", t("forms.none")];
+  const values = { orders: orders(n), pages: count("forms.pages", wanted) };
+  return n <= wanted ? ["good", t("forms.good", values)] : ["bad", t("forms.bad", values)];
+}
+
+function happened(forms) {
+  const copies = forms.filter((form) => form.replay).reduce((sum, form) => sum + form.replay.orders, 0);
+  if (forms.some((form) => form.replay)) return t("forms.happened.copies", { orders: orders(copies) });
+  if (!forms.some((form) => form.orders)) return t("forms.happened.none");
+  const n = forms.filter((form) => form.orders > form.wanted).length;
+  return n ? t("forms.happened.bad", { n }) : t("forms.happened.good");
 }
 
 export function showForms(forms) {
@@ -25,21 +25,23 @@ export function showForms(forms) {
   const list = at("six");
   if (!list.children.length) list.append(...forms.map(card));
   forms.forEach((form, i) => {
-    const count = list.children[i].querySelector(".count");
+    const tally = list.children[i].querySelector(".count");
     const [tone, text] = verdict(form.orders, form.wanted);
-    count.dataset.tone = tone;
-    set(count, text);
+    tally.dataset.tone = tone;
+    set(tally, text);
   });
+  set(at("forms-happened"), happened(forms));
   at("attack").disabled = !forms.some((form) => form.captured);
   showCopies(forms.filter((form) => form.replay));
 }
 
 function card(form) {
+  const title = t(`form.${form.way}`);
   return make("li", { id: `form-${form.way}` },
-    make("h3", { textContent: form.title }),
+    make("h3", { textContent: title }),
     make("p", { className: "count" }),
-    make("p", { className: "hint", textContent: form.hint }),
-    make("iframe", { src: `forms/${form.way}`, title: `${form.title}: order a teapot` }));
+    make("p", { className: "hint", textContent: t(`form.${form.way}.hint`) }),
+    make("iframe", { src: address(form.way), title: t("form.frame", { title }) }));
 }
 
 function showCopies(forms) {
@@ -48,15 +50,17 @@ function showCopies(forms) {
   const body = at("copies").tBodies[0];
   if (body.dataset.state === state) return;
   body.dataset.state = state;
-  body.replaceChildren(...forms.map(({ way, title, replay, orders: all }) => {
-    const made = make("td", { textContent: replay.orders ? `${replay.orders} more` : "none" });
+  body.replaceChildren(...forms.map(({ way, replay, orders: all }) => {
+    const made = make("td", { textContent: replay.orders ? t("attack.more", { n: replay.orders }) : t("attack.no-more") });
     made.dataset.tone = replay.orders ? "bad" : "good";
-    const told = replay.replayed === replay.sent ? `${replay.sent}× the first answer again` : `${replay.sent - replay.refused}× “thank you”, as if new`;
-    const row = make("tr", {}, make("th", { scope: "row", textContent: title }), make("td", { textContent: told }), made, make("td", { textContent: String(all) }));
+    const told = replay.replayed === replay.sent ? t("attack.replayed", { n: replay.sent }) : t("attack.new", { n: replay.sent - replay.refused });
+    const row = make("tr", {}, make("th", { scope: "row", textContent: t(`form.${way}`) }), make("td", { textContent: told }), made, make("td", { textContent: String(all) }));
     row.dataset.way = way;
     return row;
   }));
-  if (forms.length) set(at("said"), `Copies sent. ${forms.map(({ title, replay }) => `${title}: ${orders(replay.orders)} more`).join(". ")}`);
+  if (!forms.length) return;
+  const all = forms.map(({ way, replay }) => t("attack.said.one", { form: t(`form.${way}`), orders: orders(replay.orders) })).join(" ");
+  set(at("said"), t("attack.said", { all }));
 }
 
 const frames = () => [...at("six").querySelectorAll("iframe")];
@@ -68,7 +72,7 @@ async function whole() {
   for (const frame of frames()) {
     if (ready(frame)) continue;
     const loaded = new Promise((go) => frame.addEventListener("load", go, { once: true }));
-    frame.contentWindow.location.replace(`forms/${frame.closest("li").id.slice("form-".length)}`);
+    frame.contentWindow.location.replace(address(frame.closest("li").id.slice("form-".length)));
     await loaded;
   }
 }
@@ -85,6 +89,6 @@ export function wireForms(send) {
   at("attack").addEventListener("click", () => send("forms/attack"));
   at("forms-new").addEventListener("click", async () => {
     await send("forms/new");
-    for (const frame of frames()) frame.contentWindow.location.replace(`forms/${frame.closest("li").id.slice("form-".length)}`);
+    for (const frame of frames()) frame.contentWindow.location.replace(address(frame.closest("li").id.slice("form-".length)));
   });
 }

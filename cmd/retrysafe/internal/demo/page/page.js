@@ -1,17 +1,22 @@
 // Buttons send what they say, and the server tells what happened: the page itself believes nothing.
 import { copy } from "./copy.js";
+import { at } from "./dom.js";
+import { wireExamine } from "./examine.js";
 import { wireForms } from "./forms.js";
+import { lang, t, wireLanguage, write } from "./language.js";
 import { show } from "./view.js";
 
-const at = (id) => document.getElementById(id);
 let last;
+
+write();
+wireLanguage(at("language"));
 
 async function send(path, body) {
   const notice = at("notice");
   try {
     const answer = await fetch(path, {
       method: "POST",
-      headers: { "Content-Type": "application/json" },
+      headers: { "Content-Type": "application/json", "Accept-Language": lang },
       body: JSON.stringify(body ?? {}),
     });
     notice.hidden = answer.ok;
@@ -22,7 +27,7 @@ async function send(path, body) {
 }
 
 function away() {
-  at("notice").textContent = "The demonstration does not answer. If it has ended, start it again: retrysafe demo";
+  at("notice").textContent = t("notice.away");
   at("notice").hidden = false;
 }
 
@@ -36,6 +41,7 @@ at("new").addEventListener("click", () => send("new"));
 at("kill").addEventListener("click", () => send("gateway/kill"));
 at("start").addEventListener("click", () => send("gateway/start"));
 wireForms(send);
+wireExamine(send);
 for (const side of ["without", "with"]) {
   const button = at(side).querySelector(".curl");
   button.addEventListener("click", () => last && copy(button, last[side].curl));

@@ -1,28 +1,23 @@
 // Draws a state over the one before. Rows stay the elements that they are, so that a screen reader hears only what is new.
+import { at, make, set } from "./dom.js";
+import { showExamine } from "./examine.js";
 import { showForms } from "./forms.js";
+import { happened } from "./happened.js";
+import { t } from "./language.js";
 import { gateway, money, record, told, verdict } from "./words.js";
 
-const at = (id) => document.getElementById(id);
 const shown = 8;
 const chips = 10;
-
-function set(element, text) {
-  if (element.textContent !== text) element.textContent = text;
-}
-
-function make(tag, className) {
-  const element = document.createElement(tag);
-  element.className = className;
-  return element;
-}
 
 export function show(state, before) {
   const fresh = !before || before.key !== state.key;
   set(at("number"), String(state.number));
   set(at("price"), money(state.cents));
-  set(at("pay"), `Pay ${money(state.cents)}`);
+  set(at("pay"), t("pay", { price: money(state.cents) }));
   set(at("key"), state.key);
   for (const name of ["without", "with"]) showSide(name, state[name], state.cents, fresh);
+  set(at("happened"), happened(state));
+  showExamine(state.examine);
   showGateway(state);
   showDoubt(state);
   showForms(state.forms);
@@ -37,8 +32,9 @@ function showSide(name, side, cents, fresh) {
   set(section.querySelector(".verdict span"), small);
   const tally = at(`tally-${name}`);
   tally.dataset.tone = tone;
-  set(tally, `${name === "with" ? "With" : "Without"} ${brief}`);
+  set(tally, t(`tally.${name}`, { what: brief }));
   showReceipts(section.querySelector(".receipts"), side.payments ?? [], fresh);
+  section.querySelector(".curl").disabled = !side.presses?.some((press) => press.state !== "sent");
   showAnswers(section.querySelector(".answers"), side.presses ?? [], name === "with", fresh);
 }
 
@@ -46,14 +42,14 @@ function showReceipts(list, payments, fresh) {
   if (fresh) list.replaceChildren();
   const have = list.querySelectorAll(".receipt").length;
   for (const payment of payments.slice(have, chips)) {
-    const item = make("li", "receipt");
+    const item = make("li", { className: "receipt" });
     item.textContent = `#${payment.id} ${money(payment.cents)}`;
     list.append(item);
   }
   let more = list.querySelector(".more");
   if (payments.length <= chips) return;
-  if (!more) list.append(more = make("li", "more"));
-  set(more, `and ${payments.length - chips} more`);
+  if (!more) list.append(more = make("li", { className: "more" }));
+  set(more, t("receipts.more", { n: payments.length - chips }));
 }
 
 function showAnswers(list, presses, isProtected, fresh) {
@@ -63,7 +59,7 @@ function showAnswers(list, presses, isProtected, fresh) {
     let row = rows.get(press.n);
     rows.delete(press.n);
     if (!row) {
-      row = make("li", "answer");
+      row = make("li", { className: "answer" });
       row.dataset.n = press.n;
       list.prepend(row);
     }
@@ -72,27 +68,25 @@ function showAnswers(list, presses, isProtected, fresh) {
     fill(row, press, isProtected);
   }
   for (const old of rows.values()) old.remove();
-  list.dataset.more = presses.length > shown ? `and ${presses.length - shown} before` : "";
+  list.dataset.more = presses.length > shown ? t("answers.before", { n: presses.length - shown }) : "";
 }
 
 function fill(row, press, isProtected) {
   const { tone, status, text, badge, code } = told(press, isProtected);
-  const count = make("span", "count");
-  const mark = make("span", "status");
-  const words = make("span", "words");
+  const count = make("span", { className: "count" });
+  const mark = make("span", { className: "status" });
+  const words = make("span", { className: "words" });
   row.dataset.tone = tone;
   count.textContent = `${press.n}.`;
   mark.textContent = status;
   words.textContent = text;
   for (const extra of [badge, code]) {
     if (!extra) continue;
-    const tag = make("span", extra === badge ? "badge" : "code");
-    tag.textContent = extra;
-    words.append(" ", tag);
+    words.append(" ", make("span", { className: extra === badge ? "badge" : "code", textContent: extra }));
   }
   row.replaceChildren(count, mark, words);
   if (press.state !== "sent") {
-    set(at("said"), `${isProtected ? "With retrysafe" : "Without protection"}, press ${press.n}: ${status}. ${text}`);
+    set(at("said"), t("answers.said", { side: t(isProtected ? "with" : "without"), n: press.n, status, text }));
   }
 }
 
@@ -119,8 +113,10 @@ function showDoubt(state) {
   if (doubt && at("doubt").hidden) set(at("said"), at("doubt-title").textContent);
   at("doubt").hidden = !doubt;
   if (!doubt) return;
+  at("in-console").hidden = !state.console;
+  if (state.console) at("console").href = state.console;
   const [payment] = state.with.payments ?? [];
-  set(at("doubt-found"), payment ? `finds payment ${payment.id} there,` : "finds no payment there,");
+  set(at("doubt-found"), payment ? t("doubt.found", { id: payment.id }) : t("doubt.not-found"));
   set(at("list"), state.record.list);
   set(at("resolve"), state.record.resolve);
 }

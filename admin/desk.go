@@ -1,0 +1,159 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
+)
+
+// Desk looks at the records of a store and resolves them. Its methods can be called concurrently.
+type Desk struct {
+	store  storeapi.Store
+	lister storeapi.Lister
+	o      DeskOptions
+	refs   *references
+
+	mu      sync.Mutex
+	engines map[[2]string]*retrysafe.Engine // by namespace and layer
+}
+
+// DeskOptions are how a Desk works. A nil *DeskOptions and zero fields mean the defaults.
+type DeskOptions struct {
+	// Secret is that of the service, [retrysafe.Options].Secret: the hashes of keys depend on it.
+	Secret []byte
+	// Logger gets the warnings of the engine. Default: none.
+	Logger *slog.Logger
+}
+
+// maxEngines bounds the pairs of namespace and layer whose engines are kept.
+const maxEngines = 256
+
+// NewDesk returns a Desk. The error says that the store cannot list its records, or that the secret
+// cannot be used. The Desk does not remove expired records.
+func NewDesk(s storeapi.Store, options *DeskOptions) (*Desk, error) {
+	var o DeskOptions
+	if options != nil {
+		o = *options
+	}
+	lister, ok := s.(storeapi.Lister)
+	if !ok {
+		return nil, errors.New("admin: this store cannot list its records")
+	}
+	if err := (&retrysafe.Options{Secret: o.Secret}).Validate(); err != nil {
+		return nil, err
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Desk{
+		store: s, lister: lister, o: o, refs: newReferences(o.Secret),
+		engines: make(map[[2]string]*retrysafe.Engine),
+	}, nil
+}
+
+// Engine returns an engine on the namespace and layer of k.
+func (d *Desk) Engine(k storeapi.StoreKey) *retrysafe.Engine {
+	of := [2]string{k.Namespace, k.Layer}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e := d.engines[of]; e != nil {
+		return e
+	}
+	if len(d.engines) >= maxEngines {
+		clear(d.engines) // they hold nothing that would be lost
+	}
+	o := &retrysafe.Options{Namespace: k.Namespace, Secret: d.o.Secret, Sweep: -1, Logger: d.o.Logger}
+	d.engines[of] = retrysafe.New(d.store, o).Layer(k.Layer)
+	return d.engines[of]
+}
+
+// Hash returns the name of a record for people: 16 hex digits. It is the one that the service logs.
+func (d *Desk) Hash(k storeapi.StoreKey) string { return d.Engine(k).KeyHash(k.Key) }
+
+// Lookup returns the record of a key with its answer, or [retrysafe.ErrNotFound].
+func (d *Desk) Lookup(ctx context.Context, k storeapi.StoreKey) (retrysafe.Record, error) {
+	return d.Engine(k).Lookup(ctx, k.Key)
+}
+
+// Resolve resolves a record; see [retrysafe.Engine.Resolve].
+func (d *Desk) Resolve(ctx context.Context, k storeapi.StoreKey, r retrysafe.Resolution) error {
+	return d.Engine(k).Resolve(ctx, k.Key, r)
+}
+
+// Each calls see with the records that req selects, page by page, until see returns false.
+// onPage, which may be nil, is called with each page before its records: it says how many records
+// were read, and which of them this build cannot read. Pages have req.Limit records, by default
+// 1000.
+func (d *Desk) Each(ctx context.Context, req storeapi.ListRequest, see func(*retrysafe.Record) bool, onPage func(*storeapi.Page)) error {
+	if req.Limit == 0 {
+		req.Limit = 1000
+	}
+	for {
+		page, err := d.lister.List(ctx, req)
+		if err != nil {
+			return err
+		}
+		if onPage != nil {
+			onPage(&page)
+		}
+		for i := range page.Records {
+			if !see(&page.Records[i]) {
+				return nil
+			}
+		}
+		if req.After = page.Next; page.Next == "" {
+			return nil
+		}
+	}
+}
+
+// ErrAmbiguous says that several records have one hash, or one key of a client.
+var ErrAmbiguous = errors.New("narrow it by namespace or layer, or name the record by its hash or the whole text of its key")
+
+// IsHash reports whether name has the form of Hash.
+func IsHash(name string) bool {
+	return len(name) == 16 && strings.Trim(name, "0123456789abcdef") == ""
+}
+
+// Find returns the key that name stands for: the text of a key ([storeapi.StoreKey.MarshalText]), a
+// hash, or else a key that a client sent. The last two have to be searched among all records that
+// req selects; progress, which may be nil, is called with the number that was read, after each
+// page. The errors are [retrysafe.ErrNotFound] and [ErrAmbiguous], and those of the store.
+func (d *Desk) Find(ctx context.Context, name string, req storeapi.ListRequest, progress func(read int)) (key storeapi.StoreKey, err error) {
+	if key.UnmarshalText([]byte(name)) == nil {
+		return key, nil
+	}
+	what, read, found := "hash", 0, 0
+	named := func(rec *retrysafe.Record) bool { return d.Hash(rec.Key) == name }
+	if !IsHash(name) {
+		what = "key"
+		named = func(rec *retrysafe.Record) bool { // the audit log has numbers
+			return rec.Key.ID == name && (rec.Key.Layer != "audit" || req.Layer == "audit")
+		}
+	}
+	err = d.Each(ctx, req, func(rec *retrysafe.Record) bool {
+		if named(rec) {
+			key, found = rec.Key, found+1
+		}
+		return found < 2
+	}, func(page *storeapi.Page) {
+		if read += page.Read; progress != nil {
+			progress(read)
+		}
+	})
+	switch {
+	case err != nil:
+		return key, err
+	case found == 0:
+		return key, fmt.Errorf("%w: no record has the %s %q; is the secret the one of the service?", retrysafe.ErrNotFound, what, name)
+	case found > 1:
+		return key, fmt.Errorf("several records have the %s %q: %w", what, name, ErrAmbiguous)
+	}
+	return key, nil
+}

@@ -1,0 +1,93 @@
+package admin
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/retrysafe/retrysafe/lock"
+	"github.com/retrysafe/retrysafe/storeapi"
+)
+
+// Locks is a page of locks that are held. There is no operation that takes one away; see
+// [lock.Lister].
+type Locks struct {
+	Locks []Lock `json:"locks" doc:"the locks; a page can be short or empty and be followed by others"`
+	Next  string `json:"next,omitempty" doc:"the parameter after for the next page; absent after the last one"`
+}
+
+// Lock is a lock that some process holds.
+type Lock struct {
+	Hash    string  `json:"hash" doc:"name of the lock for people"`
+	Fence   uint64  `json:"fence" doc:"grows with each holder; the one that writes must carry"`
+	Lease   float64 `json:"lease_s" doc:"seconds until it is free if its holder sends nothing"`
+	Waiting *int    `json:"waiting,omitempty" doc:"clients that wait for it; absent if the backend does not know"`
+	Name    string  `json:"name,omitempty" doc:"its name; only revealed"`
+}
+
+func listLockers(c *call) (any, error) {
+	return append([]string{}, slices.Sorted(maps.Keys(c.o.Locks))...), nil
+}
+
+func listLocks(c *call) (any, error) {
+	held, next, err := c.held()
+	return c.desk.locks(held, next), err
+}
+
+func revealLocks(c *call) (any, error) {
+	held, next, err := c.held()
+	if err != nil {
+		return nil, err
+	}
+	out := c.desk.locks(held, next)
+	err = c.revealed(c.o.Audit, "locks "+c.r.PathValue("name"), func() error {
+		for i := range held {
+			out.Locks[i].Name = held[i].Name
+		}
+		return nil
+	})
+	return out, err
+}
+
+// held returns the page of locks that the query selects.
+func (c *call) held() (held []lock.Held, next string, err error) {
+	lister := c.o.Locks[c.r.PathValue("name")]
+	if lister == nil {
+		return nil, "", problem(http.StatusNotFound, "not-found", "there are no locks of this name")
+	}
+	limit, err := c.limit()
+	if err != nil {
+		return nil, "", err
+	}
+	after, err := c.desk.refs.after(c.r.URL.Query().Get("after"))
+	if err != nil {
+		return nil, "", err
+	}
+	page, err := lister.List(c.r.Context(), lock.ListRequest{After: after, Limit: limit})
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil, "", problem(http.StatusNotFound, "no-list", "this backend cannot list its locks")
+	}
+	return page.Locks, c.desk.refs.next(page.Next), err
+}
+
+func (d *Desk) locks(held []lock.Held, next string) Locks {
+	out := Locks{Locks: []Lock{}, Next: next}
+	for i := range held {
+		out.Locks = append(out.Locks, d.lock(&held[i]))
+	}
+	return out
+}
+
+func (d *Desk) lock(h *lock.Held) Lock {
+	l := Lock{Hash: d.lockHash(h.Name), Fence: uint64(h.Fence), Lease: seconds(h.Lease)}
+	if h.Waiting >= 0 {
+		l.Waiting = &h.Waiting
+	}
+	return l
+}
+
+// lockHash returns the name of a lock for people, as Hash does for a record.
+func (d *Desk) lockHash(name string) string {
+	return d.Hash(storeapi.StoreKey{Namespace: "locks", Layer: "lock", Key: storeapi.Key{Operation: "lock", ID: name}})
+}

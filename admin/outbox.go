@@ -1,0 +1,201 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// Outbox is what is needed of an [outbox.Outbox].
+type Outbox interface {
+	Stats(ctx context.Context) (outbox.Stats, error)
+	Dead(ctx context.Context, after int64, limit int) ([]outbox.DeadMessage, error)
+	Redrive(ctx context.Context, ids ...string) (int, error)
+	Discard(ctx context.Context, ids ...string) (int, error)
+}
+
+// OutboxStats counts the messages of an outbox.
+type OutboxStats struct {
+	Name    string  `json:"name" doc:"name of the outbox"`
+	Pending int     `json:"pending" doc:"committed and not published yet"`
+	Waiting int     `json:"waiting" doc:"those of them that failed and are retried later"`
+	Dead    int     `json:"dead" doc:"given up; they hold up their keys"`
+	Oldest  float64 `json:"oldest_s" doc:"age of the oldest pending message, in seconds"`
+	Error   string  `json:"error,omitempty" doc:"not empty if the database did not answer"`
+}
+
+// DeadMessage is a message that a relay has given up.
+type DeadMessage struct {
+	Place    int64     `json:"place" doc:"place in the order; the parameter after"`
+	ID       string    `json:"id,omitempty" doc:"the message's id; only revealed"`
+	Topic    string    `json:"topic" doc:"where it is to be published"`
+	Key      string    `json:"key,omitempty" doc:"the key that it holds up; only revealed"`
+	Attempts int       `json:"attempts" doc:"how often it was tried"`
+	Added    time.Time `json:"added" doc:"when it was added"`
+	Died     time.Time `json:"died" doc:"when it was given up"`
+	Error    string    `json:"error,omitempty" doc:"last error of the publisher; only revealed"`
+}
+
+func listOutboxes(c *call) (any, error) {
+	out := []OutboxStats{}
+	for _, name := range slices.Sorted(maps.Keys(c.o.Outboxes)) {
+		s, err := c.o.Outboxes[name].Stats(c.r.Context())
+		one := OutboxStats{Name: name, Pending: s.Pending, Waiting: s.Waiting, Dead: s.Dead, Oldest: seconds(s.Oldest)}
+		if err != nil {
+			c.o.Logger.Warn("admin: an outbox does not answer", "outbox", name, "error", err)
+			one.Error = "the database does not answer"
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func (c *call) outbox() (string, Outbox, error) {
+	name := c.r.PathValue("name")
+	o := c.o.Outboxes[name]
+	if o == nil {
+		return name, nil, problem(http.StatusNotFound, "not-found", "there is no outbox of this name")
+	}
+	return name, o, nil
+}
+
+func listDead(c *call) (any, error) {
+	dead, err := c.dead()
+	return shownDead(dead), err
+}
+
+func revealDead(c *call) (any, error) {
+	dead, err := c.dead()
+	if err != nil {
+		return nil, err
+	}
+	out := shownDead(dead)
+	err = c.revealed(c.o.Audit, "outbox "+c.r.PathValue("name"), func() error {
+		for i := range dead {
+			out[i].ID, out[i].Key, out[i].Error = dead[i].ID, dead[i].Key, dead[i].Error
+		}
+		return nil
+	})
+	return out, err
+}
+
+// dead returns the dead messages that the query selects.
+func (c *call) dead() ([]outbox.DeadMessage, error) {
+	_, o, err := c.outbox()
+	if err != nil {
+		return nil, err
+	}
+	after, err := c.number("after", 0, math.MaxInt)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := c.limit()
+	if err != nil {
+		return nil, err
+	}
+	return o.Dead(c.r.Context(), int64(after), limit)
+}
+
+// shownDead returns what everybody who may view sees of messages.
+func shownDead(dead []outbox.DeadMessage) []DeadMessage {
+	out := make([]DeadMessage, len(dead))
+	for i := range dead {
+		m := &dead[i]
+		out[i] = DeadMessage{Place: m.Place, Topic: m.Topic, Attempts: m.Attempts, Added: m.Added.UTC(), Died: m.Died.UTC()}
+	}
+	return out
+}
+
+func redriveOutbox(c *call) (any, error) { return c.dispose("redrive", Outbox.Redrive) }
+func discardOutbox(c *call) (any, error) { return c.dispose("discard", Outbox.Discard) }
+
+func (c *call) dispose(action string, do func(Outbox, context.Context, ...string) (int, error)) (any, error) {
+	var in Disposal
+	if err := c.decode(&in); err != nil {
+		return nil, err
+	}
+	if err := in.check(len(in.Places)); err != nil {
+		return nil, err
+	}
+	if len(in.Letters) > 0 || in.Why != "" || in.Consumer != "" || in.NotDone {
+		return nil, badRequest("letters, why, consumer and not_done are of dead letters; an outbox has places and topic")
+	}
+	name, o, err := c.outbox()
+	if err != nil {
+		return nil, err
+	}
+	out := &Disposed{}
+	ids, places, err := placed(c.r.Context(), o, &in, out)
+	if err != nil {
+		return nil, err
+	}
+	e := Entry{Action: action, Object: "outbox " + name, Reason: in.Reason, Detail: fmt.Sprintf("%d messages: %s", len(ids), in.Selection())}
+	if in.All && len(places) > 0 {
+		e.Detail += ": " + joined(places)
+	}
+	err = c.audited(c.o.Audit, e, func() (detail string, err error) {
+		for batch := range slices.Chunk(ids, 1000) {
+			n, err := do(o, c.r.Context(), batch...)
+			if out.Done += n; err != nil {
+				return out.counts(), err
+			}
+		}
+		return out.counts(), nil
+	})
+	return out, err
+}
+
+// placed returns the ids and the places of the messages that in names, of all at most in.Count, and
+// reports in out whether there are more.
+func placed(ctx context.Context, o Outbox, in *Disposal, out *Disposed) (ids, places []string, err error) {
+	wants := func(m *outbox.DeadMessage) bool {
+		return in.All && (in.Topic == "" || m.Topic == in.Topic) && (in.Until == nil || !m.Died.After(*in.Until)) || slices.Contains(in.Places, m.Place)
+	}
+	err = eachDead(ctx, o, func(m *outbox.DeadMessage) bool {
+		switch {
+		case !wants(m):
+		case in.All && len(ids) == in.Count:
+			out.More = true
+		default:
+			ids, places = append(ids, m.ID), append(places, strconv.FormatInt(m.Place, 10))
+		}
+		return !out.More && (in.All || len(ids) < len(in.Places))
+	})
+	return ids, places, err
+}
+
+// eachDead calls see with the dead messages, until see returns false.
+func eachDead(ctx context.Context, o Outbox, see func(*outbox.DeadMessage) bool) error {
+	const page = 1000
+	for after := int64(0); ; {
+		dead, err := o.Dead(ctx, after, page)
+		if err != nil {
+			return err
+		}
+		for i := range dead {
+			if after = dead[i].Place; !see(&dead[i]) {
+				return nil
+			}
+		}
+		if len(dead) < page {
+			return nil
+		}
+	}
+}
+
+func countDead(c *call) (any, error) {
+	_, o, err := c.outbox()
+	if err != nil {
+		return nil, err
+	}
+	out := &DeadCounts{Groups: []DeadCount{}}
+	err = eachDead(c.r.Context(), o, func(m *outbox.DeadMessage) bool { return out.see(DeadCount{Topic: m.Topic}, m.Died) })
+	return out.shown(), err
+}

@@ -1,0 +1,45 @@
+package admin
+
+import (
+	"net/http"
+	"slices"
+)
+
+var (
+	byDay    = []parameter{{"day", "string", "a date in UTC; absent: today"}, {"namespace", "string", "the log of this one, which the server reaches; absent: the server's own"}, {"before", "integer", "before of the part before"}, {"limit", "integer", "entries in a part, 1 to 1000; default 100"}}
+	ofQueue  = []parameter{{"why", "string", "only this reason"}, {"consumer", "string", "only this consumer"}, {"limit", "integer", "letters, 1 to 1000; default 100"}}
+	ofLocks  = []parameter{{"after", "string", "next of the page before"}, {"limit", "integer", "locks in a page, 1 to 1000; default 100"}}
+	ofOutbox = []parameter{{"after", "integer", "place of the last message of the page before"}, {"limit", "integer", "messages, 1 to 1000; default 100"}}
+)
+
+// routes has all operations of the API, in the order of its description.
+var routes = []route{
+	{http.MethodGet, "/me", View, "Who the caller is, and what it may do", nil, nil, Me{}, whoAmI},
+	{http.MethodGet, "/doubts", View, "Count what is in doubt, by cause and age", listParameters[:4], nil, Doubts{}, countDoubts},
+	{http.MethodGet, "/records", View, "List records", listParameters, nil, Records{}, listRecords},
+	{http.MethodPost, "/records/list", View, "List records of a tenant that the body names", slices.Concat(listParameters[:2], listParameters[3:]), OfTenant{}, Records{}, listOfTenant},
+	{http.MethodPost, "/records/find", View, "Look a record up by its key", nil, Key{}, Record{}, findRecord},
+	{http.MethodGet, "/records/search", View, "Search for a hash, in parts of a second", append([]parameter{{"hash", "string", "16 hex digits"}}, listParameters[:7]...), nil, Search{}, searchHash},
+	{http.MethodGet, "/records/{ref}", View, "Show a record", nil, nil, Detail{}, showRecord},
+	{http.MethodPost, "/records/{ref}/reveal", Reveal, "Show a record with what is hidden", nil, Look{}, Detail{}, revealRecord},
+	{http.MethodPost, "/records/{ref}/resolve", Resolve, "Set the outcome of a record in doubt", nil, Resolution{}, Detail{}, resolveRecord},
+	{http.MethodPost, "/quotas/find", View, "Read what a tenant uses of its limits", nil, Tenant{}, Quota{}, findQuota},
+	{http.MethodGet, "/outboxes", View, "Count the messages of each outbox", nil, nil, []OutboxStats{}, listOutboxes},
+	{http.MethodGet, "/outboxes/{name}/dead", View, "List messages that were given up", ofOutbox, nil, []DeadMessage{}, listDead},
+	{http.MethodPost, "/outboxes/{name}/dead/reveal", Reveal, "List messages that were given up, with what is hidden", ofOutbox, Look{}, []DeadMessage{}, revealDead},
+	{http.MethodGet, "/outboxes/{name}/counts", View, "Count messages that were given up, by topic", nil, nil, DeadCounts{}, countDead},
+	{http.MethodPost, "/outboxes/{name}/redrive", Resolve, "Make dead messages pending again", nil, Disposal{}, Disposed{}, redriveOutbox},
+	{http.MethodPost, "/outboxes/{name}/discard", Resolve, "Remove dead messages for good", nil, Disposal{}, Disposed{}, discardOutbox},
+	{http.MethodGet, "/deadletters", View, "Names of the queues whose dead letters can be seen", nil, nil, []string{}, listQueues},
+	{http.MethodGet, "/deadletters/{name}", View, "List dead letters", ofQueue, nil, []DeadLetter{}, listLetters},
+	{http.MethodPost, "/deadletters/{name}/reveal", Reveal, "List dead letters with what is hidden", ofQueue, Look{}, []DeadLetter{}, revealLetters},
+	{http.MethodGet, "/deadletters/{name}/counts", View, "Count dead letters by reason", nil, nil, DeadCounts{}, countLetters},
+	{http.MethodPost, "/deadletters/{name}/redrive", Resolve, "Send dead letters to where they came from", nil, Disposal{}, Disposed{}, redriveLetters},
+	{http.MethodPost, "/deadletters/{name}/discard", Resolve, "Remove dead letters for good", nil, Disposal{}, Disposed{}, discardLetters},
+	{http.MethodGet, "/locks", View, "Names of the backends whose locks can be seen", nil, nil, []string{}, listLockers},
+	{http.MethodGet, "/locks/{name}", View, "List locks that are held", ofLocks, nil, Locks{}, listLocks},
+	{http.MethodPost, "/locks/{name}/reveal", Reveal, "List locks that are held, with their names", ofLocks, Look{}, Locks{}, revealLocks},
+	{http.MethodGet, "/workers", View, "Worker numbers of ids, and who holds them", listParameters[:1], nil, []Worker{}, listWorkers},
+	{http.MethodGet, "/traffic", View, "Requests of a gateway by route and outcome", nil, nil, Flow{}, showTraffic},
+	{http.MethodGet, "/audit", View, "The audit log of a day", byDay, nil, Log{}, readAudit},
+}

@@ -1,0 +1,289 @@
+package admin
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe/lock"
+)
+
+// Options are how a Server works. A nil *Options and the zero value let callers on the loopback
+// interface view.
+type Options struct {
+	// Tokens are those of callers; see [ParseTokens]. If they are not nil, even without one in
+	// them, every caller needs a token, or Front.
+	Tokens Tokens
+	// Front is a server before this one that authenticates callers. If it is not nil, a caller that
+	// it does not name needs a token.
+	Front *Front
+	// Audit gets an entry before each change and each look at what is hidden. Nil: nothing can be
+	// changed or revealed.
+	Audit *Audit
+	// Namespace is the one that callers reach, and whose audit log has what is not about a record.
+	// Empty: they reach all of the store.
+	Namespace string
+	// Namespaces are others that callers reach too. Each caller has its roles in all of them.
+	Namespaces []string
+	// AllNamespaces lets callers reach all of the store; Namespace is the one that is shown at
+	// first.
+	AllNamespaces bool
+	// Outboxes are transactional outboxes, by a name for people.
+	Outboxes map[string]Outbox
+	// DeadLetters are the dead letters of consumers, by a name for people.
+	DeadLetters map[string]*DeadLetters
+	// Locks are backends of package lock, by a name for people.
+	Locks map[string]lock.Lister
+	// Traffic reports what a gateway does; nil without one.
+	Traffic Traffic
+	// Console serves the page of the console at /. It is left out if it is false.
+	Console bool
+	// Refused, if set, is called with the code of each answer 401, 403 and 415; the codes are a
+	// fixed set of words. It may be called concurrently.
+	Refused func(code string)
+	// Logger gets the errors of the store, and who was refused. Default: none.
+	Logger *slog.Logger
+}
+
+// Server serves the API and the console. It is safe for concurrent use.
+type Server struct {
+	desk *Desk
+	o    Options
+	mux  *http.ServeMux
+	csrf *http.CrossOriginProtection
+	busy turns // requests that are worked on
+
+	refusals refusals
+}
+
+// New returns a Server. The error says what of the options cannot be used.
+func New(d *Desk, options *Options) (*Server, error) {
+	var o Options
+	if options != nil {
+		o = *options
+	}
+	if err := o.Front.Validate(); err != nil {
+		return nil, err
+	}
+	if err := o.validateReach(); err != nil {
+		return nil, err
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{
+		desk: d, o: o, mux: http.NewServeMux(), csrf: http.NewCrossOriginProtection(),
+		busy: make(turns, mostAtOnce),
+	}
+	for i := range routes {
+		s.mux.HandleFunc(routes[i].method+" "+prefix+routes[i].path, s.handler(&routes[i]))
+	}
+	s.mux.HandleFunc("GET "+prefix+"/openapi.json", s.openAPI)
+	s.mux.HandleFunc(prefix+"/", s.nothing)
+	if o.Console {
+		s.mux.Handle("/", console())
+	}
+	return s, nil
+}
+
+// prefix begins the paths of the API.
+const prefix = "/api/v1"
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "+
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'")
+	bound(w)
+	if s.csrf.Check(r) != nil || strings.HasPrefix(r.URL.Path, prefix+"/") && crossSite(r) {
+		p := problem(http.StatusForbidden, "cross-origin", "this request came from a page of another site")
+		_, route := s.mux.Handler(r)
+		s.refused(r, "", strings.Replace(route, prefix, "", 1), p)
+		p.write(w)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// nothing answers a request that is for no route.
+func (s *Server) nothing(w http.ResponseWriter, r *http.Request) {
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		other := *r
+		other.Method = method
+		if _, pattern := s.mux.Handler(&other); strings.HasPrefix(pattern, method+" ") {
+			w.Header().Set("Allow", method)
+			problem(http.StatusMethodNotAllowed, "no-such-method", "this path has "+method+" only").write(w)
+			return
+		}
+	}
+	problem(http.StatusNotFound, "no-such-path", "there is nothing here; "+prefix+"/openapi.json has what there is").write(w)
+}
+
+// route is one operation of the API.
+type route struct {
+	method, path string
+	need         Roles
+	summary      string
+	query        []parameter
+	in, out      any // zero values of the documents; in is nil without a body
+	handle       func(*call) (any, error)
+}
+
+// parameter is one of the query.
+type parameter struct{ name, kind, doc string }
+
+// call is one request that was let in.
+type call struct {
+	*Server
+	r      *http.Request
+	caller Caller
+	origin string // how the caller is known
+	body   []byte
+}
+
+// handler returns the HTTP handler of a route.
+func (s *Server) handler(to *route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c := &call{Server: s, r: r}
+		out, err := c.serve(to, w)
+		var text []byte
+		if err == nil {
+			text, err = document(out)
+		}
+		if err != nil {
+			var p *Problem
+			if !errors.As(err, &p) {
+				s.o.Logger.Warn("admin: a request failed", "path", to.path, "error", err)
+			}
+			p = problemOf(err)
+			s.refused(r, c.caller.Name, to.method+" "+to.path, p)
+			p.write(w)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		answer(w, http.StatusOK, text)
+	}
+}
+
+// serve lets the caller in and does what it asks for.
+func (c *call) serve(to *route, w http.ResponseWriter) (out any, err error) {
+	if c.caller, c.origin, err = c.Server.caller(c.r); err != nil {
+		return nil, problem(http.StatusUnauthorized, "unauthenticated", err.Error())
+	}
+	if !c.caller.Roles.Has(to.need) {
+		return nil, c.forbidden(to.need)
+	}
+	if err := to.asked(c.r.URL.RawQuery); err != nil {
+		return nil, err
+	}
+	if c.body, err = readBody(to, w, c.r); err != nil {
+		return nil, err
+	}
+	if err := c.busy.take(c.r.Context()); err != nil {
+		return nil, err
+	}
+	defer c.busy.back()
+	return to.handle(c)
+}
+
+// asked reports what of a query does not belong to the route. A parameter that is not known, or is
+// there twice, would not select what its sender means.
+func (r *route) asked(query string) error {
+	names := []string{}
+	for _, p := range r.query {
+		names = append(names, p.name)
+	}
+	known := "the parameters of this are " + strings.Join(names, ", ")
+	if len(names) == 0 {
+		known = "this has no parameters"
+	}
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return badRequest("the parameters cannot be read; " + known)
+	}
+	for name, values := range q {
+		switch {
+		case !slices.Contains(names, name):
+			return badRequest("there is a parameter that is not known; " + known)
+		case len(values) > 1:
+			return badRequest("the parameter " + name + " is there twice; " + known)
+		}
+	}
+	return nil
+}
+
+// number returns a parameter of the query, or fallback without one.
+func (c *call) number(name string, fallback, most int) (int, error) {
+	text := c.r.URL.Query().Get(name)
+	if text == "" {
+		return fallback, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > most {
+		return 0, badRequest(name + " is a number from 0 to " + strconv.Itoa(most))
+	}
+	return n, nil
+}
+
+// limit returns the length of a page: the parameter limit, or 100 without one.
+func (c *call) limit() (int, error) {
+	n, err := c.number("limit", 100, 1000)
+	if err != nil || n == 0 {
+		return 0, badRequest("limit is a number from 1 to 1000")
+	}
+	return n, nil
+}
+
+// Look is a request for what is hidden.
+type Look struct {
+	Reason string `json:"reason" doc:"why; it is written to the audit log"`
+}
+
+// revealed looks at what is hidden of an object, with its entries in an audit log. The reason is in
+// the body, so that it stands in no address and no access log.
+func (c *call) revealed(log *Audit, object string, look func() error) error {
+	var in Look
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	if err := reasoned(in.Reason); err != nil {
+		return err
+	}
+	return c.audited(log, Entry{Action: "reveal", Object: object, Reason: in.Reason}, func() (string, error) { return "", look() })
+}
+
+// audited does an action with its entries in an audit log. do returns what the entry of the result
+// says in detail; empty: the detail of e.
+func (c *call) audited(log *Audit, e Entry, do func() (string, error)) error {
+	if log == nil {
+		return problem(http.StatusForbidden, "no-audit", "this server has no audit log, so nothing is changed or revealed here")
+	}
+	e.Who, e.Origin = c.caller.Name, c.origin
+	begun, err := log.Begin(c.r.Context(), e)
+	if err != nil {
+		return err
+	}
+	detail, err := do()
+	return begun.End(c.r.Context(), detail, err)
+}
+
+// reasoned returns an error unless reason can stand in the audit log.
+func reasoned(reason string) error {
+	e := Entry{Who: anonymous, Reason: reason}
+	if err := e.RequireReason(); err != nil {
+		return badRequest(err.Error())
+	}
+	return nil
+}
+
+// seconds is a time span in a document.
+func seconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }

@@ -1,0 +1,109 @@
+package input
+
+import (
+	"errors"
+	"strings"
+)
+
+// read reads the words after curl.
+func (c *curl) read(all []word) error {
+	options := true
+	for len(all) > 0 {
+		w := all[0]
+		all = all[1:]
+		switch {
+		case options && w.text == "--":
+			options = false
+			continue
+		case !options || w.text == "-" || !strings.HasPrefix(w.text, "-"):
+			if err := c.setURL(w, w.text); err != nil {
+				return err
+			}
+			continue
+		}
+		used, err := c.options(w, all)
+		if err != nil {
+			return err
+		}
+		all = all[used:]
+	}
+	return nil
+}
+
+// options reads the options of one word, and returns how many of the next words are their values.
+func (c *curl) options(w word, next []word) (used int, err error) {
+	if name, long := strings.CutPrefix(w.text, "--"); long {
+		if bare, no := strings.CutPrefix(name, "no-"); no && flags[bare] && switches[bare] == nil {
+			return 0, nil
+		}
+		return c.option(w, name, "--"+name, "", next)
+	}
+	for i := 1; i < len(w.text); i++ {
+		name := short[w.text[i]]
+		shown := "-" + w.text[i:i+1]
+		if name == "" {
+			return 0, unknown(w, shown)
+		}
+		if takesValue(name) {
+			return c.option(w, name, shown, w.text[i+1:], next)
+		}
+		if _, err := c.option(w, name, shown, "", nil); err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
+}
+
+// option takes one option. attached is a value in the same word.
+func (c *curl) option(w word, name, shown, attached string, next []word) (used int, err error) {
+	if why := refused[name]; why != "" {
+		return 0, fault(w.at, "the option %s: %s", shown, why)
+	}
+	if flags[name] {
+		if do := switches[name]; do != nil {
+			do(c)
+		}
+		return 0, nil
+	}
+	do, known := values[name]
+	if !known && !ignored[name] {
+		return 0, unknown(w, shown)
+	}
+	value := word{attached, w.at}
+	if attached == "" {
+		if len(next) == 0 {
+			return 0, fault(w.at, "the option %s needs a value", shown)
+		}
+		value, used = next[0], 1
+	}
+	if known {
+		if err := do(c, value); err != nil {
+			return 0, at(value, shown, err)
+		}
+	}
+	return used, nil
+}
+
+func unknown(w word, shown string) error {
+	return fault(w.at, "the option %s of curl is not known here; leave it out if the request is the same without", shown)
+}
+
+// at gives an error of an option its place.
+func at(value word, shown string, err error) error {
+	var p *placeError
+	if errors.As(err, &p) {
+		return err
+	}
+	return fault(value.at, "the option %s: %w", shown, err)
+}
+
+func (c *curl) setURL(w word, text string) error {
+	if c.url != "" {
+		return fault(w.at, "a second URL; one request has one, and other words belong in quotes")
+	}
+	if text == "" {
+		return fault(w.at, "the URL is empty")
+	}
+	c.url, c.urlAt = text, w.at
+	return nil
+}

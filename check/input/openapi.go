@@ -1,0 +1,182 @@
+package input
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/retrysafe/retrysafe/check"
+)
+
+// maxDocument bounds an OpenAPI document, in bytes.
+const maxDocument = 16 << 20
+
+// OpenAPI reads an OpenAPI 3 document, JSON or YAML, and returns its operations with POST, PUT,
+// PATCH and DELETE, in the order of their paths. server replaces the servers of the document, their
+// paths included, unless it is empty.
+//
+// Values are taken from examples, else from defaults, constants and the first of an enum, else the
+// smallest value that a schema allows. Optional parts are sent if they have an example. The key and
+// the credentials are left out. An operation that cannot be filled has a reason with the JSON
+// pointer of the place. A $ref to anything outside of the document is an error.
+func OpenAPI(data []byte, server string) (all []Named, err error) {
+	defer func() {
+		// the document is from outside, and the reader of it is not ours
+		if p := recover(); p != nil {
+			all, err = nil, fmt.Errorf("OpenAPI document: it cannot be read: %v", p)
+		}
+	}()
+	doc, err := load(data)
+	if err != nil {
+		return nil, fmt.Errorf("OpenAPI document: %w", err)
+	}
+	if server != "" {
+		if _, err := validURL(server); err != nil {
+			return nil, fmt.Errorf("the server: %w", err)
+		}
+	}
+	paths := doc.Paths.Map()
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		item := paths[path]
+		if item == nil {
+			continue
+		}
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+			op := item.GetOperation(method)
+			if op == nil {
+				continue
+			}
+			o := operation{doc: doc, item: item, op: op, path: path, method: method}
+			all = append(all, o.named(server))
+		}
+	}
+	return all, nil
+}
+
+// load reads a document without opening anything else.
+func load(data []byte) (*openapi3.T, error) {
+	if len(data) > maxDocument {
+		return nil, fmt.Errorf("more than %d MiB", maxDocument>>20)
+	}
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	if text := bytes.TrimSpace(data); len(text) > 0 && text[0] == '{' {
+		var value json.RawMessage
+		if err := json.Unmarshal(data, &value); err != nil {
+			return nil, placed(string(data), jsonFault(data, err))
+		}
+	}
+	loader := openapi3.NewLoader()
+	loader.IsExternalRefsAllowed = false
+	doc, err := loader.LoadFromData(data)
+	switch {
+	case err != nil:
+		return nil, err
+	case !strings.HasPrefix(doc.OpenAPI, "3."):
+		return nil, errors.New("/openapi has to be 3.0 or newer; convert a document of Swagger 2 first")
+	}
+	return doc, nil
+}
+
+// operation is one operation of a document.
+type operation struct {
+	doc          *openapi3.T
+	item         *openapi3.PathItem
+	op           *openapi3.Operation
+	path, method string
+}
+
+func (o *operation) named(server string) Named {
+	n := Named{Name: o.method + " " + o.path, ID: o.op.OperationID}
+	n.Request = check.Request{Method: o.method, Header: make(http.Header)}
+	if err := o.fill(&n.Request, server); err != nil {
+		n.Reason = err.Error()
+	}
+	return n
+}
+
+// pointer returns the JSON pointer of the operation.
+func (o *operation) pointer() string {
+	return "/paths/" + escaped(o.path) + "/" + strings.ToLower(o.method)
+}
+
+// escaped returns name as a part of a JSON pointer.
+func escaped(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
+
+func (o *operation) fill(r *check.Request, server string) error {
+	base, err := o.server(server)
+	if err != nil {
+		return err
+	}
+	target := target{path: o.path, header: r.Header}
+	for _, p := range o.parameters() {
+		if err := target.add(p); err != nil {
+			return fmt.Errorf("%s/parameters, %s in %s: %w", o.pointer(), p.Name, p.In, err)
+		}
+	}
+	if strings.ContainsAny(target.path, "{}") {
+		return fmt.Errorf("%s: a part of the path in braces has no parameter", o.pointer())
+	}
+	r.URL = strings.TrimSuffix(base, "/") + target.path
+	if target.query != "" {
+		r.URL += "?" + target.query
+	}
+	if _, err := validURL(r.URL); err != nil {
+		return fmt.Errorf("%s: %w", o.pointer(), err)
+	}
+	if err := o.fillBody(r); err != nil {
+		return fmt.Errorf("%s/requestBody%w", o.pointer(), err)
+	}
+	return nil
+}
+
+// server returns the URL before the path.
+func (o *operation) server(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	servers := o.doc.Servers
+	switch {
+	case o.op.Servers != nil && len(*o.op.Servers) > 0:
+		servers = *o.op.Servers
+	case len(o.item.Servers) > 0:
+		servers = o.item.Servers
+	}
+	if len(servers) == 0 || servers[0] == nil {
+		return "", errors.New("/servers: the document names no server; name one")
+	}
+	text := servers[0].URL
+	for name, v := range servers[0].Variables {
+		if v == nil {
+			continue
+		}
+		value := v.Default
+		if value == "" && len(v.Enum) > 0 {
+			value = v.Enum[0]
+		}
+		text = strings.ReplaceAll(text, "{"+name+"}", value)
+	}
+	u, err := validURL(text)
+	if err != nil || strings.ContainsAny(text, "{}") || u.RawQuery != "" || u.Fragment != "" {
+		return "", fmt.Errorf("/servers/0: %q cannot be used as it is; name the server", text)
+	}
+	return text, nil
+}
+
+// parameters returns the parameters of the path and of the operation, which are stronger.
+func (o *operation) parameters() []*openapi3.Parameter {
+	var all []*openapi3.Parameter
+	for _, ref := range slices.Concat(o.item.Parameters, o.op.Parameters) {
+		if ref == nil || ref.Value == nil {
+			continue
+		}
+		same := func(p *openapi3.Parameter) bool { return p.Name == ref.Value.Name && p.In == ref.Value.In }
+		all = append(slices.DeleteFunc(all, same), ref.Value)
+	}
+	return all
+}

@@ -1,0 +1,73 @@
+package servers
+
+import "time"
+
+// faults are the mistakes of a shop. The zero value has none.
+type faults struct {
+	// forgetsBody replays the answer to another body.
+	forgetsBody bool
+	// forgetsCaller and forgetsRoute leave these out of what a key is looked up by.
+	forgetsCaller, forgetsRoute bool
+	// successFirst stores the answer before the work, and leaves it there if the work fails.
+	successFirst bool
+	// window is the time between the look whether a key is new and the claim of it.
+	window time.Duration
+	// trustsStrangers replays to a request without credentials.
+	trustsStrangers bool
+	// leaks puts the stored answer into refusals: 401 and 422.
+	leaks bool
+	// losesHeader replays without the fields of the first answer.
+	losesHeader bool
+	// answersEarly answers 200 to a duplicate while the first request runs.
+	answersEarly bool
+	// forgetsAtRestart keeps the answers in memory.
+	forgetsAtRestart bool
+	// kept is how long answers are kept, if that is less than the shop promises.
+	kept time.Duration
+	// takesFirstKey accepts a request with two keys.
+	takesFirstKey bool
+	// foldsCase takes keys that differ in case only for one.
+	foldsCase bool
+	// comparesAmount leaves all members but the amount out of the digest of a request.
+	comparesAmount bool
+	// replaysAtMost is how often an answer is replayed before it is forgotten. Zero: always.
+	replaysAtMost int
+	// keepsAtMost is how many answers are kept: a newer one pushes out the oldest. Zero: all.
+	keepsAtMost int
+	// refusesDuplicates answers each duplicate with 409 for good. It is no mistake: a contract may
+	// say so.
+	refusesDuplicates bool
+}
+
+// promised is how long the shops keep answers, but for the one that does not.
+const promised = 24 * time.Hour
+
+// Broken returns the shops with one fault each.
+func Broken() []Shop {
+	return []Shop{
+		made("forgets-body", faults{forgetsBody: true}),
+		made("forgets-caller", faults{forgetsCaller: true}),
+		made("success-before-work", faults{successFirst: true}),
+		made("check-then-act", faults{window: 50 * time.Millisecond}),
+		made("trusts-strangers", faults{trustsStrangers: true}),
+		made("leaks-in-refusals", faults{leaks: true}),
+		made("loses-header", faults{losesHeader: true}),
+		made("answers-early", faults{answersEarly: true}),
+		made("forgets-at-restart", faults{forgetsAtRestart: true}),
+		made("expires-early", faults{kept: 2 * time.Second}),
+		made("takes-first-key", faults{takesFirstKey: true}),
+		made("forgets-route", faults{forgetsRoute: true}),
+		made("folds-case", faults{foldsCase: true}),
+		made("compares-amount", faults{comparesAmount: true}),
+		made("replays-eight-times", faults{replaysAtMost: 8}),
+		made("keeps-eight-answers", faults{keepsAtMost: 8}),
+	}
+}
+
+// Refusing returns a shop that answers each duplicate with 409, also when the first request has
+// ended. It has no fault.
+func Refusing() Shop { return made("refuses-duplicates", faults{refusesDuplicates: true}) }
+
+func made(name string, f faults) Shop {
+	return Shop{name, func(string) (disk, error) { return &shopDisk{faults: f, answers: map[slot]stored{}}, nil }}
+}

@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/telemetry"
+	"github.com/retrysafe/retrysafe/storeapi"
+)
+
+// traces returns the trace of the engine: that of the metrics for Prometheus, and that of
+// OpenTelemetry if the environment asks for it.
+func (x *running) traces(ctx context.Context) (*retrysafe.Trace, error) {
+	tel, err := telemetry.FromEnvironment(ctx, x.log)
+	switch {
+	case err != nil:
+		return nil, &usageError{err}
+	case tel == nil:
+		return x.mon.Trace(), nil
+	}
+	x.tel = tel
+	x.closeLater(func() error { return tel.Shutdown(ctx) })
+	return retrysafe.JoinTraces(x.mon.Trace(), tel.Trace()), nil
+}
+
+// watchDoubts adds the metrics of records in doubt, if the store can list them.
+func (x *running) watchDoubts(s storeapi.Store) error {
+	x.mon.WatchInDoubt(s)
+	if _, lists := s.(storeapi.Lister); !lists || x.tel == nil || !x.tel.Metrics {
+		return nil
+	}
+	_, err := x.tel.WatchInDoubt(s)
+	return err
+}

@@ -1,0 +1,40 @@
+// Form-id-insert shows a form whose hidden field is the primary key of the row that the form will
+// insert. Sending it twice inserts once, with no record besides the row. See README.md.
+//
+//	go run ./examples/form-id-insert
+package main
+
+import (
+	"context"
+	"flag"
+	"log"
+	"net/http"
+	"os"
+	"os/signal"
+	"time"
+)
+
+func main() {
+	listen := flag.String("listen", "localhost:8080", "address to listen on")
+	pause := flag.Duration("pause", 0, "pause between the row and the answer, to kill the program in it")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, *listen, *pause)
+	stop()
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// serve serves until ctx ends, and returns when the requests in flight are answered.
+func serve(ctx context.Context, address string, h http.Handler) error {
+	server := &http.Server{Addr: address, Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	failed := make(chan error, 1)
+	go func() { failed <- server.ListenAndServe() }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+		return server.Shutdown(context.WithoutCancel(ctx))
+	}
+}

@@ -1,0 +1,31 @@
+package config
+
+import (
+	"context"
+	"path/filepath"
+)
+
+// The files that a configuration names for reading: relative paths count from its directory. What
+// the gateway writes (store, access_log, data_keys) counts from the working directory, as on the
+// command line.
+
+// dirKey is the key of the directory in the context of a decoder.
+type dirKey struct{}
+
+func within(dir string) context.Context {
+	return context.WithValue(context.Background(), dirKey{}, dir)
+}
+
+// fileIn returns the path of a file that an option names, which is read while the option is
+// decoded.
+func fileIn(ctx context.Context, path string) string {
+	dir, _ := ctx.Value(dirKey{}).(string)
+	return resolved(dir, path)
+}
+
+func resolved(dir, path string) string {
+	if path == "" || dir == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}

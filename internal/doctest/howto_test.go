@@ -1,0 +1,63 @@
+package doctest_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/worktree"
+)
+
+// TestProgramsOfPages compiles every whole program of docs: each code block that begins with
+// package main. README and the tutorial have tests that run theirs.
+func TestProgramsOfPages(t *testing.T) {
+	t.Parallel()
+	tree := worktree.New(t, root)
+	programs := 0
+	for page, text := range files(t, ".md") {
+		if !strings.HasPrefix(page, "docs/") || page == "docs/tutorial.md" || strings.HasSuffix(page, ".zh-CN.md") {
+			continue // a twin has the same code: scripts/translations
+		}
+		for _, s := range snippet.FindAllStringSubmatch(text, -1) {
+			if !strings.HasPrefix(s[1], "package main\n") {
+				continue
+			}
+			programs++
+			t.Run(page, func(t *testing.T) {
+				t.Parallel()
+				dir, err := os.MkdirTemp(tree, "page")
+				assert.NoError(t, err, "directory")
+				assert.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(s[1]), 0o600), "write")
+				c := exec.CommandContext(t.Context(), "go", "vet", ".")
+				c.Dir = dir
+				c.Env = worktree.Env(tree)
+				out, err := c.CombinedOutput()
+				assert.NoError(t, err, "%s has a program that does not compile:\n%s", page, out)
+			})
+		}
+	}
+	assert.True(t, programs >= 12, "programs in docs: %d", programs)
+}
+
+// TestHowTo: each how-to page is short, has a program, links to the reference, and stands on the
+// map.
+func TestHowTo(t *testing.T) {
+	t.Parallel()
+	docs := files(t, ".md")
+	pages := 0
+	for page, text := range docs {
+		name, ok := strings.CutPrefix(page, "docs/howto/")
+		if !ok || strings.HasSuffix(page, ".zh-CN.md") {
+			continue
+		}
+		pages++
+		assert.True(t, strings.Count(text, "\n") <= 130, "%s has %d lines; 130 are enough for one task and its commands", page, strings.Count(text, "\n"))
+		assert.Contains(t, text, "```go\npackage main\n", "%s: a program", page)
+		assert.Contains(t, text, "\nReference: [", "%s: links to the reference", page)
+		assert.Contains(t, docs["docs/README.md"], "(howto/"+name+")", "the map")
+	}
+	assert.True(t, pages >= 12, "how-to pages: %d", pages)
+}

@@ -1,0 +1,225 @@
+package redislock
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/redisnode"
+	"github.com/retrysafe/retrysafe/lock"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+var _ lock.Lister = (*Backend)(nil)
+
+// mostScanned is how many runs of SCAN one call of List makes. Each looks at about scanCount keys
+// of the server, locks or not.
+const (
+	mostScanned = 100
+	scanCount   = "1000"
+)
+
+// List implements [lock.Lister]. It walks the keys of one primary by SCAN, about 100,000 of them
+// in one call; the pages of a cluster come from one primary after the other. So give locks a
+// database or a server of their own if there are many other keys and people look often.
+//
+// Names are in no order. Waiting is the number of the server's clients that listen for a release;
+// it is not known in a cluster, nor if the user may not PUBSUB. List needs SCAN, in a cluster
+// CLUSTER MYID, and a client with [redisclient.Nodes]. A [Quorum] has no list: no server of it
+// knows whether a majority has granted a lock.
+func (b *Backend) List(ctx context.Context, r lock.ListRequest) (lock.Page, error) {
+	nodes, ok := b.client.(redisclient.Nodes)
+	if !ok {
+		return lock.Page{}, errors.ErrUnsupported
+	}
+	if ctx.Err() != nil {
+		return lock.Page{}, context.Cause(ctx)
+	}
+	at, err := parsePlace(r.After)
+	if err != nil {
+		return lock.Page{}, err
+	}
+	ids, err := primaries(ctx, nodes)
+	if err != nil || len(ids) == 0 {
+		return lock.Page{}, err
+	}
+	// A primary that is away by now is followed by the next one.
+	i, same := slices.BinarySearch(ids, at.node)
+	if i == len(ids) {
+		return lock.Page{}, nil
+	}
+	if !same {
+		at = place{node: ids[i], cursor: "0"}
+	}
+	var held []lock.Held
+	seen := false
+	err = eachPrimary(ctx, nodes, func(ctx context.Context, id string, do redisnode.Do) error {
+		if id != at.node || seen {
+			return nil
+		}
+		seen = true
+		held, err = b.page(ctx, do, &at, r.Size())
+		if err == nil && len(ids) == 1 {
+			b.countWaiting(ctx, do, held)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return lock.Page{}, err
+	case at.cursor != "0" || at.last != "":
+		return lock.Page{Locks: held, Next: at.String()}, nil
+	case i+1 < len(ids):
+		return lock.Page{Locks: held, Next: place{node: ids[i+1], cursor: "0"}.String()}, nil
+	}
+	return lock.Page{Locks: held}, nil
+}
+
+// place is where the next page of a list begins: at a cursor of SCAN of a primary. If last is set,
+// a part of what that run of SCAN returns was listed already, up to that name.
+type place struct{ node, cursor, last string }
+
+// String returns the place as text for [lock.Page].
+func (p place) String() string { return p.node + " " + p.cursor + " " + p.last }
+
+var errAfter = errors.New("redislock: after is not what List has returned; leave it empty for the first page")
+
+func parsePlace(text string) (place, error) {
+	if text == "" {
+		return place{cursor: "0"}, nil
+	}
+	parts := strings.SplitN(text, " ", 3)
+	if len(parts) != 3 || strings.Trim(parts[1], "0123456789") != "" || parts[1] == "" {
+		return place{}, errAfter
+	}
+	return place{parts[0], parts[1], parts[2]}, nil
+}
+
+// eachPrimary calls f for each primary with the name that it has in its cluster; a server that is
+// in no cluster has the name "".
+func eachPrimary(ctx context.Context, nodes redisclient.Nodes, f func(ctx context.Context, id string, do redisnode.Do) error) error {
+	return nodes.EachPrimary(ctx, func(ctx context.Context, do func(context.Context, ...string) redisclient.Reply) error {
+		r := do(ctx, "CLUSTER", "MYID")
+		if _, refused := errors.AsType[redisclient.Error](r.Err); r.Err != nil && !refused {
+			return r.Err
+		}
+		id, _ := r.Value.(string)
+		return f(ctx, id, do)
+	})
+}
+
+// primaries returns the sorted names of the primaries.
+func primaries(ctx context.Context, nodes redisclient.Nodes) (ids []string, err error) {
+	err = eachPrimary(ctx, nodes, func(_ context.Context, id string, _ redisnode.Do) error {
+		if id == "" && len(ids) > 0 {
+			return errors.New("redislock: to list the locks of a cluster, the user needs CLUSTER MYID")
+		}
+		ids = append(ids, id)
+		return nil
+	})
+	slices.Sort(ids)
+	return ids, err
+}
+
+// page reads locks from a place on, and moves the place. At the end of the primary the cursor is 0
+// and last is empty.
+func (b *Backend) page(ctx context.Context, do redisnode.Do, at *place, limit int) (held []lock.Held, err error) {
+	for range mostScanned {
+		next, names, err := b.scan(ctx, do, at.cursor)
+		if err != nil {
+			return nil, err
+		}
+		rest, found := slices.BinarySearch(names, at.last)
+		if found {
+			rest++
+		}
+		some, err := b.heldOf(ctx, names[rest:])
+		if err != nil {
+			return nil, err
+		}
+		if room := limit - len(held); len(some) > room {
+			if room > 0 {
+				at.last = some[room-1].Name
+			}
+			return append(held, some[:room]...), nil
+		}
+		held = append(held, some...)
+		at.cursor, at.last = next, ""
+		if next == "0" || len(held) == limit {
+			return held, nil
+		}
+	}
+	return held, nil
+}
+
+// scan returns the names that could be locks, in their order.
+func (b *Backend) scan(ctx context.Context, do redisnode.Do, cursor string) (next string, names []string, err error) {
+	r := do(ctx, "SCAN", cursor, "MATCH", redisnode.Begins(b.o.Prefix), "COUNT", scanCount, "TYPE", "string")
+	if r.Err != nil {
+		return "", nil, refusal(r.Err)
+	}
+	next, keys, ok := redisnode.Scanned(r.Value)
+	if !ok {
+		return "", nil, errReply
+	}
+	for _, key := range keys {
+		if name, ok := strings.CutPrefix(key, b.o.Prefix); ok && name != "" && !strings.Contains(name, "\x00") {
+			// no floor
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return next, slices.Compact(names), nil // SCAN may return a name twice
+}
+
+// heldOf returns the locks of these names that are held.
+func (b *Backend) heldOf(ctx context.Context, names []string) (held []lock.Held, err error) {
+	for some := range slices.Chunk(names, 200) {
+		calls := make([]redisclient.Call, len(some))
+		for i, name := range some {
+			calls[i] = redisclient.Call{Script: heldScript, Keys: []string{b.o.Prefix + name}}
+		}
+		for i, r := range redisnode.EvalMany(ctx, b.client, calls) {
+			if r.Err != nil {
+				return nil, refusal(r.Err)
+			}
+			text, ok := r.Value.(string)
+			switch {
+			case !ok || text != "" && len(text) != 41:
+				return nil, errReply
+			case text == "" || text[0] != 1: // free, or no lock
+				continue
+			}
+			number := func(at int) uint64 { return binary.BigEndian.Uint64([]byte(text[at:])) }
+			if left := int64(number(25) - number(33)); number(25) != 0 && left > 0 { //nolint:gosec // times in microseconds
+				held = append(held, lock.Held{
+					Name: some[i], Fence: fence(int64(number(17))), //nolint:gosec // scripts make none above
+					Lease: time.Duration(left) * time.Microsecond, Waiting: -1,
+				})
+			}
+		}
+	}
+	return held, nil
+}
+
+// countWaiting sets how many clients of a single server listen for the release of each lock.
+func (b *Backend) countWaiting(ctx context.Context, do redisnode.Do, held []lock.Held) {
+	if len(held) == 0 {
+		return
+	}
+	cmd, places := []string{"PUBSUB", "NUMSUB"}, map[any]int{}
+	for i, h := range held {
+		channel := b.o.Prefix + h.Name
+		cmd, places[channel] = append(cmd, channel), i
+	}
+	counts, _ := do(ctx, cmd...).Value.([]any) // without the right, nothing is known
+	for pair := range slices.Chunk(counts, 2) {
+		i, ours := places[pair[0]]
+		if n, ok := pair[len(pair)-1].(int64); ok && ours {
+			held[i].Waiting = int(n)
+		}
+	}
+}

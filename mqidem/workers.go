@@ -1,0 +1,117 @@
+package mqidem
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// workers are the goroutines of a consumer. Each receives messages and works on them, until the
+// consumer ends. A worker is started when all others are busy, so an idle consumer has one.
+type workers struct {
+	all  sync.WaitGroup
+	free atomic.Int64 // how many may still be started
+	idle atomic.Int64 // those that receive
+	busy atomic.Int64 // messages that are worked on
+}
+
+// run works until the consumer ends, with at most most workers. next receives messages, and returns
+// their number and what to do with them; no messages means that the consumer has ended.
+func (c *consumer) run(ctx context.Context, most int, next func() (n int, work func())) error {
+	defer c.hands.end()
+	defer c.giveUp()
+	defer c.cut(errStopped)
+	defer c.stop(errStopped)
+	if err := c.start(ctx); err != nil {
+		return err
+	}
+	c.workers.free.Store(int64(most))
+	c.workers.more(func() { c.work(next) })
+	<-c.receiving.Done()
+	return c.drain()
+}
+
+// more starts a worker, unless there are enough.
+func (w *workers) more(work func()) {
+	if w.free.Add(-1) < 0 {
+		w.free.Add(1)
+		return
+	}
+	w.idle.Add(1)
+	w.all.Go(work)
+}
+
+// work is one worker, which counts as idle.
+func (c *consumer) work(next func() (int, func())) {
+	w := &c.workers
+	for {
+		n, do := next()
+		w.busy.Add(int64(n))
+		last := w.idle.Add(-1) == 0
+		if n == 0 {
+			return
+		}
+		if last {
+			w.more(func() { c.work(next) })
+		}
+		do()
+		w.busy.Add(int64(-n))
+		w.idle.Add(1)
+	}
+}
+
+// inTurn returns next for one worker at a time, so that messages are received in the order in which
+// they arrive, and batches fill one after the other.
+func (c *consumer) inTurn(next func() (int, func())) func() (int, func()) {
+	turn := make(chan struct{}, 1)
+	return func() (int, func()) {
+		turn <- struct{}{}
+		defer func() { <-turn }()
+		return next()
+	}
+}
+
+// receive waits for a message. It returns nil if the consumer has ended.
+func (c *consumer) receive() *inFlight {
+	d, err := c.source.Receive(c.receiving)
+	if err != nil {
+		c.noMore(err)
+		return nil
+	}
+	return c.take(d)
+}
+
+// receiveBatch waits for a message, and then for more that arrive within Linger. It returns none if
+// the consumer has ended.
+func (c *consumer) receiveBatch() []*inFlight {
+	first := c.receive()
+	if first == nil {
+		return nil
+	}
+	ds := []*inFlight{first}
+	limited, _ := c.source.(Limited)
+	ctx, cancel := context.WithTimeout(c.receiving, c.Linger)
+	defer cancel()
+	for len(ds) < c.Batch {
+		if limited != nil && limited.Full() {
+			return ds
+		}
+		d, err := c.source.Receive(ctx)
+		if err != nil {
+			if ctx.Err() == nil { // otherwise Linger has passed, or the consumer has ended
+				c.noMore(err)
+			}
+			return ds
+		}
+		ds = append(ds, c.take(d))
+	}
+	return ds
+}
+
+// noMore ends the consumer, whose source has failed for good.
+func (c *consumer) noMore(err error) {
+	if c.receiving.Err() == nil {
+		c.fail(fmt.Errorf("mqidem: no more messages can be received: %w", err))
+	}
+}

@@ -1,0 +1,2 @@
+-- KEYS: two keys in different slots. A cluster refuses them.
+return 1
