@@ -247,7 +247,7 @@ func TestDemoExplains(t *testing.T) {
 	b.press("#start")
 	b.until(`document.getElementById("kill").hidden`, "false")
 	b.press("#pay")
-	b.shows("#with .answer .badge", "replayed")
+	b.shows("#with [data-n='4'] .badge", "replayed")
 	b.press("#new")
 	b.shows("#happened", "new payment")
 	b.press("#killed")
@@ -261,6 +261,26 @@ func TestDemoExplains(t *testing.T) {
 	b.press("#attack")
 	b.shows("#forms-happened", "The copies made 15 orders more.")
 	assert.Equal(t, b.complaints(), "", "what the page complained about")
+}
+
+// TestDemoInOrder: what was pressed first happens first, also when its request is slow.
+func TestDemoInOrder(t *testing.T) {
+	t.Parallel()
+	b := openDemo(t, startDemo(t), "en")
+	eval[bool](b, `(() => {
+		const plain = window.fetch;
+		window.fetch = async (path, options) => {
+			if (path === "press") await new Promise((go) => setTimeout(go, 500));
+			return plain(path, options);
+		};
+		document.getElementById("pay").click();
+		document.getElementById("new").click();
+		return true;
+	})()`)
+	b.shows("#happened", "This is a new payment with a new key.")
+	assert.Equal(t, eval[int](b, `document.querySelectorAll("#with .answer").length`), 0, "presses of the new payment")
+	b.press("#pay")
+	b.shows("#happened", "One press, one charge on both sides.")
 }
 
 // TestDemoExamines: the page examines a shop without protection and one after the gateway, and

@@ -11,7 +11,11 @@ let last;
 write();
 wireLanguage(at("language"));
 
-async function send(path, body) {
+// What was pressed first happens first: each request waits for the answer to the one before it.
+let before = Promise.resolve();
+const send = (path, body) => (before = before.then(() => post(path, body)));
+
+async function post(path, body) {
   const notice = at("notice");
   try {
     const answer = await fetch(path, {
