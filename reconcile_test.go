@@ -261,6 +261,7 @@ func TestReconcileAll(t *testing.T) {
 		for _, id := range []string{"done", "not", "still"} {
 			doubt(op, id)
 		}
+		began := lookup(t, e, retrysafe.Key{Tenant: "ann", Operation: "charge", ID: "still"}).Updated
 		doubt(other, "other")
 		time.Sleep(2 * time.Minute)
 		doubt(op, "young")
@@ -274,6 +275,8 @@ func TestReconcileAll(t *testing.T) {
 		}
 		assert.Equal(t, state("charge", "done")+state("charge", "not"), "completed false;released false;", "what was settled")
 		assert.Equal(t, state("charge", "still")+state("charge", "young")+state("mail", "other"), "in-progress true;in-progress true;in-progress true;", "what was not")
+		still := lookup(t, e, retrysafe.Key{Tenant: "ann", Operation: "charge", ID: "still"})
+		assert.True(t, still.DoubtSince.Equal(began) && still.Age() >= 2*time.Minute, "a question without an answer does not make the doubt younger: %v, %v", still.DoubtSince, still.Age())
 		n, err = e.WithPolicy(p).ReconcileAll(ctx, "")
 		assert.Equal(t, fmt.Sprint(n, err), "1 <nil>", "all of the layer: the other one")
 		_, err = e.ReconcileAll(ctx, "")

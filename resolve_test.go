@@ -120,7 +120,7 @@ func TestResolveWithLostReplies(t *testing.T) {
 }
 
 // TestResolveUnanswered: if all replies to a resolution are lost, its claim is given back, and the
-// record has the cause and the error of the doubt.
+// record has the cause, the error and the time of the doubt.
 func TestResolveUnanswered(t *testing.T) {
 	t.Parallel()
 	for cause, doubt := range map[string]func(*testing.T, storeapi.Store){
@@ -150,6 +150,7 @@ func TestResolveUnanswered(t *testing.T) {
 				assert.True(t, after.InDoubt() && after.Fence > rec.Fence, "it is in doubt again: %v", after)
 				assert.Equal(t, after.Cause, cause, "cause")
 				assert.Equal(t, after.LastError, rec.LastError, "error")
+				assert.Equal(t, after.DoubtSince, rec.DoubtSince, "when the doubt began")
 			})
 		})
 	}

@@ -24,7 +24,8 @@ type Record struct {
 	Attempt   int        `json:"attempt" doc:"how often the key was acquired"`
 	Fence     uint64     `json:"fence" doc:"grows with each attempt; give it to resolve"`
 	Lease     float64    `json:"lease_s" doc:"seconds that the holder is believed to live; 0 without one"`
-	Age       float64    `json:"age_s" doc:"seconds since the record changed"`
+	Age       float64    `json:"age_s" doc:"seconds since the doubt began; without a doubt, since the record changed"`
+	Since     *time.Time `json:"doubt_since,omitempty" doc:"when the doubt began; an attempt that only asks about it leaves it as it is"`
 	Created   time.Time  `json:"created" doc:"when the key was first used"`
 	Updated   time.Time  `json:"updated" doc:"when the record changed"`
 	Expires   *time.Time `json:"expires,omitempty" doc:"when it is forgotten; absent: never"`
@@ -44,7 +45,11 @@ func (d *Desk) record(rec *retrysafe.Record) Record {
 	r := Record{
 		Ref: ref, Hash: d.Hash(rec.Key), Namespace: rec.Key.Namespace, Layer: rec.Key.Layer, Operation: rec.Key.Operation,
 		State: StateOf(rec), OnDoubt: rec.OnDoubt.String(), Cause: storeapi.ShownCause(rec), Attempt: rec.Attempt, Fence: uint64(rec.Fence),
-		Lease: seconds(max(0, rec.LeaseLeft)), Age: seconds(rec.Now.Sub(rec.Updated)), Created: rec.Created.UTC(), Updated: rec.Updated.UTC(),
+		Lease: seconds(max(0, rec.LeaseLeft)), Age: seconds(rec.Age()), Created: rec.Created.UTC(), Updated: rec.Updated.UTC(),
+	}
+	if !rec.DoubtSince.IsZero() {
+		since := rec.DoubtSince.UTC()
+		r.Since = &since
 	}
 	if !rec.Expires.IsZero() {
 		at := rec.Expires.UTC()

@@ -28,7 +28,7 @@ func dataRows() []protocol.Row {
 		{
 			State: storeapi.StateCompleted, OnDoubt: storeapi.Reexecute, Issued: true, Attempt: 3, Fence: 7, Owner: storeapi.Owner{1},
 			Fingerprint: []byte("print"), Binding: []byte{}, Expires: 9, Created: 1_700_000_000_000_000, Updated: 1_700_000_000_000_123,
-			NotAfter: 1_700_000_000_500_000, Retention: 86_400_000_000, Cause: "error", LastError: "lost", Asks: true,
+			NotAfter: 1_700_000_000_500_000, Retention: 86_400_000_000, Cause: "error", LastError: "lost", Asks: true, AskedSince: 6,
 			Earlier: []storeapi.Worked{{Attempt: 1, Fence: 5}}, Answer: storeapi.Answer{Codec: "json", Kept: true, Body: []byte("{}"), Size: 2, Digest: digest},
 		},
 		{
@@ -53,7 +53,7 @@ func TestDataIsFrozen(t *testing.T) {
 	t.Parallel()
 	golden := []string{
 		"01380100000000000000000000",
-		"014703f601c084af82838985068080bbdd8305057072696e7400056572726f72046c6f73740d01000000010000000000000005046a736f6e040102030000000000000000000000000000000000000000000000000000000000",
+		"014703f601c084af82838985068080bbdd8305057072696e7400056572726f72046c6f737415050000000000000006000000010000000000000005046a736f6e040102030000000000000000000000000000000000000000000000000000000000",
 		"0120020900feffffffffffffffff0100000000000000",
 	}
 	for i, r := range dataRows() {

@@ -18,9 +18,9 @@ func ShownCause(rec *Record) string {
 	return rec.Cause
 }
 
-// EachInDoubt calls each for the records in doubt in s, with ShownCause and the time since the
-// record was last changed, by the store's clock. It stops after most records, so that it does not
-// read through a store that is full of them. An error is that of List.
+// EachInDoubt calls each for the records in doubt in s, with ShownCause and Record.Age, by the
+// store's clock. It stops after most records, so that it does not read through a store that is full
+// of them. An error is that of List.
 func EachInDoubt(ctx context.Context, s Lister, most int, each func(cause string, age time.Duration)) error {
 	req := ListRequest{InDoubt: true, Limit: min(most, 1000)}
 	for n := 0; n < most; {
@@ -29,7 +29,7 @@ func EachInDoubt(ctx context.Context, s Lister, most int, each func(cause string
 			return err
 		}
 		for i := range page.Records {
-			each(ShownCause(&page.Records[i]), page.Records[i].Now.Sub(page.Records[i].Updated))
+			each(ShownCause(&page.Records[i]), page.Records[i].Age())
 		}
 		n += len(page.Records)
 		if req.After = page.Next; page.Next == "" {

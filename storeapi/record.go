@@ -86,6 +86,10 @@ type Record struct {
 	// Asks is set while the attempt only asks for the outcome of earlier ones, or resolves them. It
 	// has not worked.
 	Asks bool
+	// DoubtSince is when the doubt began: when the lease of the attempt ended or was given up. It
+	// is also set while an attempt only asks about that doubt, and stays when the attempt has no
+	// answer. Zero: there is no doubt.
+	DoubtSince time.Time
 	// Earlier are the attempts before this one that may have had an effect, oldest first; nil for a
 	// finished record. At most 16 are kept: EarlierCut says that there were more.
 	Earlier    []Worked
@@ -130,6 +134,15 @@ func (r *Record) MayHaveWorked() []Worked {
 // InDoubt reports whether the work may have taken effect and its outcome is unknown: the record is
 // in progress, and its lease has expired or was given up.
 func (r *Record) InDoubt() bool { return r.State == StateInProgress && r.LeaseLeft <= 0 }
+
+// Age returns how long the doubt about the record has lasted, or without a doubt how long ago the
+// record changed.
+func (r *Record) Age() time.Duration {
+	if !r.DoubtSince.IsZero() {
+		return r.Now.Sub(r.DoubtSince)
+	}
+	return r.Now.Sub(r.Updated)
+}
 
 // Fence is the fencing token: for one key it only ever grows, through release, takeover, expiry and
 // re-creation. Pass it to the resource that the work writes to, and let the resource refuse a

@@ -110,6 +110,10 @@ func diff(got, want storeapi.Record) string {
 	instant("created", got.Created, want.Created)
 	instant("updated", got.Updated, want.Updated)
 	instant("expires", got.Expires, want.Expires)
+	if want.LeaseLeft <= 0 || !want.DoubtSince.IsZero() || got.LeaseLeft > 0 {
+		// otherwise a lease has ended in between
+		instant("in doubt since", got.DoubtSince, want.DoubtSince)
+	}
 	// Time may have passed between the two views: an expired lease stays expired, and a live one
 	// may have expired by itself.
 	if got.LeaseLeft > 0 || want.LeaseLeft > 0 && got.Now.Before(leaseEnd(want).Add(-precision)) {

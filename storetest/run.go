@@ -54,6 +54,7 @@ var clauses = []clause{
 	{id: "S18", run: s18Transactions, alone: true, claimed: func(f Features) bool { return f.Transactions }},
 	{id: "S19", run: s19Progress},
 	{id: "S20", run: s20Worked},
+	{id: "S21", run: s21DoubtSince},
 	{id: "Limit", run: limit, claimed: func(f Features) bool { return f.Limiter }},
 	{id: "Usage", run: usage, claimed: func(f Features) bool { return f.UsageReader }},
 	{id: "Notify", run: notify, claimed: func(f Features) bool { return f.Notifier }},

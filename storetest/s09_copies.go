@@ -45,6 +45,9 @@ func (e *env) copies(got, want storeapi.Record, what string) {
 	}
 	want.Owner, want.Fence, want.Now = got.Owner, got.Fence, got.Now
 	want.Expires, want.Updated, want.LeaseLeft = got.Expires, got.Updated, got.LeaseLeft
+	if !want.Asks { // the copy has a lease
+		want.DoubtSince = time.Time{}
+	}
 	e.same(got, want, what)
 	e.same(e.lookup(got.Key), got, what+", when it is looked up")
 }

@@ -146,7 +146,7 @@ var (
 	sampleAnswer = storeapi.Answer{Codec: "raw", Body: []byte{}, Kept: true, Size: 9, Digest: sha256.Sum256([]byte("x"))}
 	sampleRecord = storeapi.Record{
 		Key: sampleKey, State: storeapi.StateFailed, Attempt: 3, Fence: 42, Owner: sampleOwn, Asks: true, Earlier: []storeapi.Worked{{Attempt: 2, Fence: 41}}, EarlierCut: true, OnDoubt: storeapi.Reexecute,
-		Fingerprint: []byte{1, 2}, Binding: []byte{3}, Issued: true, LeaseLeft: time.Second, Now: sampleAt,
+		Fingerprint: []byte{1, 2}, Binding: []byte{3}, Issued: true, LeaseLeft: time.Second, DoubtSince: sampleAt.Add(4), Now: sampleAt,
 		Created: sampleAt.Add(1), Updated: sampleAt.Add(2), Expires: sampleAt.Add(3), Answer: sampleAnswer, Cause: "crash",
 		LastError: "signal: killed",
 	}

@@ -67,6 +67,7 @@ under|under {span}
 over|over {span}
 do-now|Now:
 changed-ago|changed {span} ago
+doubt-for|in doubt for {span}
 attempt-n|attempt {n}
 no-operation|(no operation)
 list.scans|The store has no index for this list, so every record is read: {n} so far.
@@ -258,7 +259,6 @@ routes.none|No request yet.
 per-second|{n} per second
 kind.done|done or replayed
 kind.refused|refused or not done
-kind.doubt|in doubt
 traffic.executed|executed
 traffic.replayed|replayed
 traffic.in-progress|in progress

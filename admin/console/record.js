@@ -2,7 +2,7 @@
 import { Problem, call } from "./api.js";
 import { chip, data, facts, field, h, number, seen, span, t, time, when, word } from "./dom.js";
 import { reasoned } from "./forms.js";
-import { View, advice, adviceOf, causeWord, may, operation, stateChip, whyNot } from "./view.js";
+import { View, advice, adviceOf, age, causeWord, may, operation, stateChip, whyNot } from "./view.js";
 
 const httpLayers = ["gw", "http", "nginx", "token"];
 
@@ -22,7 +22,7 @@ class Record extends View {
     this.record = r;
     document.title = `${seen(r.operation) || t("no-operation")} · retrysafe`;
     return [h("h1", operation(r), " ", stateChip(r.state), " ", r.cause && chip("plain", causeWord(r.cause))),
-      h("p.meta", t("hash"), " ", h("code", r.hash), " · ", word("layer", r.layer), " · ", t("changed-ago", { span: span(r.age_s) })),
+      h("p.meta", t("hash"), " ", h("code", r.hash), " · ", word("layer", r.layer), " · ", age(r)),
       this.explain(r), h("div.columns", this.facts(r), this.timeline(r)), this.resolve(r), this.answer(r), this.reveal(r)];
   }
 

@@ -96,8 +96,11 @@ export const adviceOf = (r) => has(`cause.${r.cause}.why`) ? r.cause : "other";
 export const causeWord = (cause) => word("cause", cause);
 export const operation = (r) => r.operation ? data(r.operation) : t("no-operation");
 
+// age says how long the record has been in doubt, or when it changed.
+export const age = (r) => t(r.doubt_since ? "doubt-for" : "changed-ago", { span: span(r.age_s) });
+
 // row is a record in a list. advise adds why, and what to do.
 export const row = (r, advise) => h("li", h("a.row", { href: `#/record/${r.ref}`, "data-row": true },
   h("span.title", operation(r), " ", stateChip(r.state), " ", r.cause && chip("plain", causeWord(r.cause))),
-  h("span.meta", h("code", r.hash), ` · ${word("layer", r.layer)} · ${t("changed-ago", { span: span(r.age_s) })} · ${t("attempt-n", { n: r.attempt })}`)),
+  h("span.meta", h("code", r.hash), ` · ${word("layer", r.layer)} · ${age(r)} · ${t("attempt-n", { n: r.attempt })}`)),
 advise && h("p.advice", t(`cause.${adviceOf(r)}.why`), " ", h("strong", t("do-now")), " ", t(`cause.${adviceOf(r)}.do`)));

@@ -67,6 +67,7 @@ under|{span}以内
 over|超过{span}
 do-now|现在该做：
 changed-ago|{span}前变更
+doubt-for|已存疑 {span}
 attempt-n|第 {n} 次执行
 no-operation|（无操作名）
 list.scans|存储没有这个列表的索引，需要读取每一条记录：目前已读 {n} 条。
@@ -258,7 +259,6 @@ routes.none|还没有请求。
 per-second|每秒 {n} 个
 kind.done|已执行或重放
 kind.refused|被拒绝或未执行
-kind.doubt|存疑
 traffic.executed|已执行
 traffic.replayed|重放
 traffic.in-progress|执行中

@@ -290,6 +290,9 @@ func (w *modelWalk) copied(onDoubt retrysafe.OnDoubt) *retrysafe.Record {
 	if span := w.span(); span != retrysafe.Forever {
 		c.Expires = c.Now.Add(span)
 	}
+	if c.State == retrysafe.StateInProgress && w.rnd.IntN(2) == 0 {
+		c.DoubtSince = began.Add(time.Minute)
+	}
 	if c.State == retrysafe.StateReleased {
 		c.Cause = "nothing-done"
 	}

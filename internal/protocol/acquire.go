@@ -122,6 +122,9 @@ func win(cur *Row, now Micros, floor storeapi.Fence, req *storeapi.AcquireReques
 		next.Created, next.Issued, next.LastError = cur.Created, cur.Issued, cur.LastError
 		if cur.unfinished() {
 			next.Answer = cur.Answer
+			if req.Asks && cur.State == storeapi.StateInProgress {
+				next.AskedSince = cur.doubtSince(now)
+			}
 			next.Earlier, next.EarlierCut = cur.Earlier, cur.EarlierCut
 			if cur.mayHaveWorked() {
 				next.addEarlier(storeapi.Worked{Attempt: cur.Attempt, Fence: cur.Fence})

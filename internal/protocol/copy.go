@@ -21,6 +21,9 @@ func CopyRow(req *storeapi.AcquireRequest) Row {
 		Asks: c.Asks, Earlier: c.Earlier, EarlierCut: c.EarlierCut, Fingerprint: c.Fingerprint, Binding: c.Binding,
 		Created: c.Created.UnixMicro(), Retention: Span(req.Retention), Answer: c.Answer,
 	}
+	if c.Asks && !c.DoubtSince.IsZero() && c.State == storeapi.StateInProgress {
+		r.AskedSince = c.DoubtSince.UnixMicro()
+	}
 	r.Cause, r.LastError = Clip(c.Cause, c.LastError)
 	if !req.NotAfter.IsZero() {
 		r.NotAfter = req.NotAfter.UnixMicro()

@@ -14,7 +14,7 @@ func Extend(cur Row, now Micros, req *storeapi.ExtendRequest) (Row, error) {
 	}
 	cur.renew(now, Span(req.Lease))
 	if req.Works {
-		cur.Asks = false
+		cur.Asks, cur.AskedSince = false, 0
 	}
 	if p := req.Progress; p != nil && p.Size > cur.Answer.Size {
 		cur.Answer = *p
@@ -36,7 +36,7 @@ func Complete(cur Row, now Micros, req *storeapi.CompleteRequest) (next Row, wri
 		return cur, false, storeapi.ErrLeaseLost
 	}
 	cur.State, cur.Answer, cur.Cause = req.State, req.Answer, ""
-	cur.Asks, cur.Earlier, cur.EarlierCut = false, nil, false
+	cur.Asks, cur.AskedSince, cur.Earlier, cur.EarlierCut = false, 0, nil, false
 	cur.end(now, Span(req.Retention))
 	return cur, true, nil
 }

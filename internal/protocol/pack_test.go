@@ -54,16 +54,18 @@ func rows() map[string]protocol.Row {
 	asks := running
 	asks.Attempt, asks.Asks, asks.EarlierCut = 19, true, true
 	asks.Earlier = []storeapi.Worked{{Attempt: 1, Fence: 1_774_745_000_000_000}, {Attempt: 17, Fence: 1_774_745_900_000_000}}
+	since := asks
+	since.AskedSince, since.Earlier, since.EarlierCut = minute-90_000_000, asks.Earlier[:1], false
 	return map[string]protocol.Row{
 		"running": running, "full": full, "completed": done, "completed-empty": empty, "completed-nil": none, "completed-large": large,
-		"completed-hijacked": hijacked, "failed": failed, "in-doubt": doubt, "released": released, "issued": issued, "asks": asks,
+		"completed-hijacked": hijacked, "failed": failed, "in-doubt": doubt, "released": released, "issued": issued, "asks": asks, "asks-since": since,
 	}
 }
 
 // names are the names of rows in the order of the golden file.
 var names = []string{
 	"running", "full", "completed", "completed-empty", "completed-nil", "completed-large", "completed-hijacked", "failed", "in-doubt",
-	"released", "issued", "asks",
+	"released", "issued", "asks", "asks-since",
 }
 
 func TestPackedGolden(t *testing.T) {

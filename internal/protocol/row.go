@@ -27,7 +27,10 @@ type Row struct {
 	Fence   storeapi.Fence
 	Owner   storeapi.Owner
 	// Asks, Earlier and EarlierCut are as in [storeapi.Record].
-	Asks, EarlierCut     bool
+	Asks, EarlierCut bool
+	// AskedSince is when the doubt began that an attempt with Asks is about. Zero: there is none,
+	// or it began with this attempt.
+	AskedSince           Micros
 	Earlier              []storeapi.Worked
 	Fingerprint, Binding []byte
 	// LeaseEnd is zero unless the record is in progress. It is also zero after the attempt was put
@@ -53,6 +56,19 @@ func (r *Row) Absent(now Micros) bool { return r.State == 0 || r.Expired(now) }
 // InDoubt is like [storeapi.Record.InDoubt].
 func (r *Row) InDoubt(now Micros) bool {
 	return r.State == storeapi.StateInProgress && r.LeaseEnd <= now
+}
+
+// doubtSince returns when the doubt about a row in progress began, or zero.
+func (r *Row) doubtSince(now Micros) Micros {
+	switch {
+	case r.AskedSince != 0:
+		return r.AskedSince
+	case !r.InDoubt(now):
+		return 0
+	case r.abandoned():
+		return r.Updated
+	}
+	return r.LeaseEnd
 }
 
 func (r *Row) abandoned() bool { return r.State == storeapi.StateInProgress && r.LeaseEnd == 0 }
@@ -91,6 +107,9 @@ func (r *Row) Fill(rec *storeapi.Record, now Micros) {
 	rec.Answer, rec.Cause, rec.LastError = r.Answer, r.Cause, r.LastError
 	if r.State == storeapi.StateInProgress {
 		rec.LeaseLeft = max(0, time.Duration(r.LeaseEnd-now)*time.Microsecond)
+		if since := r.doubtSince(now); since != 0 {
+			rec.DoubtSince = Time(since)
+		}
 	} else if r.Expires != 0 {
 		rec.Expires = Time(r.Expires)
 	}

@@ -11,15 +11,16 @@ import (
 // maxEarlier is how many earlier attempts a record keeps.
 const maxEarlier = 16
 
-// The format of a record's list of attempts that may have worked: nothing, or a byte of flags and
-// 12 bytes for each earlier attempt.
+// The format of a record's list of attempts that may have worked: nothing, or a byte of flags, the
+// time of the doubt that the attempt asks about, and 12 bytes for each earlier attempt.
 const (
-	workedAsks = 1 << 0
-	workedCut  = 1 << 1
-	workedSize = 12
+	workedAsks  = 1 << 0
+	workedCut   = 1 << 1
+	workedSince = 1 << 2 // the time follows, in 8 bytes
+	workedSize  = 12
 )
 
-var errWorked = errors.New("retrysafe: the record is damaged: its list of earlier attempts has a length or flag that does not exist")
+var errWorked = errors.New("retrysafe: the record is damaged: its list of earlier attempts has a length, time or flag that does not exist")
 
 // mayHaveWorked reports whether the last attempt of an unfinished record may have had an effect.
 // Under Refuse a key is released only if certainly nothing was done.
@@ -50,10 +51,17 @@ func (r *Row) AppendWorked(b []byte) []byte {
 	if r.EarlierCut {
 		flags |= workedCut
 	}
+	if r.AskedSince != 0 {
+		flags |= workedSince
+	}
 	if flags == 0 && len(r.Earlier) == 0 {
 		return b
 	}
-	return AppendEarlier(append(b, flags), r.Earlier)
+	b = append(b, flags)
+	if r.AskedSince != 0 {
+		b = binary.BigEndian.AppendUint64(b, uint64(r.AskedSince)) //nolint:gosec // two's complement is the format
+	}
+	return AppendEarlier(b, r.Earlier)
 }
 
 // AppendEarlier appends attempts.
@@ -71,8 +79,17 @@ func (r *Row) ParseWorked(b []byte) error {
 		return nil
 	}
 	flags, rest := b[0], b[1:]
+	if flags&workedSince != 0 {
+		if flags&workedAsks == 0 || len(rest) < 8 {
+			return errWorked
+		}
+		r.AskedSince = int64(binary.BigEndian.Uint64(rest)) //nolint:gosec // two's complement is the format
+		if rest = rest[8:]; r.AskedSince == 0 {
+			return errWorked
+		}
+	}
 	n := len(rest) / workedSize
-	if flags&^(workedAsks|workedCut) != 0 || len(rest)%workedSize != 0 || n > maxEarlier || flags == 0 && n == 0 {
+	if flags&^(workedAsks|workedCut|workedSince) != 0 || len(rest)%workedSize != 0 || n > maxEarlier || flags == 0 && n == 0 {
 		return errWorked
 	}
 	r.Asks, r.EarlierCut = flags&workedAsks != 0, flags&workedCut != 0

@@ -7,8 +7,8 @@ local answer = string.sub(cur.raw, cur.answer)
 local function order(head) return (struct.unpack('>I8', head, 2 + string.byte(head))) end
 if ARGV[3] == '1' and string.byte(r.worked) then -- it asks no more
   local f = string.byte(r.worked)
-  f = f - f % 2
-  r.worked = (f > 0 or #r.worked > 1) and string.char(f) .. string.sub(r.worked, 2) or ''
+  local cut, list = has(f, 2) and 2 or 0, string.sub(r.worked, has(f, 4) and 10 or 2)
+  r.worked = (cut > 0 or list ~= '') and string.char(cut) .. list or ''
 end
 if ARGV[4] and order(ARGV[5]) > order(answer) then -- not a repeat, and not late
   r.flags = flag(flag(flag(r.flags, F_KEPT, false), F_NO_BODY, false), F_DIGEST, false) + string.byte(ARGV[4])

@@ -115,7 +115,7 @@ end
 ]==]
 return {
   acquire = {
-    sha1 = "d887c44d0f4f299ff47058e6777045f5ed294ce0",
+    sha1 = "6a1ce03c43868ab8f568fcb187c6093bcd3ddaf1",
     source = "#!lua\n" .. head .. [==[
 -- KEYS: record, and the index of unfinished records if there is one. ARGV: what a new record begins with (8 bytes), owner, lease8; what stands behind its times (not-after8, retention8,
 -- fingerprint, binding, and no cause, error, earlier attempts or answer); and only where something is unusual: a byte of flags (1 force, 2 must be issued,
@@ -212,18 +212,29 @@ if own and not absent and cur.state == RUNNING then -- a repeat: the lease is re
   return say(WON, put(pack(r, string.sub(cur.raw, cur.answer)), r.expires))
 end
 
--- worked is what the new record keeps of earlier attempts that may have worked: flags (1 it asks, 2 more than are kept), 12 bytes each.
+-- worked is what the new record keeps of earlier attempts that may have worked: flags (1 it asks, 2 more than are kept, 4 a time follows),
+-- the time of the doubt that it asks about, 12 bytes each.
 local function worked()
-  local list, cut = '', false
+  local list, cut, since = '', false, ''
   if not absent and (cur.state == RUNNING or cur.state == RELEASED) then
     local f = string.byte(cur.worked) or 0
-    list, cut = string.sub(cur.worked, 2), f >= 2
+    local at = has(f, 4) and 10 or 2
+    list, cut = string.sub(cur.worked, at), has(f, 2)
+    if asks and cur.state == RUNNING then
+      if at == 10 then
+        since = string.sub(cur.worked, 2, 9)
+      elseif cur.lease == 0 then
+        since = string.sub(cur.raw, 57, 64)
+      elseif cur.lease <= now then
+        since = int8(cur.lease)
+      end
+    end
     if f % 2 == 0 and (cur.state == RUNNING or cur.reexecute) then list = list .. struct.pack('>I4', cur.attempt) .. cur.fence8 end
   end
   if #list > 16 * 12 then list, cut = string.sub(list, 13), true end
-  local f = (asks and 1 or 0) + (cut and 2 or 0)
+  local f = (asks and 1 or 0) + (cut and 2 or 0) + (since ~= '' and 4 or 0)
   if f == 0 and list == '' then return '' end
-  return string.char(f) .. list
+  return string.char(f) .. since .. list
 end
 
 local r = {

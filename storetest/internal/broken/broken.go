@@ -26,7 +26,7 @@ type Broken struct {
 
 // All returns every broken store.
 func All() []Broken {
-	return slices.Concat(claims(), acquires(), owners(), ends(), retentions(), bytes(), worlds(), progress(), worked(), lists(), batches(), limits(), usages())
+	return slices.Concat(claims(), acquires(), owners(), ends(), retentions(), bytes(), worlds(), progress(), worked(), doubts(), lists(), batches(), limits(), usages())
 }
 
 // plain are the claims of a store without hooks.

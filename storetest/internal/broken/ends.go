@@ -131,7 +131,7 @@ func ends() []Broken {
 				}
 				return next, err
 			}
-		}, "S6", "S14", "S19", "S20"),
+		}, "S6", "S14", "S19", "S20", "S21"),
 		rule("a repeated Release is told by changed rows", "S7", func(r *rules) {
 			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
 				next, write, err := protocol.Release(cur, now, &req)
@@ -149,7 +149,7 @@ func ends() []Broken {
 				}
 				return next, write, err
 			}
-		}, "S4", "S6", "S7", "S8", "S9", "S17", "S19", "S20"),
+		}, "S4", "S6", "S7", "S8", "S9", "S17", "S19", "S20", "S21"),
 		rule("the cause of a doubt is not kept", "S16", func(r *rules) {
 			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
 				req.Cause = ""
@@ -220,7 +220,7 @@ func retentions() []Broken {
 				}
 				return next, s, write, err
 			}
-		}, "S2", "S3", "S4", "S5", "S6", "S7", "S9", "S12", "S14", "S16", "S17", "S20"),
+		}, "S2", "S3", "S4", "S5", "S6", "S7", "S9", "S12", "S14", "S16", "S17", "S20", "S21"),
 		rule("a doubt under Refuse expires", "S8", func(r *rules) {
 			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
 				next, write, err := protocol.Release(cur, now, &req)

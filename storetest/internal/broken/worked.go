@@ -7,17 +7,6 @@ import (
 
 // worked are mistakes in what is stored about attempts that may have worked.
 func worked() []Broken {
-	won := func(change func(cur, next *row, req *acquireReq)) func(*rules) {
-		return func(r *rules) {
-			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
-				next, status, write, err := protocol.Acquire(cur, now, floor, &req)
-				if write && req.Copy == nil && next.Fence != cur.Fence {
-					change(&cur, &next, &req)
-				}
-				return next, status, write, err
-			}
-		}
-	}
 	return []Broken{
 		rule("the fence of the work is lost to an asker", "S20", won(func(_, next *row, req *acquireReq) {
 			if req.Asks {
@@ -41,13 +30,13 @@ func worked() []Broken {
 				req.Works = false
 				return protocol.Extend(cur, now, &req)
 			}
-		}),
+		}, "S21"),
 		rule("a heartbeat makes an asker a worker", "S20", func(r *rules) {
 			r.extend = func(cur row, now micros, req extendReq) (row, error) {
 				req.Works = true
 				return protocol.Extend(cur, now, &req)
 			}
-		}),
+		}, "S21"),
 		rule("Complete keeps earlier attempts", "S20", func(r *rules) {
 			r.complete = func(cur row, now micros, req completeReq) (row, bool, error) {
 				next, write, err := protocol.Complete(cur, now, &req)
@@ -55,5 +44,18 @@ func worked() []Broken {
 				return next, write, err
 			}
 		}),
+	}
+}
+
+// won is a mistake in the record of a claim that was granted.
+func won(change func(cur, next *row, req *acquireReq)) func(*rules) {
+	return func(r *rules) {
+		r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+			next, status, write, err := protocol.Acquire(cur, now, floor, &req)
+			if write && req.Copy == nil && next.Fence != cur.Fence {
+				change(&cur, &next, &req)
+			}
+			return next, status, write, err
+		}
 	}
 }

@@ -100,6 +100,9 @@ func (f *keysFlags) rows(out io.Writer, d *admin.Desk, rec *retrysafe.Record) er
 	row("lease left", rec.LeaseLeft)
 	row("created", rec.Created.Format(time.RFC3339))
 	row("updated", rec.Updated.Format(time.RFC3339))
+	if !rec.DoubtSince.IsZero() {
+		row("in doubt since", rec.DoubtSince.Format(time.RFC3339))
+	}
 	row("age", time.Duration(l.AgeS)*time.Second)
 	if !rec.Expires.IsZero() {
 		row("expires", rec.Expires.Format(time.RFC3339))

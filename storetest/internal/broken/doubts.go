@@ -1,0 +1,23 @@
+package broken
+
+import "github.com/retrysafe/retrysafe/internal/protocol"
+
+// doubts are mistakes in the time of a doubt.
+func doubts() []Broken {
+	return []Broken{
+		rule("a doubt begins again with each question", "S21", won(func(_, next *row, _ *acquireReq) { next.AskedSince = 0 })),
+		rule("a doubt outlives the beginning of work", "S21", func(r *rules) {
+			r.extend = func(cur row, now micros, req extendReq) (row, error) {
+				since := cur.AskedSince
+				next, err := protocol.Extend(cur, now, &req)
+				next.AskedSince = since
+				return next, err
+			}
+		}),
+		rule("a live attempt is in doubt once it is taken over", "S21", won(func(cur, next *row, req *acquireReq) {
+			if req.Asks && next.AskedSince == 0 {
+				next.AskedSince = cur.Updated
+			}
+		})),
+	}
+}

@@ -1,0 +1,76 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
+)
+
+// s21DoubtSince: a record in doubt says since when: since the end of its lease, or since it was
+// given up. An attempt that only asks leaves that time as it is, however it ends without an answer.
+// A doubt is over when somebody works, or the record is released or finished.
+func s21DoubtSince(e *env) {
+	for _, s := range []situation{lapsed, doubted} {
+		e.run(s.name+", and asked about", func(e *env) {
+			work := s.reach(e, e.ask(e.key()))
+			since := work.DoubtSince
+			assert.True(e, !since.IsZero() && !since.After(work.Now), "the record says since when: %v, now %v", since, work.Now)
+			brief := e.asking(work)
+			brief.Lease = e.short
+			asker := e.win(brief)
+			e.doubtSince(asker, since, "while it is asked about")
+			e.lapse(e.lookup(work.Key))
+			e.doubtSince(asker, since, "after an asker that died")
+			asker = e.win(e.asking(asker))
+			assert.NoError(e, e.tryExtend(asker, e.long), "a heartbeat")
+			e.doubtSince(asker, since, "after a heartbeat of the next")
+			e.doubt(asker)
+			e.doubtSince(asker, since, "after one without an answer")
+			forced := e.asking(e.win(e.asking(asker)))
+			forced.Force = true
+			asker = e.win(forced)
+			e.doubtSince(asker, since, "of one that took over a live asker")
+			e.begins(asker)
+			e.noDoubt(asker, "once it works")
+			e.pass(e.short)
+			e.doubt(asker)
+			e.doubtSince(asker, e.lookup(work.Key).Updated, "after work of its own")
+			asker = e.win(e.asking(asker))
+			e.release(asker)
+			e.noDoubt(asker, "released")
+			next := e.win(e.ask(work.Key))
+			e.noDoubt(next, "of the next call")
+			e.complete(ending(next, "done"))
+			e.noDoubt(next, "completed")
+		})
+	}
+	e.run("lost from a live lease", func(e *env) {
+		work := running.reach(e, e.ask(e.key()))
+		e.noDoubt(work, "in progress")
+		forced := e.asking(work)
+		forced.Force = true
+		asker := e.win(forced)
+		e.noDoubt(asker, "taken over before there was a doubt")
+		e.doubt(asker)
+		e.doubtSince(asker, e.lookup(work.Key).Updated, "given up by the asker")
+	})
+	e.run("a new try", func(e *env) {
+		work := doubted.reach(e, e.rerun(e.key()))
+		e.doubtSince(work, work.Updated, "put in doubt")
+		next := e.win(e.rerun(work.Key))
+		e.noDoubt(next, "while the next attempt works")
+	})
+}
+
+func (e *env) doubtSince(r storeapi.Record, want time.Time, what string) {
+	e.Helper()
+	got := e.lookup(r.Key)
+	assert.True(e, near(got.DoubtSince, want), "%s: in doubt since %v, want %v", what, got.DoubtSince, want)
+}
+
+func (e *env) noDoubt(r storeapi.Record, what string) {
+	e.Helper()
+	got := e.lookup(r.Key).DoubtSince
+	assert.True(e, got.IsZero(), "%s: in doubt since %v, want no doubt", what, got)
+}
