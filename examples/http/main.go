@@ -33,8 +33,8 @@ func main() {
 	})))
 	http.HandleFunc("GET /payments", func(w http.ResponseWriter, r *http.Request) {
 		var n int
-		must(n, db.QueryRowContext(r.Context(), "SELECT count(*) FROM payments").Scan(&n))
-		fmt.Fprintf(w, "payments: %d\n", n)
+		err := db.QueryRowContext(r.Context(), "SELECT count(*) FROM payments").Scan(&n)
+		fmt.Fprintf(w, "payments: %d\n", must(n, err))
 	})
 	log.Fatal(http.ListenAndServe(*listen, nil))
 }
