@@ -143,7 +143,8 @@ func (w *modelWalk) step(s storeapi.Store, spy *timed) (what string) {
 		if req.Lease > time.Hour {
 			req.Lease = time.Hour
 		}
-		if w.rnd.IntN(4) == 0 {
+		doubt := w.row.State == retrysafe.StateInProgress && (w.row.Asks || w.row.LeaseEnd == 0)
+		if w.rnd.IntN(4) == 0 || doubt && w.rnd.IntN(2) == 0 { // a doubt is asked about more than once
 			req.IfFence, req.Force = w.fence(), w.rnd.IntN(2) == 0
 		}
 		if w.rnd.IntN(8) == 0 {
@@ -154,7 +155,7 @@ func (w *modelWalk) step(s storeapi.Store, spy *timed) (what string) {
 			// clock.
 			req.MinFence = w.row.Fence + retrysafe.Fence(w.rnd.IntN(3))
 		}
-		req.Asks = w.rnd.IntN(3) == 0
+		req.Asks = w.rnd.IntN(3) == 0 || doubt && w.rnd.IntN(2) == 0
 		if w.rnd.IntN(8) == 0 {
 			req.Copy = w.copied(onDoubt)
 		}
