@@ -26,9 +26,9 @@ type backend interface {
 	settings(ctx context.Context) error
 	// keeps returns an error that says how a crash or a failover can lose committed calls.
 	keeps(ctx context.Context) error
-	// alone runs f, which creates the tables, while no other process does so, and checks for
-	// missing rights.
-	alone(ctx context.Context, w sqlkit.Execer, f func() error) error
+	// migrate runs f, which creates tables or indexes, in a transaction of at most limit, while no
+	// other process does so. It checks for missing rights.
+	migrate(ctx context.Context, limit time.Duration, f func(context.Context, sqlkit.Execer) error) error
 	// explain adds advice to a driver's error.
 	explain(step string, err error) error
 	// insertsFirst reports whether a statement that inserts many rows tells which were there.

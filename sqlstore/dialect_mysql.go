@@ -70,8 +70,9 @@ func mysqlQueries(table string) queries {
 		contains: `LOCATE(?, r.parts) > 0`,
 		hasIndex: `SELECT count(*) FROM information_schema.statistics WHERE table_schema = DATABASE() AND index_name = 'listing'
 			AND IF(@@lower_case_table_names = 0, CAST(table_name AS BINARY) = '` + table + `', table_name = '` + table + `')`,
-		indexKeys: `CREATE INDEX listing ON ` + t + ` (parts)`,
-		numbered:  func(q string) string { return q },
+		indexKeys:   `CREATE INDEX listing ON ` + t + ` (parts)`,
+		indexOnline: `CREATE INDEX listing ON ` + t + ` (parts) ALGORITHM=INPLACE LOCK=NONE`,
+		numbered:    func(q string) string { return q },
 	}
 	// The session is the caller's: its time zone stays as it is.
 	q.mysqlJoin(t, meta, `SELECT `+version+`, `+floor+`, `+mysqlStart+`, `+selected+`r.answer`, strings.TrimSuffix(insert, ` ON DUPLICATE KEY UPDATE `))

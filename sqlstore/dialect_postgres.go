@@ -68,14 +68,17 @@ func postgresQueries(table string) queries {
 			SELECT ?::bytea, ?::bytea, ?::bytea, ?::bytea, 2, greatest(m.fence_floor + 1, s.now), s.now + ?::bigint, 0, s.now
 			FROM ` + meta + ` m, s WHERE m.id = 1 AND m.version = ` + strconv.Itoa(newest) + ` ON CONFLICT (id) DO NOTHING RETURNING fence, updated)
 			SELECT made.fence, made.updated, set_config('lock_timeout', s.was, true) FROM s LEFT JOIN made ON true`,
-		limit:     `SELECT current_setting('lock_timeout'), set_config('lock_timeout', ?, true)`,
-		held:      func(err error) bool { return dberr.SQLState(err) == stateLockTimeout },
-		confirm:   `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
-		tell:      `SELECT count(pg_notify(?, message)) FROM unnest(?::text[]) AS message`,
-		list:      `SELECT r.id, r.parts, ` + selected + `NULL::bytea FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
-		contains:  `position(?::bytea in r.parts) > 0`,
-		indexKeys: `CREATE INDEX IF NOT EXISTS "` + table + `_listing" ON ` + t + ` (parts)`,
-		numbered:  sqlkit.Numbered,
+		limit:    `SELECT current_setting('lock_timeout'), set_config('lock_timeout', ?, true)`,
+		held:     func(err error) bool { return dberr.SQLState(err) == stateLockTimeout },
+		confirm:  `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
+		tell:     `SELECT count(pg_notify(?, message)) FROM unnest(?::text[]) AS message`,
+		list:     `SELECT r.id, r.parts, ` + selected + `NULL::bytea FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
+		contains: `position(?::bytea in r.parts) > 0`,
+		// IF NOT EXISTS alone would wait for writers
+		hasIndex:    `SELECT count(to_regclass('"` + table + `_listing"'))`,
+		indexKeys:   `CREATE INDEX IF NOT EXISTS "` + table + `_listing" ON ` + t + ` (parts)`,
+		indexOnline: `CREATE INDEX CONCURRENTLY IF NOT EXISTS "` + table + `_listing" ON ` + t + ` (parts)`,
+		numbered:    sqlkit.Numbered,
 	}
 	q.postgresGate()
 	q.postgresSweep(t, meta)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
@@ -14,6 +15,10 @@ import (
 // changes only the store's own tables. It fails if the store could not work: the database is
 // read-only, locked, damaged or no database at all, rights are missing, or a newer version has
 // written it. It logs warnings to [Options].Logger about settings that can lose answered calls.
+//
+// It may take a minute to create tables on a busy server. The index of [Options].Listing on tables
+// that are there must be ready within [Options].LockWait, since writers wait meanwhile; otherwise
+// the error has the statement that makes it without holding up anybody.
 func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -21,12 +26,26 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.backend.settings(ctx); err != nil {
 		return s.db.failed("migrate", err)
 	}
-	return s.db.failed("migrate", s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
-		return true, s.backend.alone(ctx, w, func() error { return s.migrate(ctx, w) })
-	}))
+	err := s.backend.migrate(ctx, max(s.db.lockWait, tablesWait), s.createTables)
+	if err != nil || !s.listing {
+		return s.db.failed("migrate", err)
+	}
+	err = s.backend.migrate(ctx, s.db.lockWait, s.indexKeys)
+	var inVain *lockError
+	if errors.As(err, &inVain) && inVain.ended == nil && s.db.queries.indexOnline != "" {
+		return stateError(fmt.Sprintf("sqlstore: migrate: the index of Options.Listing was not there after LockWait (%v), and writers wait while it is made; "+
+			"make it yourself, once, and call Migrate again: %s", s.db.lockWait, s.db.queries.indexOnline))
+	}
+	return s.db.failed("migrate", err)
 }
 
-func (s *Store) migrate(ctx context.Context, w sqlkit.Execer) error {
+// tablesWait is how long the creation of the tables may take, if LockWait is shorter: a busy server
+// takes seconds for it, and no call waits for tables that are new.
+const tablesWait = time.Minute
+
+// createTables creates the tables if there are none, with the index of [Options].Listing, and
+// checks those that are there.
+func (s *Store) createTables(ctx context.Context, w sqlkit.Execer) error {
 	var tables int
 	if err := w.QueryRowContext(ctx, s.db.queries.exists).Scan(&tables); err != nil {
 		return err
@@ -35,18 +54,17 @@ func (s *Store) migrate(ctx context.Context, w sqlkit.Execer) error {
 		if err := sqlkit.Run(ctx, w, s.db.queries.schema); err != nil {
 			return err
 		}
+		if s.listing {
+			if err := s.indexKeys(ctx, w); err != nil {
+				return err
+			}
+		}
 	}
-	if err := s.upToDate(ctx, w); err != nil {
-		return err
-	}
-	return s.indexKeys(ctx, w)
+	return s.upToDate(ctx, w)
 }
 
 // indexKeys creates the index of [Options].Listing if there is none.
 func (s *Store) indexKeys(ctx context.Context, w sqlkit.Execer) error {
-	if !s.listing {
-		return nil
-	}
 	if s.db.queries.hasIndex != "" {
 		var n int
 		if err := w.QueryRowContext(ctx, s.db.queries.hasIndex).Scan(&n); err != nil || n > 0 {

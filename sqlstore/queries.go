@@ -12,9 +12,10 @@ import (
 type queries struct {
 	newest int      // the schema version that this build uses
 	schema []string // creates the tables
-	// indexKeys creates the index of Options.Listing if there is none; hasIndex returns one row,
-	// the number of such indexes, for databases that have no statement for that.
-	indexKeys, hasIndex string
+	// indexKeys creates the index of Options.Listing. hasIndex returns one row, the number of such
+	// indexes; empty: indexKeys does nothing if there is one. indexOnline creates the index while
+	// others write; empty: the database cannot.
+	indexKeys, hasIndex, indexOnline string
 	// resumes: schema can be run over existing tables, and must be if the tables have no version. A
 	// database that commits after each CREATE TABLE can stop half way.
 	resumes bool

@@ -89,12 +89,17 @@ func (s server) read(ctx context.Context, _ span, f func(context.Context, sqlkit
 func (s server) write(ctx context.Context, id recordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
 	wait, cancel := s.db.patience(ctx, notAfter)
 	defer cancel()
+	return s.writeWithin(wait, id, notAfter, f)
+}
+
+// writeWithin is write within wait.
+func (s server) writeWithin(wait patience, id recordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
 	give, err := s.turns.take(wait, id)
 	if err != nil {
 		return wait.inVain()
 	}
 	defer give()
-	call, cancel := context.WithTimeout(ctx, wait.limit+slack)
+	call, cancel := context.WithTimeout(wait.caller, wait.limit+slack)
 	defer cancel()
 	return s.over(wait, s.again(wait, func() error { return s.transaction(call, wait, notAfter, f) }))
 }

@@ -94,10 +94,16 @@ func (d *database) session(ctx context.Context) (*session, error) {
 
 // patience starts the wait now. notAfter is on the store's clock; zero: it sets no limit.
 func (d *database) patience(ctx context.Context, notAfter time.Time) (p patience, cancel context.CancelFunc) {
-	p = patience{caller: ctx, limit: d.lockWait}
+	limit := d.lockWait
 	if !notAfter.IsZero() {
-		p.limit = min(p.limit, max(0, notAfter.Sub(d.clock()))+time.Millisecond)
+		limit = min(limit, max(0, notAfter.Sub(d.clock()))+time.Millisecond)
 	}
-	p.Context, cancel = context.WithTimeout(ctx, p.limit)
+	return patienceOf(ctx, limit)
+}
+
+// patienceOf starts a wait of at most limit.
+func patienceOf(ctx context.Context, limit time.Duration) (p patience, cancel context.CancelFunc) {
+	p = patience{caller: ctx, limit: limit}
+	p.Context, cancel = context.WithTimeout(ctx, limit)
 	return p, cancel
 }

@@ -82,14 +82,18 @@ func waitsForReplica(ctx context.Context, db sqlkit.Execer) (bool, error) {
 	return rows.Next(), rows.Err()
 }
 
-// alone lets one process at a time migrate, and refuses tables with an engine without transactions.
-func (m mysql) alone(ctx context.Context, w sqlkit.Execer, f func() error) error {
-	limit := m.db.lockWait
-	if end, ok := ctx.Deadline(); ok {
-		left := time.Until(end)
-		limit = min(limit, left-left/8)
-	}
-	locked, err := sqlkit.LockMigration(ctx, w, MySQL, m.db.table, limit)
+// migrate lets one process at a time migrate, and refuses tables with an engine without
+// transactions.
+func (m mysql) migrate(ctx context.Context, limit time.Duration, f func(context.Context, sqlkit.Execer) error) error {
+	wait, cancel := patienceOf(ctx, limit)
+	defer cancel()
+	return m.writeWithin(wait, recordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+		return true, m.alone(ctx, wait, w, f)
+	})
+}
+
+func (m mysql) alone(ctx context.Context, wait patience, w sqlkit.Execer, f func(context.Context, sqlkit.Execer) error) error {
+	locked, err := sqlkit.LockMigration(ctx, w, MySQL, m.db.table, time.Duration(wait.left())*time.Millisecond*7/8)
 	if err != nil {
 		return err
 	}
@@ -97,7 +101,7 @@ func (m mysql) alone(ctx context.Context, w sqlkit.Execer, f func() error) error
 		return stateError(fmt.Sprintf("sqlstore: another process migrates the table %s all the time (GET_LOCK), nothing was changed; try again", m.db.table))
 	}
 	if err = m.transactional(ctx, w); err == nil {
-		err = f()
+		err = f(ctx, w)
 	}
 	return cmp.Or(err, sqlkit.UnlockMigration(context.WithoutCancel(ctx), w, MySQL, m.db.table))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
@@ -34,9 +35,17 @@ func (p postgres) keeps(ctx context.Context) error {
 	})
 }
 
-// alone lets one process at a time migrate, and checks the rights on existing tables, which may
+// migrate lets one process at a time migrate, and checks the rights on existing tables, which may
 // belong to another user.
-func (p postgres) alone(ctx context.Context, w sqlkit.Execer, f func() error) error {
+func (p postgres) migrate(ctx context.Context, limit time.Duration, f func(context.Context, sqlkit.Execer) error) error {
+	wait, cancel := patienceOf(ctx, limit)
+	defer cancel()
+	return p.writeWithin(wait, recordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+		return true, p.alone(ctx, w, f)
+	})
+}
+
+func (p postgres) alone(ctx context.Context, w sqlkit.Execer, f func(context.Context, sqlkit.Execer) error) error {
 	if _, err := sqlkit.LockMigration(ctx, w, PostgreSQL, p.db.table, 0); err != nil {
 		return err
 	}
@@ -56,5 +65,5 @@ func (p postgres) alone(ctx context.Context, w sqlkit.Execer, f func() error) er
 				"GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO the user", p.db.table+suffix, strings.Join([]string{p.db.table, p.db.table + "_limits", p.db.table + "_meta"}, ", ")))
 		}
 	}
-	return f()
+	return f(ctx, w)
 }

@@ -36,8 +36,10 @@ func (s sqlite) write(ctx context.Context, _ recordID, notAfter time.Time, f fun
 	return s.db.write(ctx, notAfter, f)
 }
 
-// alone holds for any writing transaction.
-func (s sqlite) alone(_ context.Context, _ sqlkit.Execer, f func() error) error { return f() }
+// migrate is write, since one process writes at a time. Once it has the lock, no time limits it.
+func (s sqlite) migrate(ctx context.Context, _ time.Duration, f func(context.Context, sqlkit.Execer) error) error {
+	return s.db.write(ctx, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) { return true, f(ctx, w) })
+}
 
 func (s sqlite) skew() string {
 	return "this machine's clock: the clock was set back, or machines share the file, which SQLite does not allow over a network"

@@ -144,7 +144,8 @@ func (w *modelWalk) step(s storeapi.Store, spy *timed) (what string) {
 			req.Lease = time.Hour
 		}
 		doubt := w.row.State == retrysafe.StateInProgress && (w.row.Asks || w.row.LeaseEnd == 0)
-		if w.rnd.IntN(4) == 0 || doubt && w.rnd.IntN(2) == 0 { // a doubt is asked about more than once
+		if w.rnd.IntN(4) == 0 || doubt && w.rnd.IntN(2) == 0 {
+			// a doubt is asked about more than once
 			req.IfFence, req.Force = w.fence(), w.rnd.IntN(2) == 0
 		}
 		if w.rnd.IntN(8) == 0 {
