@@ -22,7 +22,7 @@ func Nothing(context.Context) error { return nil }
 func Request(id string) storeapi.AcquireRequest {
 	return storeapi.AcquireRequest{
 		Key:   storeapi.StoreKey{Namespace: "integration", Layer: "fn", Key: retrysafe.Key{Operation: "charge", ID: id}},
-		Owner: Owner(id), Lease: time.Hour, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
+		Owner: Owner(id), Lease: time.Minute, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
 	}
 }
 
