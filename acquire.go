@@ -14,7 +14,7 @@ import (
 // Exactly one of the three results is not nil:
 //
 //   - An attempt: run the work with its Context, and finish it with Complete, Fail, Release or
-//     Doubt.
+//     LeaveInDoubt.
 //   - A record: the key is finished, and the record has the answer. [Record].Answer.Kept reports
 //     whether the answer was stored.
 //   - An error: neither.

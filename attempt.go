@@ -13,10 +13,10 @@ import (
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// Attempt is one run of the work of a key. Finish it once, with Complete, Fail, Release or Doubt. A
-// second of these calls returns [ErrEnded] and changes nothing, so "defer a.Doubt(ctx, err)" is
-// safe together with the others. Heartbeats extend the lease until the attempt is finished. Methods
-// may be called concurrently.
+// Attempt is one run of the work of a key. Finish it once, with Complete, Fail, Release or
+// LeaveInDoubt. A second of these calls returns [ErrEnded] and changes nothing, so "defer
+// a.LeaveInDoubt(ctx, err)" is safe together with the others. Heartbeats extend the lease until the
+// attempt is finished. Methods may be called concurrently.
 type Attempt struct {
 	rt      *runtime
 	beat    *heartbeat
@@ -314,19 +314,21 @@ func (a *Attempt) released(why error) time.Duration {
 	return min(a.retention, a.policy.ReleasedFor)
 }
 
-// Doubt puts the attempt in doubt: the work may have taken effect. Under Refuse duplicates get
-// [ErrInDoubt] from now on, until the key is resolved. Under Reexecute the next call runs. why is
-// stored for operators; if it has a method DoubtCause() string, that returns the record's Cause.
-// Errors are those of Release, but an attempt that was lost is put in doubt too.
-func (a *Attempt) Doubt(ctx context.Context, why error) error { return a.doubt(ctx, a.cause(why), why) }
+// LeaveInDoubt ends the attempt in doubt: the work may have taken effect. Under Refuse duplicates
+// get [ErrInDoubt] from now on, until the key is resolved. Under Reexecute the next call runs. why
+// is stored for operators; if it has a method InDoubtCause() string, that returns the record's
+// Cause. Errors are those of Release, but an attempt that was lost is put in doubt too.
+func (a *Attempt) LeaveInDoubt(ctx context.Context, why error) error {
+	return a.doubt(ctx, a.cause(why), why)
+}
 
 func (a *Attempt) doubt(ctx context.Context, cause string, why error) error {
 	err := a.finishWith(ctx, finishRequest{outcome: "doubt", why: why, release: storeapi.ReleaseRequest{
 		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.retention, Quiet: a.policy.Wait <= 0,
 		InDoubt: true, Cause: cause, LastError: text(why),
 	}})
-	if !errors.Is(err, ErrEnded) && a.rt.trace.Doubt != nil {
-		a.rt.trace.Doubt(&a.ctx, AttemptInfo{Key: a.Key(), Attempt: a.n, Cause: cause})
+	if !errors.Is(err, ErrEnded) && a.rt.trace.InDoubt != nil {
+		a.rt.trace.InDoubt(&a.ctx, AttemptInfo{Key: a.Key(), Attempt: a.n, Cause: cause})
 	}
 	return err
 }
@@ -349,10 +351,10 @@ func text(err error) string {
 
 // cause returns one word that says why an attempt that ended with err is in doubt.
 func (a *Attempt) cause(err error) string {
-	var named interface{ DoubtCause() string }
+	var named interface{ InDoubtCause() string }
 	switch {
 	case errors.As(err, &named):
-		return named.DoubtCause()
+		return named.InDoubtCause()
 	case errors.Is(context.Cause(a.ctx.Context), ErrMaxRun):
 		return "bound"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

@@ -50,7 +50,7 @@ func (c *core) start(ctx context.Context, rec *Record, sent time.Time, o *callOp
 	}
 	c.life.stay() // the attempt leaves once, and so does the caller of start
 	if mayFollowDoubt(rec, 0) {
-		_ = a.Doubt(ctx, err)
+		_ = a.LeaveInDoubt(ctx, err)
 	} else {
 		_ = a.Release(ctx, NothingDone(err))
 	}

@@ -1,7 +1,7 @@
 package retrysafe
 
-// Causes of records that are in doubt or released, besides those that [Attempt.Doubt] sets. See
-// [Record].Cause.
+// Causes of records that are in doubt or released, besides those that [Attempt.LeaveInDoubt] sets.
+// See [Record].Cause.
 const (
 	causeAttempts    = "attempts"     // too many attempts for a worker
 	causeResolved    = "resolved"     // resolved by an operator

@@ -90,7 +90,7 @@ func execute[T any](ctx context.Context, a *Attempt, fn func(context.Context) (T
 		return res, &settledError{err: err, again: true}
 	case Doubtful:
 		err = advised(err)
-		_ = a.Doubt(ctx, err)
+		_ = a.LeaveInDoubt(ctx, err)
 		if a.policy.OnDoubt == Reexecute {
 			return res, &settledError{err: err, again: true}
 		}

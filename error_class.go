@@ -189,8 +189,8 @@ type markedInPart struct{ err error }
 func (e *markedInPart) Error() string {
 	return e.err.Error() + " (only a part of this error is marked; mark the outermost error)"
 }
-func (e *markedInPart) Unwrap() error      { return e.err }
-func (e *markedInPart) DoubtCause() string { return "marked-in-part" }
+func (e *markedInPart) Unwrap() error        { return e.err }
+func (e *markedInPart) InDoubtCause() string { return "marked-in-part" }
 
 // advised adds advice to an error in doubt if it has marks that do not count.
 func advised(err error) error {

@@ -127,7 +127,7 @@ var (
 
 	// ErrEnded is returned by the methods of an [Attempt] that was finished before, and by its
 	// steps. It is also the cause of a finished attempt's context. Nothing was changed; a deferred
-	// [Attempt.Doubt] can ignore it.
+	// [Attempt.LeaveInDoubt] can ignore it.
 	ErrEnded = errors.New("the attempt has ended")
 
 	// ErrClosed is returned after [Engine.Shutdown] was called. Nothing was run. Retry with the

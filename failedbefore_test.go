@@ -71,7 +71,7 @@ func TestAnswersThatNobodyCouldRead(t *testing.T) {
 	bad := retrysafe.Answer{Codec: "raw", Body: []byte("paid")}
 	assert.Contains(t, fmt.Sprint(a.Complete(ctx, bad)), "set Kept", "a body that would be lost")
 	assert.Contains(t, fmt.Sprint(e.CompleteBatch(ctx, []*retrysafe.Attempt{a}, []retrysafe.Answer{bad})[0]), "set Kept", "in a batch")
-	assert.NoError(t, a.Doubt(ctx, errWork), "the attempt goes on")
+	assert.NoError(t, a.LeaveInDoubt(ctx, errWork), "the attempt goes on")
 	rec := lookup(t, e, charge)
 	err = e.Resolve(ctx, charge, retrysafe.Resolution{Fence: rec.Fence, Outcome: retrysafe.Done, Answer: retrysafe.Answer{Body: []byte("paid"), Kept: true}})
 	assert.Contains(t, fmt.Sprint(err), "no Codec", "an answer that nobody can read")

@@ -22,8 +22,8 @@ type Options struct {
 	// same in all processes of one store, and must have at least 16 bytes. Without a secret they
 	// are plain SHA-256, which can be guessed for short keys; the engine logs one warning about
 	// that. Set it from the first day and do not change it: a tenant or a binding that is made from
-	// a credential (httpidem.Credential) differs with another secret, so that a retry of an earlier
-	// request runs again.
+	// a credential (httpidem.ByAuthorization) differs with another secret, so that a retry of an
+	// earlier request runs again.
 	Secret []byte
 	// Codec encodes answers as bytes; default [JSON].
 	Codec Codec

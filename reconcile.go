@@ -50,7 +50,7 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 		if !a.Ended() && v.attempt == nil {
 			// Reconcile panicked or ended its goroutine, and that goes on.
 			c.life.stay()
-			_ = a.Doubt(ctx, errCrashed)
+			_ = a.LeaveInDoubt(ctx, errCrashed)
 		}
 	}()
 	res, err := o.policy.Reconcile(a.Context(), doubt)
@@ -70,10 +70,10 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 	}
 	switch {
 	case err != nil:
-		_ = a.Doubt(ctx, err)
+		_ = a.LeaveInDoubt(ctx, err)
 		return v, c.wrap(rec.Key, rec.Attempt, fmt.Errorf("%w: Reconcile: %w", ErrInDoubt, err), reconcileAfter*o.policy.Lease)
 	case res.Outcome == Doubtful:
-		_ = a.Doubt(ctx, nil)
+		_ = a.LeaveInDoubt(ctx, nil)
 		return v, c.wrap(rec.Key, rec.Attempt, ErrInDoubt, reconcileAfter*o.policy.Lease)
 	case res.Outcome == Failed:
 		err = a.Fail(ctx, res.Failure)
@@ -99,7 +99,7 @@ func (c *core) reconcileToRun(ctx context.Context, rec *Record, o *callOptions) 
 		return v, nil
 	}
 	c.life.stay() // the attempt leaves once, and so does the caller
-	_ = v.attempt.Doubt(ctx, err)
+	_ = v.attempt.LeaveInDoubt(ctx, err)
 	return verdict{}, c.wrap(rec.Key, rec.Attempt, fmt.Errorf("%w: the store has not confirmed that the work begins: %w", ErrInDoubt, err), reconcileAfter*o.policy.Lease)
 }
 
@@ -132,7 +132,7 @@ func (c *core) takeOver(ctx context.Context, rec *Record, o *callOptions, asks b
 	if !c.beat.add(a) {
 		c.life.stay()
 		if before == nil {
-			_ = a.Doubt(ctx, ErrClosed)
+			_ = a.LeaveInDoubt(ctx, ErrClosed)
 		} else {
 			before.Key, before.Owner, before.Fence = a.key, a.owner, a.fence
 			_ = a.finishWith(ctx, finishRequest{outcome: "released", release: *before})

@@ -87,7 +87,7 @@ func (e *Engine) claimToResolve(ctx context.Context, rec *Record, r Resolution) 
 	a.noSteps = true
 	if !c.beat.add(a) {
 		c.life.stay()
-		_ = a.Doubt(ctx, ErrClosed)
+		_ = a.LeaveInDoubt(ctx, ErrClosed)
 		return nil, c.wrap(rec.Key, 0, ErrClosed, 0)
 	}
 	return a, nil

@@ -104,7 +104,7 @@ func TestStepsResume(t *testing.T) {
 		}, retrysafe.Policy{Lease: 10 * time.Second}},
 		"after a doubt": {func(t *testing.T, ctx context.Context) {
 			t.Helper()
-			assert.NoError(t, attempt(ctx).Doubt(ctx, errWork), "doubt")
+			assert.NoError(t, attempt(ctx).LeaveInDoubt(ctx, errWork), "doubt")
 		}, again},
 		"after Reconcile": {func(*testing.T, context.Context) {}, retrysafe.Policy{Lease: 10 * time.Second, Reconcile: nothing}},
 	} {

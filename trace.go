@@ -27,9 +27,9 @@ type Trace struct {
 	// Lost is called when the engine has ended an attempt's context, because its lease could not be
 	// extended, MaxRun has passed or Shutdown has stopped waiting. Err says which.
 	Lost func(context.Context, AttemptInfo)
-	// Doubt is called when an attempt has ended in doubt: it has to be resolved, or a retry runs
+	// InDoubt is called when an attempt has ended in doubt: it has to be resolved, or a retry runs
 	// the work again. Cause says why.
-	Doubt func(context.Context, AttemptInfo)
+	InDoubt func(context.Context, AttemptInfo)
 	// Unconfirmed is called when the work is done and the store has not confirmed its answer in
 	// time. The engine goes on trying.
 	Unconfirmed func(context.Context, AttemptInfo)
@@ -47,7 +47,7 @@ type AttemptInfo struct {
 	// Err says why the context of the attempt was ended: [ErrLeaseLost], [ErrMaxRun] or
 	// [ErrClosed]. Only Lost has it.
 	Err error
-	// Cause is that of the record. Only Doubt has it.
+	// Cause is that of the record. Only InDoubt has it.
 	Cause string
 }
 

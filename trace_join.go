@@ -63,7 +63,7 @@ func joinEvents(all *Trace, traces []*Trace) {
 		}
 	}
 	all.Lost = joinAttempts(traces, func(t *Trace) func(context.Context, AttemptInfo) { return t.Lost })
-	all.Doubt = joinAttempts(traces, func(t *Trace) func(context.Context, AttemptInfo) { return t.Doubt })
+	all.InDoubt = joinAttempts(traces, func(t *Trace) func(context.Context, AttemptInfo) { return t.InDoubt })
 	all.Unconfirmed = joinAttempts(traces, func(t *Trace) func(context.Context, AttemptInfo) { return t.Unconfirmed })
 	all.Lapse = joinAttempts(traces, func(t *Trace) func(context.Context, AttemptInfo) { return t.Lapse })
 }

@@ -148,8 +148,8 @@ func TestJoinTraces(t *testing.T) {
 		Call: func(ctx context.Context, _ retrysafe.CallInfo) (context.Context, func(retrysafe.CallDone)) {
 			return context.WithValue(ctx, t, "second"), func(d retrysafe.CallDone) { two = append(two, d) }
 		},
-		Store: func(context.Context, retrysafe.StoreInfo) func(error) { return func(error) { ops++ } },
-		Doubt: func(context.Context, retrysafe.AttemptInfo) { doubts++ },
+		Store:   func(context.Context, retrysafe.StoreInfo) func(error) { return func(error) { ops++ } },
+		InDoubt: func(context.Context, retrysafe.AttemptInfo) { doubts++ },
 	})
 	assert.True(t, joined.Lost == nil && joined.Unconfirmed == nil && joined.Lapse == nil, "what no trace has")
 	e := engineWith(t, newStore(), &retrysafe.Options{Sweep: -1, Trace: joined})

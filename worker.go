@@ -27,7 +27,7 @@ type WorkerOptions struct {
 	// MaxAttempts is how many attempts a call may have had, those of its callers included; default
 	// 10. Calls of Reconcile do not count, nor does what came before [Resolution].Reopen. A call
 	// that had this many is left in doubt with the cause "attempts". The worker reports it to
-	// [Trace].Doubt and to Logger, and no worker takes it over again.
+	// [Trace].InDoubt and to Logger, and no worker takes it over again.
 	MaxAttempts int
 	// Logger receives what the worker gives up, and failures of the store; default slog.Default().
 	// It gets hashes of keys, never the keys.

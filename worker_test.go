@@ -172,7 +172,7 @@ func TestWorkerBacksOff(t *testing.T) {
 		var starts []time.Time
 		var doubts []string
 		e := engineWith(t, s, &retrysafe.Options{Policy: again, Sweep: -1, Secret: []byte("a secret of tests"), Trace: &retrysafe.Trace{
-			Doubt: func(_ context.Context, a retrysafe.AttemptInfo) { doubts = append(doubts, a.Key.ID+" "+a.Cause) },
+			InDoubt: func(_ context.Context, a retrysafe.AttemptInfo) { doubts = append(doubts, a.Key.ID+" "+a.Cause) },
 		}})
 		op := retrysafe.NewOperation(e, "send", func(context.Context, parcel) (string, error) {
 			starts = append(starts, time.Now())

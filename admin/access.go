@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Front is a server before this one that has authenticated the caller, such as an identity-aware
-// proxy. Its fields are believed only from its addresses.
-type Front struct {
+// TrustedProxy is a server before this one that has authenticated the caller, such as an
+// identity-aware proxy. Its fields are believed only from its addresses.
+type TrustedProxy struct {
 	// Addresses are those of the server.
 	Addresses []netip.Prefix
 	// UserHeader has the caller's name, for example X-Forwarded-User.
@@ -22,19 +22,19 @@ type Front struct {
 	Roles       map[string]Roles
 }
 
-// Validate reports what of f is missing. A nil Front is valid.
-func (f *Front) Validate() error {
+// Validate reports what of f is missing. A nil TrustedProxy is valid.
+func (f *TrustedProxy) Validate() error {
 	switch {
 	case f == nil:
 		return nil
 	case len(f.Addresses) == 0:
-		return errors.New("admin: Front has no Addresses; name those of the server, or anyone could set its fields")
+		return errors.New("admin: TrustedProxy has no Addresses; name those of the server, or anyone could set its fields")
 	case slices.ContainsFunc(f.Addresses, func(p netip.Prefix) bool { return !p.IsValid() || p.Addr().Is4In6() }):
-		return errors.New("admin: Front has an address that is none, or an IPv4 address in the form of IPv6; write it as 10.0.0.0/8")
+		return errors.New("admin: TrustedProxy has an address that is none, or an IPv4 address in the form of IPv6; write it as 10.0.0.0/8")
 	case f.UserHeader == "" || f.RolesHeader == "":
-		return errors.New("admin: Front needs UserHeader and RolesHeader")
+		return errors.New("admin: TrustedProxy needs UserHeader and RolesHeader")
 	case len(f.Roles) == 0:
-		return errors.New("admin: Front has no Roles; say which group may do what")
+		return errors.New("admin: TrustedProxy has no Roles; say which group may do what")
 	}
 	return nil
 }
@@ -45,30 +45,31 @@ const anonymous = "loopback"
 // The values of [Entry.Origin]: how the name of an entry is known.
 const (
 	OriginToken    = "token"    // the server knows the caller by its token
-	OriginFront    = "front"    // a trusted server before it has named the person
+	OriginProxy    = "proxy"    // a trusted proxy has named the person
 	OriginLoopback = "loopback" // a caller on the server's machine, of no name
 	OriginCommand  = "command"  // a command got the name with --by, and no one has checked it
 )
 
 var (
-	errNoToken  = errors.New("give a token, as Authorization: Bearer …")
-	errToken    = errors.New("this token is not known; it may have been replaced")
-	errTwice    = errors.New("the field Authorization is there twice; send one token")
-	errStranger = errors.New("give a token, as Authorization: Bearer …; a caller on this machine needs one too, since this server has tokens or a server before it")
-	errProxied  = errors.New("a request without a token may view only if it comes straight from this machine, and this one came through a proxy or from a page of another site; give a token")
-	errNoRole   = errors.New("the server before this one names no person, or none with a role here; log in there, ask for a group that has a role, or give a token")
-	errFronted  = errors.New("the fields for the person or the groups are there twice; the server before this one must remove those of its clients")
-	errFrontsay = errors.New("the name of the person has more than 200 bytes, or characters that cannot be printed")
+	errNoToken     = errors.New("give a token, as Authorization: Bearer …")
+	errToken       = errors.New("this token is not known; it may have been replaced")
+	errTwice       = errors.New("the field Authorization is there twice; send one token")
+	errStranger    = errors.New("give a token, as Authorization: Bearer …; a caller on this machine needs one too, since this server has tokens or a server before it")
+	errProxied     = errors.New("a request without a token may view only if it comes straight from this machine, and this one came through a proxy or from a page of another site; give a token")
+	errNoRole      = errors.New("the server before this one names no person, or none with a role here; log in there, ask for a group that has a role, or give a token")
+	errFieldsTwice = errors.New("the fields for the person or the groups are there twice; the server before this one must remove those of its clients")
+	errUserName    = errors.New("the name of the person has more than 200 bytes, or characters that cannot be printed")
 )
 
 // caller returns who sent r, and how that is known. A caller on this machine without a token may
-// view if there are neither tokens nor a front: a proxy on this machine may make the callers of
-// another one look like that, without a sign of it. An error means that the caller gets nothing.
+// view if there are neither tokens nor a trusted proxy: a proxy on this machine may make the
+// callers of another one look like that, without a sign of it. An error means that the caller gets
+// nothing.
 func (s *Server) caller(r *http.Request) (c Caller, origin string, err error) {
-	fronted := s.o.Front.at(r.RemoteAddr)
-	if fronted {
-		if c, err := s.o.Front.caller(r.Header); err != nil || c.Roles != 0 {
-			return c, OriginFront, err
+	viaProxy := s.o.TrustedProxy.at(r.RemoteAddr)
+	if viaProxy {
+		if c, err := s.o.TrustedProxy.caller(r.Header); err != nil || c.Roles != 0 {
+			return c, OriginProxy, err
 		}
 	}
 	switch auth := r.Header.Values("Authorization"); {
@@ -81,20 +82,20 @@ func (s *Server) caller(r *http.Request) (c Caller, origin string, err error) {
 			return Caller{}, "", errToken
 		}
 		return c, OriginToken, nil
-	case fronted: // its own address, even the loopback interface, gives no role to its clients
+	case viaProxy: // its own address, even the loopback interface, gives no role to its clients
 		return c, "", errNoRole
 	case !isLoopback(r.RemoteAddr):
 		return c, "", errNoToken
 	case !straight(r):
 		return c, "", errProxied
-	case s.o.Tokens != nil || s.o.Front != nil:
+	case s.o.Tokens != nil || s.o.TrustedProxy != nil:
 		return c, "", errStranger
 	}
 	return Caller{Name: anonymous, Roles: View}, OriginLoopback, nil
 }
 
-// at reports whether addr is one of f's. A nil Front has none.
-func (f *Front) at(addr string) bool {
+// at reports whether addr is one of f's. A nil TrustedProxy has none.
+func (f *TrustedProxy) at(addr string) bool {
 	if f == nil {
 		return false
 	}
@@ -107,15 +108,15 @@ const mostName = 200
 
 // caller returns the caller that f reports. It has no roles if f reports none. If a field is there
 // twice, one of them may come from the client.
-func (f *Front) caller(h http.Header) (c Caller, err error) {
+func (f *TrustedProxy) caller(h http.Header) (c Caller, err error) {
 	users, groups := h.Values(f.UserHeader), h.Values(f.RolesHeader)
 	switch {
 	case len(users) > 1 || len(groups) > 1:
-		return c, errFronted
+		return c, errFieldsTwice
 	case len(users) == 0 || users[0] == "" || len(groups) == 0:
 		return c, nil
 	case !isText(users[0], mostName):
-		return c, errFrontsay
+		return c, errUserName
 	}
 	c.Name = users[0]
 	for group := range strings.SplitSeq(groups[0], ",") {

@@ -88,17 +88,17 @@ func (p *place) attacked(t *testing.T, addr string, attacks []attack) {
 }
 
 // TestCallersWithoutAToken: a caller may view without a token only straight from this machine, and
-// only if nothing says otherwise. With tokens, or with a front, it may not: a forwarder on this
-// machine passes requests on as they are.
+// only if nothing says otherwise. With tokens, or with a trusted proxy, it may not: a forwarder on
+// this machine passes requests on as they are.
 func TestCallersWithoutAToken(t *testing.T) {
-	front := &admin.Front{
+	proxy := &admin.TrustedProxy{
 		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.7/32")}, UserHeader: "X-User", RolesHeader: "X-Groups",
 		Roles: map[string]admin.Roles{"ops": admin.View},
 	}
-	for name, o := range map[string]admin.Options{"none": {}, "tokens": {Tokens: tokens()}, "no token": {Tokens: admin.Tokens{}}, "front": {Front: front}} {
+	for name, o := range map[string]admin.Options{"none": {}, "tokens": {Tokens: tokens()}, "no token": {Tokens: admin.Tokens{}}, "trusted proxy": {TrustedProxy: proxy}} {
 		t.Run(name, func(t *testing.T) {
 			p := open(t)
-			p.options.Tokens, p.options.Front = o.Tokens, o.Front
+			p.options.Tokens, p.options.TrustedProxy = o.Tokens, o.TrustedProxy
 			p.serve(t)
 			let := http.StatusOK
 			if name != "none" {
@@ -167,11 +167,11 @@ func (p *place) withoutAToken(t *testing.T, let int) {
 	}
 }
 
-// TestTrustedFront: what a trusted server says is believed once, and a caller that it does not know
+// TestTrustedProxy: what a trusted server says is believed once, and a caller that it does not know
 // gets no more for coming through it.
-func TestTrustedFront(t *testing.T) {
+func TestTrustedProxy(t *testing.T) {
 	p := open(t)
-	p.options.Front = &admin.Front{
+	p.options.TrustedProxy = &admin.TrustedProxy{
 		Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, UserHeader: "X-Forwarded-User", RolesHeader: "X-Forwarded-Groups",
 		Roles: map[string]admin.Roles{"ops": admin.View, "leads": admin.View | admin.Reveal},
 	}
@@ -184,7 +184,7 @@ func TestTrustedFront(t *testing.T) {
 	p.attacked(t, addr, []attack{
 		get("known", 200, user, ops, "X-Forwarded-For: 192.0.2.1"),
 		get("in another case", 200, "x-forwarded-user: ann", "X-FORWARDED-GROUPS: dev, ops"),
-		get("a token through the front", 200, vera, "X-Forwarded-For: 192.0.2.1"),
+		get("a token through the proxy", 200, vera, "X-Forwarded-For: 192.0.2.1"),
 		get("nobody", 401),
 		get("no name", 401, ops),
 		get("no group", 401, user),
@@ -201,7 +201,7 @@ func TestTrustedFront(t *testing.T) {
 		get("a long name", 401, "X-Forwarded-User: "+strings.Repeat("a", 1000), ops),
 		{"a viewer that reveals", "POST /api/v1/records/" + p.inDoubtRef(t) + "/reveal", `{"reason":"x"}`, []string{user, ops, isJSON}, 403},
 	})
-	mapped := *p.options.Front
+	mapped := *p.options.TrustedProxy
 	mapped.Addresses = []netip.Prefix{netip.MustParsePrefix("::ffff:10.0.0.0/104")}
 	if mapped.Validate() == nil {
 		t.Error("addresses that match no caller are accepted")
@@ -211,7 +211,7 @@ func TestTrustedFront(t *testing.T) {
 		r.Header.Set("X-Forwarded-User", "ann")
 		r.Header.Set("X-Forwarded-Groups", "leads")
 	}); status != 401 {
-		t.Errorf("the front's fields from elsewhere: %d %s", status, text)
+		t.Errorf("the proxy's fields from elsewhere: %d %s", status, text)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestTrustedFront(t *testing.T) {
 func (p *place) inDoubtRef(t *testing.T) string {
 	t.Helper()
 	options := p.options
-	p.options.Front = nil
+	p.options.TrustedProxy = nil
 	p.serve(t)
 	ref := p.inDoubt(t).Ref
 	p.options = options

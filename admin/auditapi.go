@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Log is a part of the audit log of a day.
-type Log struct {
+// logJSON is a part of the audit log of a day.
+type logJSON struct {
 	Day     string  `json:"day" doc:"the day, in UTC"`
 	Entries []Entry `json:"entries" doc:"the last ones first"`
 	Before  int     `json:"before,omitempty" doc:"the parameter before for the next part; absent after the last one"`
@@ -39,7 +39,7 @@ func readAudit(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := Log{Day: day.Format(dayForm)}
+	out := logJSON{Day: day.Format(dayForm)}
 	out.Entries, out.Before, err = log.Read(c.r.Context(), day, before, limit)
 	return out, err
 }

@@ -49,7 +49,7 @@ func TestParametersThatAreNotKnown(t *testing.T) {
 		"/records?state=in-doubt&state=in-doubt":      "state is there twice",
 		"/records?state=in-doubt;cause=x":             "cannot be read",
 		"/records?state=%zz":                          "cannot be read",
-		"/doubts?state=completed":                     "not known",
+		"/in-doubt?state=completed":                   "not known",
 		"/audit?day=2026-01-01&day=2026-01-02":        "day is there twice",
 		"/me?x":                                       "this has no parameters",
 		"/records/search?hash=0123456789abcdef&ref=x": "not known",

@@ -24,11 +24,11 @@ func (w *timed) SetWriteDeadline(t time.Time) error { w.write = append(w.write, 
 
 func bare(t *testing.T) *Server {
 	t.Helper()
-	desk, err := NewDesk(memstore.New(nil), nil)
+	records, err := NewRecords(memstore.New(nil), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(desk, &Options{Namespace: "shop", Tokens: Tokens{sha256.Sum256([]byte("t")): {Name: "vera", Roles: View}}})
+	s, err := New(records, &Options{Namespace: "shop", Tokens: Tokens{sha256.Sum256([]byte("t")): {Name: "vera", Roles: View}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,41 +7,41 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// Detail is one record with its history.
-type Detail struct {
-	Record
-	Earlier    []Attempt `json:"earlier" doc:"attempts before this one that may have had an effect, the oldest first"`
-	EarlierCut bool      `json:"earlier_cut" doc:"true if there were more than are kept"`
-	MayHave    bool      `json:"may_have_acted" doc:"true if an attempt may have had an effect that the record does not know"`
-	Input      bool      `json:"input_kept" doc:"true if the input of the call is kept, so that a worker can finish it"`
-	Steps      []Step    `json:"steps" doc:"steps of unfinished work, in their order"`
-	Answer     *Answer   `json:"answer,omitempty" doc:"the answer that duplicates get"`
-	Hidden     *Hidden   `json:"hidden,omitempty" doc:"what only the role reveal sees; only where it is revealed"`
+// detailJSON is one record with its history.
+type detailJSON struct {
+	recordJSON
+	Earlier    []attemptJSON `json:"earlier" doc:"attempts before this one that may have had an effect, the oldest first"`
+	EarlierCut bool          `json:"earlier_cut" doc:"true if there were more than are kept"`
+	MayHave    bool          `json:"may_have_acted" doc:"true if an attempt may have had an effect that the record does not know"`
+	Input      bool          `json:"input_kept" doc:"true if the input of the call is kept, so that a worker can finish it"`
+	Steps      []stepJSON    `json:"steps" doc:"steps of unfinished work, in their order"`
+	Answer     *answerJSON   `json:"answer,omitempty" doc:"the answer that duplicates get"`
+	Hidden     *hiddenJSON   `json:"hidden,omitempty" doc:"what only the role reveal sees; only where it is revealed"`
 }
 
-// Attempt is one attempt of a record.
-type Attempt struct {
+// attemptJSON is one attempt of a record.
+type attemptJSON struct {
 	Attempt int    `json:"attempt" doc:"its number"`
 	Fence   uint64 `json:"fence" doc:"its fence"`
 }
 
-// Step is one step of a call.
-type Step struct {
+// stepJSON is one step of a call.
+type stepJSON struct {
 	Name     string `json:"name" doc:"its name in the program"`
 	Finished bool   `json:"finished" doc:"false: it was begun, and its effect is not known"`
 	Body     string `json:"body,omitempty" doc:"its answer; only revealed"`
 }
 
-// Answer describes a stored answer.
-type Answer struct {
+// answerJSON describes a stored answer.
+type answerJSON struct {
 	Codec  string `json:"codec" doc:"how it is encoded"`
 	Kept   bool   `json:"kept" doc:"false: it was too large or is not known, and duplicates learn only the outcome"`
 	Bytes  int    `json:"bytes" doc:"its size"`
 	Status int    `json:"status,omitempty" doc:"of an HTTP answer: its status"`
 }
 
-// Hidden has what is a secret of the caller of the service.
-type Hidden struct {
+// hiddenJSON has what is a secret of the caller of the service.
+type hiddenJSON struct {
 	Tenant    string              `json:"tenant" doc:"the caller of the service"`
 	ID        string              `json:"id" doc:"the key that it sent"`
 	LastError string              `json:"last_error,omitempty" doc:"error of the last attempt"`
@@ -55,7 +55,7 @@ func showRecord(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.desk.detail(&rec), nil
+	return c.records.detail(&rec), nil
 }
 
 func revealRecord(c *call) (any, error) {
@@ -63,8 +63,8 @@ func revealRecord(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := c.desk.detail(&rec)
-	err = c.revealed(c.log(key.Namespace), c.desk.Hash(key), func() error {
+	out := c.records.detail(&rec)
+	err = c.revealed(c.log(key.Namespace), c.records.Hash(key), func() error {
 		out.reveal(&rec)
 		return nil
 	})
@@ -72,10 +72,10 @@ func revealRecord(c *call) (any, error) {
 }
 
 // detail returns what everybody who may view sees of a record.
-func (d *Desk) detail(rec *retrysafe.Record) *Detail {
-	out := &Detail{Record: d.record(rec), EarlierCut: rec.EarlierCut, MayHave: len(rec.MayHaveWorked()) > 0, Earlier: []Attempt{}, Steps: []Step{}}
+func (d *Records) detail(rec *retrysafe.Record) *detailJSON {
+	out := &detailJSON{recordJSON: d.record(rec), EarlierCut: rec.EarlierCut, MayHave: len(rec.MayHaveWorked()) > 0, Earlier: []attemptJSON{}, Steps: []stepJSON{}}
 	for _, w := range rec.Earlier {
-		out.Earlier = append(out.Earlier, Attempt{w.Attempt, uint64(w.Fence)})
+		out.Earlier = append(out.Earlier, attemptJSON{w.Attempt, uint64(w.Fence)})
 	}
 	if rec.State.Finished() {
 		out.Answer = answerOf(&rec.Answer)
@@ -87,13 +87,13 @@ func (d *Desk) detail(rec *retrysafe.Record) *Detail {
 	}
 	out.Input = progress.Input.Codec != ""
 	for _, s := range progress.Steps {
-		out.Steps = append(out.Steps, Step{Name: s.Name, Finished: s.Finished})
+		out.Steps = append(out.Steps, stepJSON{Name: s.Name, Finished: s.Finished})
 	}
 	return out
 }
 
-func answerOf(a *retrysafe.Answer) *Answer {
-	out := &Answer{Codec: a.Codec, Kept: a.Kept, Bytes: len(a.Body)}
+func answerOf(a *retrysafe.Answer) *answerJSON {
+	out := &answerJSON{Codec: a.Codec, Kept: a.Kept, Bytes: len(a.Body)}
 	if status, _, _, err := httpidem.ReadStored(*a); err == nil {
 		out.Status = status
 	}
@@ -101,8 +101,8 @@ func answerOf(a *retrysafe.Answer) *Answer {
 }
 
 // reveal adds what is hidden.
-func (out *Detail) reveal(rec *retrysafe.Record) {
-	h := &Hidden{Tenant: rec.Key.Tenant, ID: rec.Key.ID, LastError: rec.LastError}
+func (out *detailJSON) reveal(rec *retrysafe.Record) {
+	h := &hiddenJSON{Tenant: rec.Key.Tenant, ID: rec.Key.ID, LastError: rec.LastError}
 	out.Hidden = h
 	if !rec.State.Finished() {
 		progress, _ := retrysafe.ProgressOf(rec) // an unreadable one has no steps

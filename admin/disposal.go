@@ -9,8 +9,8 @@ import (
 )
 
 // Disposal names messages that are redriven or discarded: one by one, or all of a rule. Those of a
-// rule are counted first (see [DeadCounts]); with the count and the time of that, no message is
-// touched that was not counted.
+// rule are counted first; with the count and the time of that, no message is touched that was not
+// counted.
 type Disposal struct {
 	Places   []int64    `json:"places,omitempty" doc:"of an outbox: places of the messages"`
 	Letters  []string   `json:"letters,omitempty" doc:"of dead letters: their hashes"`
@@ -24,8 +24,8 @@ type Disposal struct {
 	Reason   string     `json:"reason" doc:"why; it is written to the audit log"`
 }
 
-// Disposed counts what was done.
-type Disposed struct {
+// disposedJSON counts what was done.
+type disposedJSON struct {
 	Done   int      `json:"done" doc:"messages that were redriven or discarded"`
 	Gone   int      `json:"gone" doc:"dead letters that were taken away since they were done before"`
 	More   bool     `json:"more" doc:"true if count left messages that the rule selects"`
@@ -33,7 +33,7 @@ type Disposed struct {
 }
 
 // counts says what was done, for the audit log.
-func (d *Disposed) counts() string {
+func (d *disposedJSON) counts() string {
 	return fmt.Sprintf("%d done, %d gone, %d left", d.Done, d.Gone, len(d.Failed))
 }
 
@@ -107,16 +107,16 @@ func joined(names []string) string {
 	return strings.Join(names, " ")
 }
 
-// DeadCounts counts dead messages by what they have in common. At most 10,000 are counted, and the
-// 100 largest groups shown.
-type DeadCounts struct {
-	DeadCount
-	More   bool        `json:"more" doc:"true if there are more than were counted"`
-	Groups []DeadCount `json:"groups" doc:"the most frequent first"`
+// deadCountsJSON counts dead messages by what they have in common. At most 10,000 are counted, and
+// the 100 largest groups shown.
+type deadCountsJSON struct {
+	deadCountJSON
+	More   bool            `json:"more" doc:"true if there are more than were counted"`
+	Groups []deadCountJSON `json:"groups" doc:"the most frequent first"`
 }
 
-// DeadCount is one of the counts.
-type DeadCount struct {
+// deadCountJSON is one of the counts.
+type deadCountJSON struct {
 	Topic string     `json:"topic,omitempty" doc:"of an outbox: the topic"`
 	Why   string     `json:"why,omitempty" doc:"of dead letters: the reason"`
 	Count int        `json:"count" doc:"messages"`
@@ -127,21 +127,21 @@ type DeadCount struct {
 const mostGroups = 100
 
 // see counts a message. It returns false when no more are counted.
-func (d *DeadCounts) see(of DeadCount, died time.Time) bool {
+func (d *deadCountsJSON) see(of deadCountJSON, died time.Time) bool {
 	if d.More = d.Count == mostByRule; d.More {
 		return false
 	}
-	i := slices.IndexFunc(d.Groups, func(g DeadCount) bool { return g.Topic == of.Topic && g.Why == of.Why })
+	i := slices.IndexFunc(d.Groups, func(g deadCountJSON) bool { return g.Topic == of.Topic && g.Why == of.Why })
 	if i < 0 {
 		i = len(d.Groups)
 		d.Groups = append(d.Groups, of)
 	}
-	d.DeadCount.add(died)
+	d.deadCountJSON.add(died)
 	d.Groups[i].add(died)
 	return true
 }
 
-func (d *DeadCount) add(died time.Time) {
+func (d *deadCountJSON) add(died time.Time) {
 	d.Count++
 	if died = died.UTC(); d.Until == nil || died.After(*d.Until) {
 		d.Until = &died
@@ -149,9 +149,9 @@ func (d *DeadCount) add(died time.Time) {
 }
 
 // shown returns the counts with the largest groups. A group without a name cannot be a rule.
-func (d *DeadCounts) shown() *DeadCounts {
-	d.Groups = slices.DeleteFunc(d.Groups, func(g DeadCount) bool { return g.Topic+g.Why == "" })
-	slices.SortStableFunc(d.Groups, func(a, b DeadCount) int { return b.Count - a.Count })
+func (d *deadCountsJSON) shown() *deadCountsJSON {
+	d.Groups = slices.DeleteFunc(d.Groups, func(g deadCountJSON) bool { return g.Topic+g.Why == "" })
+	slices.SortStableFunc(d.Groups, func(a, b deadCountJSON) int { return b.Count - a.Count })
 	d.Groups = d.Groups[:min(mostGroups, len(d.Groups))]
 	return d
 }

@@ -6,24 +6,24 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Doubts counts what is in doubt by cause and age. At most 10,000 records are counted.
-type Doubts struct {
-	Total  int          `json:"total" doc:"records in doubt under refuse, which wait for a person"`
-	More   bool         `json:"more" doc:"true if there are more than were counted"`
-	Oldest float64      `json:"oldest_s" doc:"age of the oldest, in seconds"`
-	Causes []CauseCount `json:"causes" doc:"by cause, the most frequent first"`
-	Ages   []AgeCount   `json:"ages" doc:"by age"`
+// inDoubtJSON counts what is in doubt by cause and age. At most 10,000 records are counted.
+type inDoubtJSON struct {
+	Total  int              `json:"total" doc:"records in doubt under refuse, which wait for a person"`
+	More   bool             `json:"more" doc:"true if there are more than were counted"`
+	Oldest float64          `json:"oldest_s" doc:"age of the oldest, in seconds"`
+	Causes []causeCountJSON `json:"causes" doc:"by cause, the most frequent first"`
+	Ages   []ageCountJSON   `json:"ages" doc:"by age"`
 }
 
-// CauseCount counts the doubts of one cause.
-type CauseCount struct {
+// causeCountJSON counts the doubts of one cause.
+type causeCountJSON struct {
 	Cause  string  `json:"cause" doc:"the cause in one word"`
 	Count  int     `json:"count" doc:"records"`
 	Oldest float64 `json:"oldest_s" doc:"age of the oldest, in seconds"`
 }
 
-// AgeCount counts the doubts that are younger than a bound and not younger than the one before.
-type AgeCount struct {
+// ageCountJSON counts the doubts that are younger than a bound and not younger than the one before.
+type ageCountJSON struct {
 	Under float64 `json:"under_s" doc:"bound in seconds; 0: no bound"`
 	Count int     `json:"count" doc:"records"`
 }
@@ -34,38 +34,38 @@ var ageBounds = []float64{60, 3600, 86400, 604800, 0}
 // mostCounted bounds the records that are read to count doubts.
 const mostCounted = 10_000
 
-func countDoubts(c *call) (any, error) {
+func countInDoubt(c *call) (any, error) {
 	req, _, err := c.listRequest()
 	if err != nil {
 		return nil, err
 	}
 	req.InDoubt, req.Limit, req.After = true, 1000, ""
-	out := &Doubts{Causes: []CauseCount{}}
+	out := &inDoubtJSON{Causes: []causeCountJSON{}}
 	for _, bound := range ageBounds {
-		out.Ages = append(out.Ages, AgeCount{Under: bound})
+		out.Ages = append(out.Ages, ageCountJSON{Under: bound})
 	}
 	read := 0
-	err = c.desk.Each(c.r.Context(), req, func(rec *retrysafe.Record) bool {
+	err = c.records.Each(c.r.Context(), req, func(rec *retrysafe.Record) bool {
 		if read++; rec.OnDoubt == retrysafe.Refuse {
-			out.count(c.desk.record(rec))
+			out.count(c.records.record(rec))
 		}
 		out.More = read >= mostCounted
 		return !out.More
 	}, nil)
-	slices.SortFunc(out.Causes, func(a, b CauseCount) int { return b.Count - a.Count })
+	slices.SortFunc(out.Causes, func(a, b causeCountJSON) int { return b.Count - a.Count })
 	return out, err
 }
 
-func (d *Doubts) count(r Record) {
+func (d *inDoubtJSON) count(r recordJSON) {
 	d.Total++
 	d.Oldest = max(d.Oldest, r.Age)
-	i := slices.IndexFunc(d.Causes, func(c CauseCount) bool { return c.Cause == r.Cause })
+	i := slices.IndexFunc(d.Causes, func(c causeCountJSON) bool { return c.Cause == r.Cause })
 	if i < 0 {
 		i = len(d.Causes)
-		d.Causes = append(d.Causes, CauseCount{Cause: r.Cause})
+		d.Causes = append(d.Causes, causeCountJSON{Cause: r.Cause})
 	}
 	d.Causes[i].Count++
 	d.Causes[i].Oldest = max(d.Causes[i].Oldest, r.Age)
-	i = slices.IndexFunc(d.Ages, func(a AgeCount) bool { return a.Under == 0 || r.Age < a.Under })
+	i = slices.IndexFunc(d.Ages, func(a ageCountJSON) bool { return a.Under == 0 || r.Age < a.Under })
 	d.Ages[i].Count++
 }

@@ -14,7 +14,7 @@ import (
 
 // An operator lists what is in doubt, finds out that nothing was done, and says so. The next call
 // with the key runs.
-func ExampleDesk() {
+func ExampleRecords() {
 	ctx := context.Background()
 	quiet := slog.New(slog.DiscardHandler)
 	store := memstore.New(nil)
@@ -25,14 +25,14 @@ func ExampleDesk() {
 	_, err := retrysafe.Run(ctx, engine, key, func(context.Context) error { return lost })
 	fmt.Println("in doubt:", errors.Is(err, retrysafe.ErrInDoubt))
 
-	desk, err := admin.NewDesk(store, &admin.DeskOptions{Logger: quiet})
+	records, err := admin.NewRecords(store, &admin.RecordsOptions{Logger: quiet})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	err = desk.Each(ctx, storeapi.ListRequest{Namespace: "shop", InDoubt: true}, func(rec *retrysafe.Record) bool {
+	err = records.Each(ctx, storeapi.ListRequest{Namespace: "shop", InDoubt: true}, func(rec *retrysafe.Record) bool {
 		fmt.Println(rec.Key.Operation, admin.StateOf(rec))
-		err := desk.Resolve(ctx, rec.Key, retrysafe.Resolution{Outcome: retrysafe.NotDone, Fence: rec.Fence, By: "vera"})
+		err := records.Resolve(ctx, rec.Key, retrysafe.Resolution{Outcome: retrysafe.NotDone, Fence: rec.Fence, By: "vera"})
 		fmt.Println("resolved:", err)
 		return true
 	}, nil)

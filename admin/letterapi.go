@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// DeadLetter is a message in a dead-letter queue.
-type DeadLetter struct {
+// deadLetterJSON is a message in a dead-letter queue.
+type deadLetterJSON struct {
 	Hash     string    `json:"hash" doc:"name of the message; that of its record, if it has one"`
 	Why      string    `json:"why" doc:"tries, poison, refused, no-id, too-large, in-doubt, mismatch or unreadable"`
 	Consumer string    `json:"consumer,omitempty" doc:"the consumer that gave it up"`
@@ -64,7 +64,7 @@ func revealLetters(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []DeadLetter
+	var out []deadLetterJSON
 	err = c.revealed(c.o.Audit, "dead letters "+name, func() (err error) {
 		out, err = c.listed(d, limit, true)
 		return err
@@ -88,12 +88,12 @@ func knownWhy(why string) error {
 }
 
 // listed returns the first letters that the query selects.
-func (c *call) listed(d *DeadLetters, limit int, reveal bool) ([]DeadLetter, error) {
+func (c *call) listed(d *DeadLetters, limit int, reveal bool) ([]deadLetterJSON, error) {
 	choice := Choice{Why: c.r.URL.Query().Get("why"), Consumer: c.r.URL.Query().Get("consumer")}
 	if err := knownWhy(choice.Why); err != nil {
 		return nil, err
 	}
-	out := []DeadLetter{}
+	out := []deadLetterJSON{}
 	err := d.Walk(c.r.Context(), func(ctx context.Context, m *mqidem.DeadLetter) bool {
 		if choice.Wants(m) {
 			out = append(out, d.letter(ctx, m, reveal))
@@ -108,16 +108,16 @@ func countLetters(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &DeadCounts{Groups: []DeadCount{}}
+	out := &deadCountsJSON{Groups: []deadCountJSON{}}
 	err = d.Walk(c.r.Context(), func(_ context.Context, m *mqidem.DeadLetter) bool {
-		return out.see(DeadCount{Why: m.Reason.Why}, m.Reason.At)
+		return out.see(deadCountJSON{Why: m.Reason.Why}, m.Reason.At)
 	})
 	return out.shown(), err
 }
 
-func (d *DeadLetters) letter(ctx context.Context, m *mqidem.DeadLetter, reveal bool) DeadLetter {
+func (d *DeadLetters) letter(ctx context.Context, m *mqidem.DeadLetter, reveal bool) deadLetterJSON {
 	r := &m.Reason
-	l := DeadLetter{
+	l := deadLetterJSON{
 		Hash: d.Hash(m), Why: r.Why, Consumer: r.Consumer, Tries: r.Tries, Redrives: r.Redrives, At: r.At.UTC(),
 		Record: d.State(ctx, r), Source: m.Message.Source, Bytes: len(m.Message.Body),
 	}
@@ -128,18 +128,18 @@ func (d *DeadLetters) letter(ctx context.Context, m *mqidem.DeadLetter, reveal b
 }
 
 func redriveLetters(c *call) (any, error) {
-	return c.disposeLetters("redrive", func(d *DeadLetters, in *Disposal, choice *Choice) (Outcome, error) {
+	return c.disposeLetters("redrive", func(d *DeadLetters, in *Disposal, choice *Choice) (Disposed, error) {
 		return d.Redrive(c.r.Context(), choice, &mqidem.RedriveOptions{NotDone: in.NotDone, By: c.caller.Name})
 	})
 }
 
 func discardLetters(c *call) (any, error) {
-	return c.disposeLetters("discard", func(d *DeadLetters, _ *Disposal, choice *Choice) (Outcome, error) {
+	return c.disposeLetters("discard", func(d *DeadLetters, _ *Disposal, choice *Choice) (Disposed, error) {
 		return d.Discard(c.r.Context(), choice)
 	})
 }
 
-func (c *call) disposeLetters(action string, do func(*DeadLetters, *Disposal, *Choice) (Outcome, error)) (any, error) {
+func (c *call) disposeLetters(action string, do func(*DeadLetters, *Disposal, *Choice) (Disposed, error)) (any, error) {
 	var in Disposal
 	if err := c.decode(&in); err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (c *call) disposeLetters(action string, do func(*DeadLetters, *Disposal, *C
 	if err != nil {
 		return nil, err
 	}
-	out := &Disposed{}
+	out := &disposedJSON{}
 	err = c.audited(c.o.Audit, Entry{Action: action, Object: "dead letters " + name, Reason: in.Reason, Detail: in.Selection()}, func() (string, error) {
 		did, err := do(d, &in, in.Choice())
 		*out = did.disposed()

@@ -17,14 +17,14 @@ import (
 // overlap if its broker shows a message only by delivering it, so each method holds a lock.
 type DeadLetters struct {
 	letters mqidem.DeadLetters
-	records *Desk // nil if the handlers keep none
+	records *Records // nil if the handlers keep none
 	plain   *retrysafe.Engine
 	walking chan struct{}
 }
 
 // NewDeadLetters returns the dead letters of a queue. records has the records of its consumer; nil
 // if its handlers keep none, and then secret makes the hashes.
-func NewDeadLetters(letters mqidem.DeadLetters, records *Desk, secret []byte) *DeadLetters {
+func NewDeadLetters(letters mqidem.DeadLetters, records *Records, secret []byte) *DeadLetters {
 	return &DeadLetters{
 		letters: letters, records: records, walking: make(chan struct{}, 1),
 		plain: retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: secret, Sweep: -1}),
@@ -124,8 +124,8 @@ func (c *Choice) Wants(m *mqidem.DeadLetter) bool {
 		(c.Until == nil || !m.Reason.At.After(*c.Until))
 }
 
-// Outcome is what Redrive and Discard did.
-type Outcome struct {
+// Disposed is what Redrive and Discard did.
+type Disposed struct {
 	// Done counts the letters that were sent again, or discarded. Gone counts those that were
 	// removed since they had been done elsewhere.
 	Done, Gone int
@@ -138,13 +138,13 @@ type Outcome struct {
 }
 
 // Counts says what was done, for the audit log.
-func (o *Outcome) Counts() string {
+func (o *Disposed) Counts() string {
 	d := o.disposed()
 	return d.counts()
 }
 
-func (o *Outcome) disposed() Disposed {
-	d := Disposed{Done: o.Done, Gone: o.Gone, More: o.More}
+func (o *Disposed) disposed() disposedJSON {
+	d := disposedJSON{Done: o.Done, Gone: o.Gone, More: o.More}
 	for _, f := range o.Failed {
 		d.Failed = append(d.Failed, f.Hash+": "+codeOf(f.Err))
 	}
@@ -167,7 +167,7 @@ func (e LetterError) Unwrap() error { return e.Err }
 var ErrNoLetter = errors.New("no dead message has this hash; is the secret the one that it was listed with?")
 
 // each calls do for the chosen letters, and adds those that were not found to the failed.
-func (d *DeadLetters) each(ctx context.Context, c *Choice, out *Outcome, do func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
+func (d *DeadLetters) each(ctx context.Context, c *Choice, out *Disposed, do func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
 	found := map[string]bool{}
 	err := d.walk(ctx, func(ctx context.Context, m *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		hash := d.Hash(m)
@@ -203,7 +203,7 @@ func (d *DeadLetters) each(ctx context.Context, c *Choice, out *Outcome, do func
 
 // Redrive opens the records of letters and sends their messages to where they came from; see
 // [mqidem.Redrive].
-func (d *DeadLetters) Redrive(ctx context.Context, c *Choice, o *mqidem.RedriveOptions) (out Outcome, err error) {
+func (d *DeadLetters) Redrive(ctx context.Context, c *Choice, o *mqidem.RedriveOptions) (out Disposed, err error) {
 	seen := map[string]string{} // message bodies by key
 	err = d.each(ctx, c, &out, func(ctx context.Context, m *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		if body, ok := seen[m.Reason.Key]; ok && m.Reason.Key != "" && body == string(m.Message.Body) {
@@ -227,7 +227,7 @@ func (d *DeadLetters) Redrive(ctx context.Context, c *Choice, o *mqidem.RedriveO
 }
 
 // Discard removes letters. Their records stay as they are.
-func (d *DeadLetters) Discard(ctx context.Context, c *Choice) (out Outcome, err error) {
+func (d *DeadLetters) Discard(ctx context.Context, c *Choice) (out Disposed, err error) {
 	err = d.each(ctx, c, &out, func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		out.Done++
 		return mqidem.Remove, nil

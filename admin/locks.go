@@ -10,15 +10,15 @@ import (
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// Locks is a page of locks that are held. There is no operation that takes one away; see
+// locksJSON is a page of locks that are held. There is no operation that takes one away; see
 // [lock.Lister].
-type Locks struct {
-	Locks []Lock `json:"locks" doc:"the locks; a page can be short or empty and be followed by others"`
-	Next  string `json:"next,omitempty" doc:"the parameter after for the next page; absent after the last one"`
+type locksJSON struct {
+	Locks []lockJSON `json:"locks" doc:"the locks; a page can be short or empty and be followed by others"`
+	Next  string     `json:"next,omitempty" doc:"the parameter after for the next page; absent after the last one"`
 }
 
-// Lock is a lock that some process holds.
-type Lock struct {
+// lockJSON is a lock that some process holds.
+type lockJSON struct {
 	Hash    string  `json:"hash" doc:"name of the lock for people"`
 	Fence   uint64  `json:"fence" doc:"grows with each holder; the one that writes must carry"`
 	Lease   float64 `json:"lease_s" doc:"seconds until it is free if its holder sends nothing"`
@@ -32,7 +32,7 @@ func listLockers(c *call) (any, error) {
 
 func listLocks(c *call) (any, error) {
 	held, next, err := c.held()
-	return c.desk.locks(held, next), err
+	return c.records.locks(held, next), err
 }
 
 func revealLocks(c *call) (any, error) {
@@ -40,7 +40,7 @@ func revealLocks(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := c.desk.locks(held, next)
+	out := c.records.locks(held, next)
 	err = c.revealed(c.o.Audit, "locks "+c.r.PathValue("name"), func() error {
 		for i := range held {
 			out.Locks[i].Name = held[i].Name
@@ -60,7 +60,7 @@ func (c *call) held() (held []lock.Held, next string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	after, err := c.desk.refs.after(c.r.URL.Query().Get("after"))
+	after, err := c.records.refs.after(c.r.URL.Query().Get("after"))
 	if err != nil {
 		return nil, "", err
 	}
@@ -68,19 +68,19 @@ func (c *call) held() (held []lock.Held, next string, err error) {
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil, "", problem(http.StatusNotFound, "no-list", "this backend cannot list its locks")
 	}
-	return page.Locks, c.desk.refs.next(page.Next), err
+	return page.Locks, c.records.refs.next(page.Next), err
 }
 
-func (d *Desk) locks(held []lock.Held, next string) Locks {
-	out := Locks{Locks: []Lock{}, Next: next}
+func (d *Records) locks(held []lock.Held, next string) locksJSON {
+	out := locksJSON{Locks: []lockJSON{}, Next: next}
 	for i := range held {
 		out.Locks = append(out.Locks, d.lock(&held[i]))
 	}
 	return out
 }
 
-func (d *Desk) lock(h *lock.Held) Lock {
-	l := Lock{Hash: d.lockHash(h.Name), Fence: uint64(h.Fence), Lease: seconds(h.Lease)}
+func (d *Records) lock(h *lock.Held) lockJSON {
+	l := lockJSON{Hash: d.lockHash(h.Name), Fence: uint64(h.Fence), Lease: seconds(h.Lease)}
 	if h.Waiting >= 0 {
 		l.Waiting = &h.Waiting
 	}
@@ -88,6 +88,6 @@ func (d *Desk) lock(h *lock.Held) Lock {
 }
 
 // lockHash returns the name of a lock for people, as Hash does for a record.
-func (d *Desk) lockHash(name string) string {
+func (d *Records) lockHash(name string) string {
 	return d.Hash(storeapi.StoreKey{Namespace: "locks", Layer: "lock", Key: storeapi.Key{Operation: "lock", ID: name}})
 }

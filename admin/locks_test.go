@@ -73,11 +73,11 @@ func TestLocks(t *testing.T) {
 // no reference of a record.
 func TestPagesAreSealed(t *testing.T) {
 	p := open(t)
-	page := get[admin.Records](t, p, "vera", "/records?limit=1")
+	page := get[admin.RecordPage](t, p, "vera", "/records?limit=1")
 	if page.Next == "" || strings.Contains(page.Next, secrets[0]) || strings.Contains(page.Next, secrets[1]) {
 		t.Fatalf("next: %q", page.Next)
 	}
-	rest := get[admin.Records](t, p, "vera", "/records?limit=1&after="+page.Next)
+	rest := get[admin.RecordPage](t, p, "vera", "/records?limit=1&after="+page.Next)
 	if len(rest.Records) != 1 || rest.Records[0].Ref == page.Records[0].Ref {
 		t.Errorf("the next page: %+v", rest)
 	}

@@ -113,13 +113,21 @@ func schemaOf(t reflect.Type, schemas object) object {
 	case reflect.Float64:
 		return object{"type": "number"}
 	case reflect.Struct:
-		if _, known := schemas[t.Name()]; !known {
-			schemas[t.Name()] = object{} // a type may have itself as a member
-			schemas[t.Name()] = structSchema(t, schemas)
+		name := schemaName(t)
+		if _, known := schemas[name]; !known {
+			schemas[name] = object{} // a type may have itself as a member
+			schemas[name] = structSchema(t, schemas)
 		}
-		return object{"$ref": "#/components/schemas/" + t.Name()}
+		return object{"$ref": "#/components/schemas/" + name}
 	}
 	return object{"type": "integer"}
+}
+
+// schemaName returns the name of a type's schema. The type of a document that only the API has is
+// not exported: recordJSON is Record.
+func schemaName(t reflect.Type) string {
+	name := strings.TrimSuffix(t.Name(), "JSON")
+	return strings.ToUpper(name[:1]) + name[1:]
 }
 
 func structSchema(t reflect.Type, schemas object) object {

@@ -21,8 +21,8 @@ type Outbox interface {
 	Discard(ctx context.Context, ids ...string) (int, error)
 }
 
-// OutboxStats counts the messages of an outbox.
-type OutboxStats struct {
+// outboxStatsJSON counts the messages of an outbox.
+type outboxStatsJSON struct {
 	Name    string  `json:"name" doc:"name of the outbox"`
 	Pending int     `json:"pending" doc:"committed and not published yet"`
 	Waiting int     `json:"waiting" doc:"those of them that failed and are retried later"`
@@ -31,8 +31,8 @@ type OutboxStats struct {
 	Error   string  `json:"error,omitempty" doc:"not empty if the database did not answer"`
 }
 
-// DeadMessage is a message that a relay has given up.
-type DeadMessage struct {
+// deadMessageJSON is a message that a relay has given up.
+type deadMessageJSON struct {
 	Place    int64     `json:"place" doc:"place in the order; the parameter after"`
 	ID       string    `json:"id,omitempty" doc:"the message's id; only revealed"`
 	Topic    string    `json:"topic" doc:"where it is to be published"`
@@ -44,10 +44,10 @@ type DeadMessage struct {
 }
 
 func listOutboxes(c *call) (any, error) {
-	out := []OutboxStats{}
+	out := []outboxStatsJSON{}
 	for _, name := range slices.Sorted(maps.Keys(c.o.Outboxes)) {
 		s, err := c.o.Outboxes[name].Stats(c.r.Context())
-		one := OutboxStats{Name: name, Pending: s.Pending, Waiting: s.Waiting, Dead: s.Dead, Oldest: seconds(s.Oldest)}
+		one := outboxStatsJSON{Name: name, Pending: s.Pending, Waiting: s.Waiting, Dead: s.Dead, Oldest: seconds(s.Oldest)}
 		if err != nil {
 			c.o.Logger.Warn("admin: an outbox does not answer", "outbox", name, "error", err)
 			one.Error = "the database does not answer"
@@ -104,11 +104,11 @@ func (c *call) dead() ([]outbox.DeadMessage, error) {
 }
 
 // shownDead returns what everybody who may view sees of messages.
-func shownDead(dead []outbox.DeadMessage) []DeadMessage {
-	out := make([]DeadMessage, len(dead))
+func shownDead(dead []outbox.DeadMessage) []deadMessageJSON {
+	out := make([]deadMessageJSON, len(dead))
 	for i := range dead {
 		m := &dead[i]
-		out[i] = DeadMessage{Place: m.Place, Topic: m.Topic, Attempts: m.Attempts, Added: m.Added.UTC(), Died: m.Died.UTC()}
+		out[i] = deadMessageJSON{Place: m.Place, Topic: m.Topic, Attempts: m.Attempts, Added: m.Added.UTC(), Died: m.Died.UTC()}
 	}
 	return out
 }
@@ -131,7 +131,7 @@ func (c *call) dispose(action string, do func(Outbox, context.Context, ...string
 	if err != nil {
 		return nil, err
 	}
-	out := &Disposed{}
+	out := &disposedJSON{}
 	ids, places, err := placed(c.r.Context(), o, &in, out)
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (c *call) dispose(action string, do func(Outbox, context.Context, ...string
 
 // placed returns the ids and the places of the messages that in names, of all at most in.Count, and
 // reports in out whether there are more.
-func placed(ctx context.Context, o Outbox, in *Disposal, out *Disposed) (ids, places []string, err error) {
+func placed(ctx context.Context, o Outbox, in *Disposal, out *disposedJSON) (ids, places []string, err error) {
 	wants := func(m *outbox.DeadMessage) bool {
 		return in.All && (in.Topic == "" || m.Topic == in.Topic) && (in.Until == nil || !m.Died.After(*in.Until)) || slices.Contains(in.Places, m.Place)
 	}
@@ -195,7 +195,7 @@ func countDead(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &DeadCounts{Groups: []DeadCount{}}
-	err = eachDead(c.r.Context(), o, func(m *outbox.DeadMessage) bool { return out.see(DeadCount{Topic: m.Topic}, m.Died) })
+	out := &deadCountsJSON{Groups: []deadCountJSON{}}
+	err = eachDead(c.r.Context(), o, func(m *outbox.DeadMessage) bool { return out.see(deadCountJSON{Topic: m.Topic}, m.Died) })
 	return out.shown(), err
 }

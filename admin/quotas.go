@@ -12,7 +12,7 @@ import (
 var ErrNoQuotas = errors.New("this store does not report what tenants use")
 
 // Usage returns what a tenant uses of its limits, or [ErrNoQuotas].
-func (d *Desk) Usage(ctx context.Context, req storeapi.UsageRequest) (storeapi.Usage, error) {
+func (d *Records) Usage(ctx context.Context, req storeapi.UsageRequest) (storeapi.Usage, error) {
 	reader, ok := d.store.(storeapi.UsageReader)
 	if !ok {
 		return storeapi.Usage{}, ErrNoQuotas
@@ -24,30 +24,30 @@ func (d *Desk) Usage(ctx context.Context, req storeapi.UsageRequest) (storeapi.U
 	return u, err
 }
 
-// Tenant names a caller of the service.
-type Tenant struct {
+// tenantJSON names a caller of the service.
+type tenantJSON struct {
 	Namespace string `json:"namespace,omitempty" doc:"the service; absent: the server's own"`
 	Tenant    string `json:"tenant" doc:"the caller, or empty; in the body, so that it stands in no log"`
 }
 
-// Quota is what a tenant uses of its limits. The limits are in the service's configuration, which
-// the store does not know.
-type Quota struct {
-	Keys  int64       `json:"keys" doc:"keys within their time, to compare with live"`
-	Bytes int64       `json:"bytes" doc:"bytes stored, to compare with bytes"`
-	Frees *time.Time  `json:"frees,omitempty" doc:"when the first of the keys stops to count; absent: none counts"`
-	Rates []RateQuota `json:"rates" doc:"rates of which keys were counted lately, the slowest first; others are idle"`
+// quotaJSON is what a tenant uses of its limits. The limits are in the service's configuration,
+// which the store does not know.
+type quotaJSON struct {
+	Keys  int64           `json:"keys" doc:"keys within their time, to compare with live"`
+	Bytes int64           `json:"bytes" doc:"bytes stored, to compare with bytes"`
+	Frees *time.Time      `json:"frees,omitempty" doc:"when the first of the keys stops to count; absent: none counts"`
+	Rates []rateQuotaJSON `json:"rates" doc:"rates of which keys were counted lately, the slowest first; others are idle"`
 }
 
-// RateQuota is how full the burst of a rate is.
-type RateQuota struct {
+// rateQuotaJSON is how full the burst of a rate is.
+type rateQuotaJSON struct {
 	PerSecond float64 `json:"per_second" doc:"the rate, in new keys a second"`
 	Used      int64   `json:"used" doc:"keys of the burst that are taken; a new key is refused while that is burst or more"`
 	Idle      float64 `json:"idle_s" doc:"seconds until the whole burst is free, if no key comes"`
 }
 
 func findQuota(c *call) (any, error) {
-	var in Tenant
+	var in tenantJSON
 	if err := c.decode(&in); err != nil {
 		return nil, err
 	}
@@ -59,17 +59,17 @@ func findQuota(c *call) (any, error) {
 	if err := req.Validate(); err != nil {
 		return nil, badRequest(err.Error())
 	}
-	u, err := c.desk.Usage(c.r.Context(), req)
+	u, err := c.records.Usage(c.r.Context(), req)
 	if err != nil {
 		return nil, err
 	}
-	out := Quota{Keys: u.Keys, Bytes: u.Bytes, Rates: []RateQuota{}}
+	out := quotaJSON{Keys: u.Keys, Bytes: u.Bytes, Rates: []rateQuotaJSON{}}
 	if !u.Frees.IsZero() {
 		at := u.Frees.UTC()
 		out.Frees = &at
 	}
 	for _, r := range u.Rates {
-		out.Rates = append(out.Rates, RateQuota{PerSecond: r.PerSecond, Used: r.Used, Idle: seconds(r.Idle)})
+		out.Rates = append(out.Rates, rateQuotaJSON{PerSecond: r.PerSecond, Used: r.Used, Idle: seconds(r.Idle)})
 	}
 	return out, nil
 }

@@ -37,7 +37,7 @@ func (c *call) namespace(name string) (string, error) {
 
 // reached returns the key that a reference names. One of a namespace out of reach is none.
 func (c *call) reached(ref string) (storeapi.StoreKey, error) {
-	key, err := c.desk.refs.key(ref)
+	key, err := c.records.refs.key(ref)
 	if err == nil && !c.o.reaches(key.Namespace) {
 		return storeapi.StoreKey{}, errReference
 	}

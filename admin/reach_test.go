@@ -26,7 +26,7 @@ func (p *place) withBank(t *testing.T) (ref string) {
 	}
 	p.options.AllNamespaces = true
 	p.serve(t)
-	list := get[admin.Records](t, p, "vera", "/records?namespace=bank&state=in-doubt").Records
+	list := get[admin.RecordPage](t, p, "vera", "/records?namespace=bank&state=in-doubt").Records
 	p.options.AllNamespaces = false
 	p.serve(t)
 	if len(list) != 1 {
@@ -47,7 +47,7 @@ func TestOtherNamespacesAreOutOfReach(t *testing.T) {
 		want                    int
 	}{
 		{"vera", "GET", "/records?namespace=bank", "", 403},
-		{"vera", "GET", "/doubts?namespace=bank", "", 403},
+		{"vera", "GET", "/in-doubt?namespace=bank", "", 403},
 		{"vera", "GET", "/workers?namespace=bank", "", 403},
 		{"vera", "GET", "/audit?namespace=bank", "", 403},
 		{"vera", "GET", "/records/search?namespace=bank&hash=0123456789abcdef", "", 403},
@@ -69,7 +69,7 @@ func TestOtherNamespacesAreOutOfReach(t *testing.T) {
 	if _, none := p.ask(t, "vera", "GET", "/records/AAAA", "", nil); there != none {
 		t.Errorf("a record out of reach: %s, and none: %s", there, none)
 	}
-	for _, r := range get[admin.Records](t, p, "vera", "/records?namespace=").Records {
+	for _, r := range get[admin.RecordPage](t, p, "vera", "/records?namespace=").Records {
 		if r.Namespace != "shop" {
 			t.Errorf("a record of %s is shown", r.Namespace)
 		}
@@ -77,14 +77,14 @@ func TestOtherNamespacesAreOutOfReach(t *testing.T) {
 	p.options.Namespaces = []string{"bank"}
 	p.serve(t)
 	get[admin.Detail](t, p, "vera", "/records/"+ref)
-	if list := get[admin.Records](t, p, "vera", "/records?namespace=bank&state=in-doubt").Records; len(list) != 1 {
+	if list := get[admin.RecordPage](t, p, "vera", "/records?namespace=bank&state=in-doubt").Records; len(list) != 1 {
 		t.Errorf("%d records of a namespace that is within reach, want 1", len(list))
 	}
-	desk, err := admin.NewDesk(p.store, nil)
+	records, err := admin.NewRecords(p.store, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.New(desk, &admin.Options{Namespaces: []string{"bank"}}); err == nil {
+	if _, err := admin.New(records, &admin.Options{Namespaces: []string{"bank"}}); err == nil {
 		t.Error("namespaces without one of its own are accepted")
 	}
 }
@@ -116,7 +116,7 @@ func TestActionsAreInTheLogOfTheRecord(t *testing.T) {
 func TestOriginOfAName(t *testing.T) {
 	p := open(t)
 	ref := p.inDoubt(t).Ref
-	p.options.Front = &admin.Front{
+	p.options.TrustedProxy = &admin.TrustedProxy{
 		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.7/32")}, UserHeader: "X-User", RolesHeader: "X-Groups",
 		Roles: map[string]admin.Roles{"ops": admin.View | admin.Reveal},
 	}
@@ -135,14 +135,14 @@ func TestOriginOfAName(t *testing.T) {
 			t.Fatalf("reveal by %q: %d %s", who, status, text)
 		}
 	}
-	if status, text := p.ask(t, "rex", "POST", "/records/"+ref+"/reveal", `{"reason":"x","origin":"front"}`, nil); status != 400 {
+	if status, text := p.ask(t, "rex", "POST", "/records/"+ref+"/reveal", `{"reason":"x","origin":"proxy"}`, nil); status != 400 {
 		t.Errorf("a caller that chooses it: %d %s", status, text)
 	}
 	got := map[string]int{}
 	for _, e := range get[admin.Log](t, p, "vera", "/audit").Entries {
 		got[e.Who+" "+e.Origin]++
 	}
-	if len(got) != 2 || got["rex token"] != 2 || got["ann front"] != 2 {
+	if len(got) != 2 || got["rex token"] != 2 || got["ann proxy"] != 2 {
 		t.Errorf("origins: %v", got)
 	}
 }

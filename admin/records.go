@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// Record is a record in a list. It has nothing that is a secret.
-type Record struct {
+// recordJSON is a record in a list. It has nothing that is a secret.
+type recordJSON struct {
 	Ref       string     `json:"ref" doc:"name of the record in paths of this API"`
 	Hash      string     `json:"hash" doc:"name of the record for people, as in the service's log"`
 	Namespace string     `json:"namespace" doc:"the service"`
@@ -31,18 +31,18 @@ type Record struct {
 	Expires   *time.Time `json:"expires,omitempty" doc:"when it is forgotten; absent: never"`
 }
 
-// Records is a page of records.
-type Records struct {
-	Records    []Record `json:"records" doc:"the records"`
-	Unreadable int      `json:"unreadable" doc:"records of this page that this version cannot read"`
-	Read       int      `json:"read" doc:"records that were read for this page, with those that it does not show"`
-	Scans      bool     `json:"scans" doc:"true if the store has no index for the listing and reads all its records, so that a page can be short or empty and be followed by others"`
-	Next       string   `json:"next,omitempty" doc:"the parameter after for the next page; absent after the last one"`
+// recordsJSON is a page of records.
+type recordsJSON struct {
+	Records    []recordJSON `json:"records" doc:"the records"`
+	Unreadable int          `json:"unreadable" doc:"records of this page that this version cannot read"`
+	Read       int          `json:"read" doc:"records that were read for this page, with those that it does not show"`
+	Scans      bool         `json:"scans" doc:"true if the store has no index for the listing and reads all its records, so that a page can be short or empty and be followed by others"`
+	Next       string       `json:"next,omitempty" doc:"the parameter after for the next page; absent after the last one"`
 }
 
-func (d *Desk) record(rec *retrysafe.Record) Record {
+func (d *Records) record(rec *retrysafe.Record) recordJSON {
 	ref, _ := d.refs.of(rec.Key) // a stored key is valid
-	r := Record{
+	r := recordJSON{
 		Ref: ref, Hash: d.Hash(rec.Key), Namespace: rec.Key.Namespace, Layer: rec.Key.Layer, Operation: rec.Key.Operation,
 		State: StateOf(rec), OnDoubt: rec.OnDoubt.String(), Cause: storeapi.ShownCause(rec), Attempt: rec.Attempt, Fence: uint64(rec.Fence),
 		Lease: seconds(max(0, rec.LeaseLeft)), Age: seconds(rec.Age()), Created: rec.Created.UTC(), Updated: rec.Updated.UTC(),
@@ -96,7 +96,7 @@ func (c *call) listRequest() (req storeapi.ListRequest, older time.Duration, err
 	req = storeapi.ListRequest{
 		Namespace: q.Get("namespace"), Layer: q.Get("layer"), Tenant: q.Get("tenant"), Operation: q.Get("operation"),
 	}
-	if req.After, err = c.desk.refs.after(q.Get("after")); err != nil {
+	if req.After, err = c.records.refs.after(q.Get("after")); err != nil {
 		return req, 0, err
 	}
 	if !q.Has("namespace") || !c.o.reachesAll() {
@@ -121,24 +121,24 @@ func (c *call) listRequest() (req storeapi.ListRequest, older time.Duration, err
 	return req, time.Duration(age) * time.Second, err
 }
 
-func listRecords(c *call) (any, error) { return c.records(c.r.URL.Query().Get("tenant")) }
+func listRecords(c *call) (any, error) { return c.listPage(c.r.URL.Query().Get("tenant")) }
 
-// OfTenant names the tenant whose records are listed.
-type OfTenant struct {
+// ofTenantJSON names the tenant whose records are listed.
+type ofTenantJSON struct {
 	Tenant string `json:"tenant" doc:"only this tenant; in the body, so that it stands in no log"`
 }
 
 func listOfTenant(c *call) (any, error) {
-	var in OfTenant
+	var in ofTenantJSON
 	if err := c.decode(&in); err != nil {
 		return nil, err
 	}
-	return c.records(in.Tenant)
+	return c.listPage(in.Tenant)
 }
 
-// records lists what the query selects. What no index serves is selected here and not by the store:
-// it would read all its records for one page, and no one could tell how far it is.
-func (c *call) records(tenant string) (any, error) {
+// listPage lists what the query selects. What no index serves is selected here and not by the
+// store: it would read all its records for one page, and no one could tell how far it is.
+func (c *call) listPage(tenant string) (any, error) {
 	req, older, err := c.listRequest()
 	if err != nil {
 		return nil, err
@@ -153,12 +153,12 @@ func (c *call) records(tenant string) (any, error) {
 	if !req.InDoubt && req.State != storeapi.StateInProgress {
 		req.Operation, req.State = "", 0
 	}
-	wants := func(r *Record) bool {
+	wants := func(r *recordJSON) bool {
 		return r.Age >= older.Seconds() && r.Age < float64(younger) && r.Layer != "audit" &&
 			(operation == "" || r.Operation == operation) && (state == "" || r.State == state) &&
 			(!q.Has("cause") || r.Cause == q.Get("cause")) && (!q.Has("on_doubt") || r.OnDoubt == q.Get("on_doubt"))
 	}
-	return c.desk.page(c.r.Context(), req, wants)
+	return c.records.page(c.r.Context(), req, wants)
 }
 
 // partTime bounds the time for a page of a listing or a part of a search, apart from its last call
@@ -166,12 +166,12 @@ func (c *call) records(tenant string) (any, error) {
 const partTime = time.Second
 
 // page returns the first records that are wanted. It reads until there are some, or for partTime.
-func (d *Desk) page(ctx context.Context, req storeapi.ListRequest, wants func(*Record) bool) (out Records, err error) {
-	out.Records = []Record{}
+func (d *Records) page(ctx context.Context, req storeapi.ListRequest, wants func(*recordJSON) bool) (out recordsJSON, err error) {
+	out.Records = []recordJSON{}
 	for begun := time.Now(); ; {
 		page, err := d.lister.List(ctx, req)
 		if err != nil {
-			return Records{}, err
+			return recordsJSON{}, err
 		}
 		out.Read += page.Read
 		out.Unreadable += len(page.Unreadable)
@@ -188,8 +188,8 @@ func (d *Desk) page(ctx context.Context, req storeapi.ListRequest, wants func(*R
 	}
 }
 
-// Key names a record by the parts of its key.
-type Key struct {
+// keyJSON names a record by the parts of its key.
+type keyJSON struct {
 	Namespace string `json:"namespace,omitempty" doc:"the service; absent: the server's own"`
 	Layer     string `json:"layer" doc:"what made the record: gw, http, fn, tx, mq, …"`
 	Tenant    string `json:"tenant" doc:"the caller, or empty"`
@@ -199,7 +199,7 @@ type Key struct {
 
 // findRecord looks a record up by its key. The key is in the body, so that it stands in no log.
 func findRecord(c *call) (any, error) {
-	var in Key
+	var in keyJSON
 	if err := c.decode(&in); err != nil {
 		return nil, err
 	}
@@ -211,18 +211,18 @@ func findRecord(c *call) (any, error) {
 	if err := key.Validate(); err != nil {
 		return nil, badRequest(err.Error())
 	}
-	rec, err := c.desk.Lookup(c.r.Context(), key)
+	rec, err := c.records.Lookup(c.r.Context(), key)
 	if err != nil {
 		return nil, err
 	}
-	return c.desk.record(&rec), nil
+	return c.records.record(&rec), nil
 }
 
-// Search is a part of a search for a hash.
-type Search struct {
-	Records []Record `json:"records" doc:"those of this part that have the hash"`
-	Read    int      `json:"read" doc:"records that were read for this part"`
-	Next    string   `json:"next,omitempty" doc:"the parameter after for the next part; absent after the last one"`
+// searchJSON is a part of a search for a hash.
+type searchJSON struct {
+	Records []recordJSON `json:"records" doc:"those of this part that have the hash"`
+	Read    int          `json:"read" doc:"records that were read for this part"`
+	Next    string       `json:"next,omitempty" doc:"the parameter after for the next part; absent after the last one"`
 }
 
 // searchHash reads records until one has the hash, or for partTime. The caller goes on with next.
@@ -236,8 +236,8 @@ func searchHash(c *call) (any, error) {
 		return nil, err
 	}
 	req.Limit = 1000
-	found, err := c.desk.page(c.r.Context(), req, func(r *Record) bool { return r.Hash == hash })
-	return Search{Records: found.Records, Read: found.Read, Next: found.Next}, err
+	found, err := c.records.page(c.r.Context(), req, func(r *recordJSON) bool { return r.Hash == hash })
+	return searchJSON{Records: found.Records, Read: found.Read, Next: found.Next}, err
 }
 
 // located returns the record that the path names.
@@ -246,7 +246,7 @@ func (c *call) located() (storeapi.StoreKey, retrysafe.Record, error) {
 	if err != nil {
 		return key, retrysafe.Record{}, err
 	}
-	rec, err := c.desk.Lookup(c.r.Context(), key)
+	rec, err := c.records.Lookup(c.r.Context(), key)
 	return key, rec, err
 }
 

@@ -33,8 +33,8 @@ func (s *Server) refused(r *http.Request, name, action string, p *Problem) {
 	if !slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusUnsupportedMediaType}, p.Status) {
 		return
 	}
-	if s.o.Refused != nil {
-		s.o.Refused(p.Code)
+	if s.o.OnRefused != nil {
+		s.o.OnRefused(p.Code)
 	}
 	if left, ok := s.refusals.turn(); ok {
 		s.o.Logger.Warn("admin: a request was refused", "caller", name, "address", r.RemoteAddr, "action", action, "code", p.Code, "left_out", left)

@@ -20,7 +20,7 @@ func TestRefusalsAreSeen(t *testing.T) {
 		var log bytes.Buffer
 		got := map[string]int{}
 		p.options.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		p.options.Refused = func(code string) { got[code]++ }
+		p.options.OnRefused = func(code string) { got[code]++ }
 		p.serve(t)
 		line := func(want ...string) {
 			t.Helper()

@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// Resolution is the outcome of a record in doubt.
-type Resolution struct {
+// resolutionJSON is the outcome of a record in doubt.
+type resolutionJSON struct {
 	Fence       uint64 `json:"fence" doc:"the fence of the record that was looked at; if it has changed since, nothing happens"`
 	Outcome     string `json:"outcome" doc:"done, failed or not-done"`
 	Reason      string `json:"reason" doc:"how this is known; it is written to the audit log"`
@@ -27,7 +27,7 @@ type Resolution struct {
 var httpLayers = []string{"gw", "http", "nginx", "token"}
 
 func resolveRecord(c *call) (any, error) {
-	var in Resolution
+	var in resolutionJSON
 	if err := c.decode(&in); err != nil {
 		return nil, err
 	}
@@ -48,20 +48,20 @@ func resolveRecord(c *call) (any, error) {
 	if in.Status != 0 && !slices.Contains(httpLayers, key.Layer) {
 		return nil, badRequest("status makes an HTTP answer, and this record is of layer " + key.Layer + "; leave it out")
 	}
-	err = c.audited(c.log(key.Namespace), Entry{Action: "resolve", Object: c.desk.Hash(key), Reason: in.Reason, Detail: in.Outcome}, func() (string, error) {
-		return "", c.desk.Resolve(c.r.Context(), key, res)
+	err = c.audited(c.log(key.Namespace), Entry{Action: "resolve", Object: c.records.Hash(key), Reason: in.Reason, Detail: in.Outcome}, func() (string, error) {
+		return "", c.records.Resolve(c.r.Context(), key, res)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if rec, err = c.desk.Lookup(c.r.Context(), key); err != nil {
+	if rec, err = c.records.Lookup(c.r.Context(), key); err != nil {
 		return nil, err
 	}
-	return c.desk.detail(&rec), nil
+	return c.records.detail(&rec), nil
 }
 
 // resolution converts the document. Its errors name the members of the document.
-func (in *Resolution) resolution(by string) (res retrysafe.Resolution, err error) {
+func (in *resolutionJSON) resolution(by string) (res retrysafe.Resolution, err error) {
 	res = retrysafe.Resolution{Fence: retrysafe.Fence(in.Fence), Force: in.Force, By: by}
 	if in.Fence == 0 {
 		return res, errors.New("fence is needed: the record shows it, and it makes sure that the record is still what you saw")
@@ -83,7 +83,7 @@ func (in *Resolution) resolution(by string) (res retrysafe.Resolution, err error
 	return res, err
 }
 
-func (in *Resolution) answer() (retrysafe.Answer, error) {
+func (in *resolutionJSON) answer() (retrysafe.Answer, error) {
 	if in.Status == 0 {
 		if in.Body != "" || in.Location != "" || in.ContentType != "" {
 			return retrysafe.Answer{}, errors.New("body, location and content_type belong to an answer: give its status too")

@@ -17,11 +17,11 @@ import (
 // interface view.
 type Options struct {
 	// Tokens are those of callers; see [ParseTokens]. If they are not nil, even without one in
-	// them, every caller needs a token, or Front.
+	// them, every caller needs a token, or TrustedProxy.
 	Tokens Tokens
-	// Front is a server before this one that authenticates callers. If it is not nil, a caller that
-	// it does not name needs a token.
-	Front *Front
+	// TrustedProxy is a server before this one that authenticates callers. If it is not nil, a
+	// caller that it does not name needs a token.
+	TrustedProxy *TrustedProxy
 	// Audit gets an entry before each change and each look at what is hidden. Nil: nothing can be
 	// changed or revealed.
 	Audit *Audit
@@ -43,31 +43,31 @@ type Options struct {
 	Traffic Traffic
 	// Console serves the page of the console at /. It is left out if it is false.
 	Console bool
-	// Refused, if set, is called with the code of each answer 401, 403 and 415; the codes are a
+	// OnRefused, if set, is called with the code of each answer 401, 403 and 415; the codes are a
 	// fixed set of words. It may be called concurrently.
-	Refused func(code string)
+	OnRefused func(code string)
 	// Logger gets the errors of the store, and who was refused. Default: none.
 	Logger *slog.Logger
 }
 
 // Server serves the API and the console. It is safe for concurrent use.
 type Server struct {
-	desk *Desk
-	o    Options
-	mux  *http.ServeMux
-	csrf *http.CrossOriginProtection
-	busy turns // requests that are worked on
+	records *Records
+	o       Options
+	mux     *http.ServeMux
+	csrf    *http.CrossOriginProtection
+	busy    turns // requests that are worked on
 
 	refusals refusals
 }
 
 // New returns a Server. The error says what of the options cannot be used.
-func New(d *Desk, options *Options) (*Server, error) {
+func New(d *Records, options *Options) (*Server, error) {
 	var o Options
 	if options != nil {
 		o = *options
 	}
-	if err := o.Front.Validate(); err != nil {
+	if err := o.TrustedProxy.Validate(); err != nil {
 		return nil, err
 	}
 	if err := o.validateReach(); err != nil {
@@ -77,7 +77,7 @@ func New(d *Desk, options *Options) (*Server, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		desk: d, o: o, mux: http.NewServeMux(), csrf: http.NewCrossOriginProtection(),
+		records: d, o: o, mux: http.NewServeMux(), csrf: http.NewCrossOriginProtection(),
 		busy: make(turns, mostAtOnce),
 	}
 	for i := range routes {
@@ -243,15 +243,15 @@ func (c *call) limit() (int, error) {
 	return n, nil
 }
 
-// Look is a request for what is hidden.
-type Look struct {
+// lookJSON is a request for what is hidden.
+type lookJSON struct {
 	Reason string `json:"reason" doc:"why; it is written to the audit log"`
 }
 
 // revealed looks at what is hidden of an object, with its entries in an audit log. The reason is in
 // the body, so that it stands in no address and no access log.
 func (c *call) revealed(log *Audit, object string, look func() error) error {
-	var in Look
+	var in lookJSON
 	if err := c.decode(&in); err != nil {
 		return err
 	}

@@ -80,11 +80,11 @@ func open(t *testing.T) *place {
 
 func (p *place) serve(t *testing.T) {
 	t.Helper()
-	desk, err := admin.NewDesk(p.store, &admin.DeskOptions{Secret: []byte("0123456789abcdef0123456789abcdef")})
+	records, err := admin.NewRecords(p.store, &admin.RecordsOptions{Secret: []byte("0123456789abcdef0123456789abcdef")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.server, err = admin.New(desk, &p.options); err != nil {
+	if p.server, err = admin.New(records, &p.options); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -139,7 +139,7 @@ func revealed[T any](t *testing.T, p *place, path string) (out T) {
 // inDoubt returns the record in doubt.
 func (p *place) inDoubt(t *testing.T) admin.Record {
 	t.Helper()
-	list := get[admin.Records](t, p, "vera", "/records?state=in-doubt")
+	list := get[admin.RecordPage](t, p, "vera", "/records?state=in-doubt")
 	if len(list.Records) != 1 {
 		t.Fatalf("%d records in doubt, want 1", len(list.Records))
 	}
@@ -148,7 +148,7 @@ func (p *place) inDoubt(t *testing.T) admin.Record {
 
 func TestDoubtIsSeenAndResolved(t *testing.T) {
 	p := open(t)
-	counts := get[admin.Doubts](t, p, "vera", "/doubts")
+	counts := get[admin.InDoubt](t, p, "vera", "/in-doubt")
 	if counts.Total != 1 || len(counts.Causes) != 1 || counts.Ages[0].Count != 1 {
 		t.Errorf("doubts: %+v", counts)
 	}
@@ -200,15 +200,15 @@ func (s byIndex) List(ctx context.Context, req storeapi.ListRequest) (storeapi.P
 // TestScans: a list says whether the store has scanned for it.
 func TestScans(t *testing.T) {
 	p := open(t)
-	if !get[admin.Records](t, p, "vera", "/records?state=in-doubt").Scans {
+	if !get[admin.RecordPage](t, p, "vera", "/records?state=in-doubt").Scans {
 		t.Error("the store has no index, and the list does not say that it scans")
 	}
 	p.store = byIndex{memstore.New(nil)}
 	p.serve(t)
-	if get[admin.Records](t, p, "vera", "/records?state=in-doubt").Scans {
+	if get[admin.RecordPage](t, p, "vera", "/records?state=in-doubt").Scans {
 		t.Error("the list is by index, and says that it scans")
 	}
-	if !get[admin.Records](t, p, "vera", "/records?state=completed").Scans {
+	if !get[admin.RecordPage](t, p, "vera", "/records?state=completed").Scans {
 		t.Error("the list does not say that it scans")
 	}
 }
@@ -253,11 +253,11 @@ func TestScanIsInParts(t *testing.T) {
 		}
 		p.store = s
 		p.serve(t)
-		first := get[admin.Records](t, p, "vera", "/records?state=failed&operation=op&limit=100")
+		first := get[admin.RecordPage](t, p, "vera", "/records?state=failed&operation=op&limit=100")
 		if len(first.Records) != 0 || first.Read != 200 || !first.Scans || first.Next == "" {
 			t.Errorf("the first part: %+v", first)
 		}
-		rest := get[admin.Records](t, p, "vera", "/records?state=failed&operation=op&limit=100&after="+first.Next)
+		rest := get[admin.RecordPage](t, p, "vera", "/records?state=failed&operation=op&limit=100&after="+first.Next)
 		if len(rest.Records) != 1 || rest.Read != 50 || rest.Next != "" {
 			t.Errorf("the second part: %+v", rest)
 		}
@@ -267,7 +267,7 @@ func TestScanIsInParts(t *testing.T) {
 			}
 		}
 		s.asked = nil
-		get[admin.Records](t, p, "vera", "/records?state=in-progress&operation=op")
+		get[admin.RecordPage](t, p, "vera", "/records?state=in-progress&operation=op")
 		if len(s.asked) != 1 || s.asked[0].State != storeapi.StateInProgress || s.asked[0].Operation != "op" {
 			t.Errorf("the store was not asked for what it has an index of: %+v", s.asked)
 		}
@@ -279,7 +279,7 @@ func TestListOfTenant(t *testing.T) {
 	p := open(t)
 	for tenant, want := range map[string]int{secrets[0]: 2, "another": 0} {
 		status, text := p.ask(t, "vera", "POST", "/records/list?limit=10", jsonOf(admin.OfTenant{Tenant: tenant}), nil)
-		var page admin.Records
+		var page admin.RecordPage
 		if err := json.Unmarshal([]byte(text), &page); status != 200 || err != nil || len(page.Records) != want {
 			t.Errorf("records of %q: %d %s", tenant, status, text)
 		}
@@ -294,7 +294,7 @@ func TestListByCauseAndAge(t *testing.T) {
 		"on_doubt=refuse": 1, "on_doubt=reexecute": 0,
 	} {
 		query = strings.Replace(query, "marked", p.inDoubt(t).Cause, 1)
-		if list := get[admin.Records](t, p, "vera", "/records?state=in-doubt&"+query); len(list.Records) != want {
+		if list := get[admin.RecordPage](t, p, "vera", "/records?state=in-doubt&"+query); len(list.Records) != want {
 			t.Errorf("%s: %d records, want %d", query, len(list.Records), want)
 		}
 	}
@@ -308,7 +308,7 @@ func TestAnswerOfAnotherLayer(t *testing.T) {
 	_, _ = retrysafe.Do(t.Context(), e, p.doubt, func(context.Context) (string, error) {
 		return "", retrysafe.InDoubt(errors.New("unknown"))
 	})
-	r := get[admin.Records](t, p, "vera", "/records?state=in-doubt&layer=fn").Records[0]
+	r := get[admin.RecordPage](t, p, "vera", "/records?state=in-doubt&layer=fn").Records[0]
 	body := `{"fence":` + jsonOf(r.Fence) + `,"outcome":"done","reason":"x"`
 	if status, text := p.ask(t, "rita", "POST", "/records/"+r.Ref+"/resolve", body+`,"status":201}`, nil); status != 400 || !strings.Contains(text, "layer fn") {
 		t.Errorf("with an answer: %d %s", status, text)
@@ -412,8 +412,8 @@ func TestCrossOriginWrites(t *testing.T) {
 func TestNothingHiddenIsShown(t *testing.T) {
 	p := open(t)
 	var all strings.Builder
-	paths := []string{"/me", "/doubts", "/records", "/records?tenant=" + secrets[0], "/outboxes", "/deadletters", "/workers", "/traffic", "/audit", "/openapi.json"}
-	for _, r := range get[admin.Records](t, p, "vera", "/records").Records {
+	paths := []string{"/me", "/in-doubt", "/records", "/records?tenant=" + secrets[0], "/outboxes", "/deadletters", "/workers", "/traffic", "/audit", "/openapi.json"}
+	for _, r := range get[admin.RecordPage](t, p, "vera", "/records").Records {
 		paths = append(paths, "/records/"+r.Ref, "/records/search?hash="+r.Hash)
 	}
 	if len(paths) != 14 {
@@ -444,7 +444,7 @@ func TestNothingHiddenIsShown(t *testing.T) {
 func TestReveal(t *testing.T) {
 	p := open(t)
 	var shown strings.Builder
-	for _, r := range get[admin.Records](t, p, "rex", "/records").Records {
+	for _, r := range get[admin.RecordPage](t, p, "rex", "/records").Records {
 		status, text := p.ask(t, "rex", "POST", "/records/"+r.Ref+"/reveal", `{"reason":"工单 12"}`, nil)
 		if status != 200 {
 			t.Fatalf("reveal: %d %s", status, text)

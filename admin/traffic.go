@@ -27,22 +27,22 @@ type Point struct {
 	Outcomes map[string]uint64 `json:"outcomes" doc:"requests by outcome"`
 }
 
-// Flow is what a gateway does.
-type Flow struct {
+// flowJSON is what a gateway does.
+type flowJSON struct {
 	Routes  []Route `json:"routes" doc:"counts of each route since the start"`
 	History []Point `json:"history" doc:"counts over the last hour, the oldest first"`
 }
 
 func showTraffic(c *call) (any, error) {
-	out := Flow{Routes: []Route{}, History: []Point{}}
+	out := flowJSON{Routes: []Route{}, History: []Point{}}
 	if t := c.o.Traffic; t != nil {
 		out.Routes, out.History = append(out.Routes, t.Routes()...), append(out.History, t.History()...)
 	}
 	return out, nil
 }
 
-// Me is who the caller is.
-type Me struct {
+// meJSON is who the caller is.
+type meJSON struct {
 	Name      string   `json:"name" doc:"the caller"`
 	Roles     []string `json:"roles" doc:"view, reveal, resolve"`
 	Namespace string   `json:"namespace" doc:"the namespace that is shown at first"`
@@ -53,8 +53,8 @@ type Me struct {
 }
 
 func whoAmI(c *call) (any, error) {
-	_, quotas := c.desk.store.(storeapi.UsageReader)
-	return Me{
+	_, quotas := c.records.store.(storeapi.UsageReader)
+	return meJSON{
 		Name: c.caller.Name, Roles: c.caller.Roles.Names(), Namespace: c.o.Namespace, Audit: c.o.Audit != nil,
 		Traffic: c.o.Traffic != nil, Locks: len(c.o.Locks) > 0, Quotas: quotas,
 	}, nil

@@ -79,7 +79,7 @@ func (p *place) fill(t *testing.T) {
 	p.options.Traffic = traffic{}
 	p.withMessages(t)
 	p.queue.letters[0].Reason.Key = textOf(t, storeapi.StoreKey{Namespace: "shop", Layer: "http", Key: p.doubt})
-	p.options.DeadLetters["records"] = admin.NewDeadLetters(p.queue, p.desk(t), nil)
+	p.options.DeadLetters["records"] = admin.NewDeadLetters(p.queue, p.records(t), nil)
 	p.serve(t)
 }
 
@@ -104,13 +104,13 @@ func textOf(t *testing.T, k storeapi.StoreKey) string {
 	return string(text)
 }
 
-func (p *place) desk(t *testing.T) *admin.Desk {
+func (p *place) records(t *testing.T) *admin.Records {
 	t.Helper()
-	desk, err := admin.NewDesk(p.store, &admin.DeskOptions{Secret: []byte("0123456789abcdef0123456789abcdef")})
+	records, err := admin.NewRecords(p.store, &admin.RecordsOptions{Secret: []byte("0123456789abcdef0123456789abcdef")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return desk
+	return records
 }
 
 // traffic is that of a gateway with one route.
@@ -137,14 +137,14 @@ func (p *place) visits(t *testing.T) map[string][]visit {
 			add("GET "+route, visit{path, ""})
 		}
 	}
-	for _, path := range []string{"/me", "/doubts", "/outboxes", "/deadletters", "/locks", "/workers", "/traffic", "/audit"} {
+	for _, path := range []string{"/me", "/in-doubt", "/outboxes", "/deadletters", "/locks", "/workers", "/traffic", "/audit"} {
 		get(path, path, path+"?limit=2&namespace=shop", path+"?reveal=true")
 	}
 	get("/audit", "/audit?day=2020-01-31", "/audit?day="+secrets[0])
 	get("/records", "/records", "/records?limit=1", "/records?limit=2&tenant="+secrets[0], "/records?state="+secrets[0], "/records?after="+secrets[1])
 	states := map[string]bool{}
 	for after := ""; ; {
-		page := get1[admin.Records](t, p, "/records?limit=2&after="+after)
+		page := get1[admin.RecordPage](t, p, "/records?limit=2&after="+after)
 		get("/records", "/records?limit=2&after="+after)
 		for _, r := range page.Records {
 			states[r.State] = true

@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// Worker is a worker number of package idgen that a process holds or held.
-type Worker struct {
+// workerJSON is a worker number of package idgen that a process holds or held.
+type workerJSON struct {
 	Ref    string  `json:"ref" doc:"name of its record in paths of this API"`
 	Number int     `json:"number" doc:"the worker number, a part of each id"`
 	Lease  float64 `json:"lease_s" doc:"seconds that the holder is believed to live; 0: nobody holds it now"`
@@ -25,16 +25,16 @@ func listWorkers(c *call) (any, error) {
 		return nil, err
 	}
 	req = storeapi.ListRequest{Namespace: req.Namespace, Layer: "ids", State: storeapi.StateInProgress}
-	out := []Worker{}
-	err = c.desk.Each(c.r.Context(), req, func(rec *retrysafe.Record) bool {
+	out := []workerJSON{}
+	err = c.records.Each(c.r.Context(), req, func(rec *retrysafe.Record) bool {
 		n, err := strconv.Atoi(rec.Key.ID)
 		if err != nil || rec.Key.Operation != "worker" {
 			return true
 		}
-		ref, _ := c.desk.refs.of(rec.Key) // a stored key is valid
-		out = append(out, Worker{Ref: ref, Number: n, Lease: seconds(max(0, rec.LeaseLeft)), Fence: uint64(rec.Fence)})
+		ref, _ := c.records.refs.of(rec.Key) // a stored key is valid
+		out = append(out, workerJSON{Ref: ref, Number: n, Lease: seconds(max(0, rec.LeaseLeft)), Fence: uint64(rec.Fence)})
 		return true
 	}, nil)
-	slices.SortFunc(out, func(a, b Worker) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(out, func(a, b workerJSON) int { return cmp.Compare(a.Number, b.Number) })
 	return out, err
 }

@@ -35,7 +35,7 @@ func New(e *retrysafe.Engine, o *Options) *Callback {
 		panic(err)
 	}
 	own := *o
-	c := &Callback{guard: httpidem.New(e, own.guard()), verify: o.Verify, refused: o.Refused, time: o.BodyTime, digest: o.ID == Body}
+	c := &Callback{guard: httpidem.New(e, own.guard()), verify: o.Verify, refused: o.OnRefused, time: o.BodyTime, digest: o.ID == Body}
 	if c.time == 0 {
 		c.time = 30 * time.Second
 	}

@@ -33,7 +33,7 @@ func newShop(t *testing.T, change func(*callback.Options)) *shop {
 	t.Helper()
 	o := &callback.Options{
 		Provider: "pay", ID: "/id", Verify: callback.Unverified, Policy: retrysafe.Policy{OnDoubt: retrysafe.Refuse},
-		Success: httpidem.StaticAnswer{ContentType: "text/plain", Body: []byte("success")},
+		Succeed: httpidem.StaticAnswer{ContentType: "text/plain", Body: []byte("success")},
 	}
 	if change != nil {
 		change(o)
@@ -167,7 +167,7 @@ func TestVerifiedFirst(t *testing.T) {
 			}
 			return nil
 		}
-		o.Refused = func(_ *http.Request, err error) {
+		o.OnRefused = func(_ *http.Request, err error) {
 			assert.True(t, errors.Is(err, secret), "the reason")
 			told.Add(1)
 		}
@@ -274,7 +274,7 @@ func TestOptions(t *testing.T) {
 		"no verifier":      {func(o *callback.Options) { o.Verify = nil }, "Unverified"},
 		"no policy":        {func(o *callback.Options) { o.Policy.OnDoubt = 0 }, "OnDoubt is not set"},
 		"a bad policy":     {func(o *callback.Options) { o.Policy.Lease = 1 }, "Lease"},
-		"no success":       {func(o *callback.Options) { o.Success.Status = 500 }, "200 to 299"},
+		"no success":       {func(o *callback.Options) { o.Succeed.Status = 500 }, "200 to 299"},
 	} {
 		o := &callback.Options{Provider: "pay", ID: "/id", Verify: callback.Unverified, Policy: retrysafe.Policy{OnDoubt: retrysafe.Refuse}}
 		assert.NoError(t, o.Validate(retrysafe.Policy{}), "without the change")

@@ -51,7 +51,7 @@ func ExampleAlipay() {
 	c := callback.New(quiet(), &callback.Options{
 		// ParsePublicKey parses the key that Alipay shows
 		Provider: "alipay", ID: "notify_id", Verify: callback.Alipay(&key.PublicKey),
-		Success: httpidem.StaticAnswer{ContentType: "text/plain", Body: []byte("success")},
+		Succeed: httpidem.StaticAnswer{ContentType: "text/plain", Body: []byte("success")},
 		Policy:  retrysafe.Policy{OnDoubt: retrysafe.Reexecute},
 	})
 	h := c.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -37,9 +37,9 @@ type Options struct {
 	// Verify checks that the provider has sent the request. Required; [Unverified] says that
 	// something before the callback checks it.
 	Verify Verifier
-	// Success is the answer to a duplicate of a finished event, with which the provider stops
+	// Succeed is the answer to a duplicate of a finished event, with which the provider stops
 	// retrying. Default 200 without a body.
-	Success httpidem.StaticAnswer
+	Succeed httpidem.StaticAnswer
 	// Policy inherits from the engine's policy, except that its Retention is [DefaultRetention]
 	// unless set, its Duplicate is always Succeed, and its OnDoubt must be set: see the package
 	// comment.
@@ -48,9 +48,9 @@ type Options struct {
 	BodyTime time.Duration
 	// MaxBody is the largest notification in bytes; default 1 MiB.
 	MaxBody int64
-	// Refused is called with the reason for which Verify refused a notification, for logs; it may
+	// OnRefused is called with the reason for which Verify refused a notification, for logs; it may
 	// be nil. Do not log the request's body.
-	Refused func(*http.Request, error)
+	OnRefused func(*http.Request, error)
 }
 
 // Validate reports what is wrong with o for an engine with the policy base. It returns nil if o is
@@ -95,9 +95,9 @@ func (o *Options) guard() *httpidem.Options {
 		id = "header:" + bodyDigest
 	}
 	return &httpidem.Options{
-		Tenant: httpidem.Global, Key: httpidem.Fields, Fields: []string{id}, AnyPayload: true, Policy: p, Succeed: o.Success, MaxBody: o.MaxBody,
+		Tenant: httpidem.Global, Key: httpidem.Fields, Fields: []string{id}, AnyPayload: true, Policy: p, Succeed: o.Succeed, MaxBody: o.MaxBody,
 		Operation: func(*http.Request) string { return o.Provider }, Layer: "callback",
-		Keep: func(status int, h http.Header) retrysafe.Outcome {
+		Classify: func(status int, h http.Header) retrysafe.Outcome {
 			if status >= 500 && refuse && h.Get("Idempotency-Outcome") == "" {
 				// If it were stored, no one could change the answer of an event that was not
 				// handled.

@@ -13,7 +13,7 @@ import (
 )
 
 // Verifier checks that a provider has sent a request, over the bytes of the body as received. Its
-// error goes only to Options.Refused; it must not contain secrets. A Verifier must be safe for
+// error goes only to Options.OnRefused; it must not contain secrets. A Verifier must be safe for
 // concurrent use.
 type Verifier func(r *http.Request, body []byte) error
 

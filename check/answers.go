@@ -16,7 +16,7 @@ var fidelity = &Check{
 		"The status or the body differs from that of the first answer.",
 		"A field that clients use is missing or differs: Location, Content-Type, Content-Encoding, ETag, Link and the like.",
 	},
-	Mend: "Store the status, the fields and the bytes of the first answer, and send them again.",
+	Fix: "Store the status, the fields and the bytes of the first answer, and send them again.",
 	run: func(ctx context.Context, s *session) finding {
 		op := s.first()
 		first := s.send(ctx, "the first request", op)
@@ -84,7 +84,7 @@ var replayMarker = &Check{
 	ID: "replay-marker", Title: "a replayed answer says so", Severity: Minor, Requests: 2,
 	Sends: []string{"One request.", "The same request again."},
 	Why:   "Someone who looks for a fault, or a client that counts its orders, has to tell a new answer from a replayed one.",
-	Mend:  "Set Idempotency-Replayed: true, or Stripe's Idempotent-Replayed, on replayed answers.",
+	Fix:   "Set Idempotency-Replayed: true, or Stripe's Idempotent-Replayed, on replayed answers.",
 	run: func(ctx context.Context, s *session) finding {
 		op := s.first()
 		first := s.send(ctx, "the first request", op)
@@ -109,7 +109,7 @@ var inProgress = &Check{
 	Sends: []string{"Twelve requests with one key in the same moment."},
 	Why:   "A client that gets 409 without a time retries at once, again and again.",
 	Wrong: []string{"A duplicate is answered with 500 or above while the first request runs."},
-	Mend:  "Answer 409 with Retry-After, or let the duplicate wait for the first answer.",
+	Fix:   "Answer 409 with Retry-After, or let the duplicate wait for the first answer.",
 	run: func(ctx context.Context, s *session) finding {
 		op := s.first()
 		replies := s.atOnce(ctx, slices.Repeat([]operation{op}, 12))

@@ -16,8 +16,8 @@ type Check struct {
 	Why string
 	// Wrong has what counts as broken, one sentence each.
 	Wrong []string
-	// Mend says how a service, or retrysafe in front of it, is made right.
-	Mend string
+	// Fix says how a service, or retrysafe in front of it, is made right.
+	Fix string
 	// Requests is the largest number of requests that the check sends.
 	Requests int
 

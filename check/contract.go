@@ -63,7 +63,7 @@ var contract = &Check{
 	},
 	Why:   "Clients that were written for a contract look at statuses, fields and codes.",
 	Wrong: []string{"A status, a field, a media type or a code is not the one of the contract."},
-	Mend:  "Set contract: ietf, stripe or acp in retrysafe, or see docs/contracts.md for each row and its source.",
+	Fix:   "Set contract: ietf, stripe or acp in retrysafe, or see docs/contracts.md for each row and its source.",
 	run: func(ctx context.Context, s *session) finding {
 		p := profiles[s.target.Contract]
 		if p == nil {

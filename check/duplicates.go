@@ -20,7 +20,7 @@ var sequentialDuplicate = &Check{
 		"The stored answer is gone after some duplicates, and a later one acts.",
 		"A duplicate is answered with a status of 500 or above.",
 	},
-	Mend: "Store the key before the work begins, and the answer with it when the work ends. Answer each duplicate from there, however many there are.",
+	Fix: "Store the key before the work begins, and the answer with it when the work ends. Answer each duplicate from there, however many there are.",
 	run: func(ctx context.Context, s *session) finding {
 		effects := s.effects(ctx)
 		op := s.first()
@@ -95,7 +95,7 @@ var newKey = &Check{
 	Sends: []string{"One request.", "The same request with another key."},
 	Why:   "A customer orders the same thing twice, on purpose.",
 	Wrong: []string{"The second request gets an answer of success, and does not take effect."},
-	Mend:  "Find duplicates by the key, never by what the request says.",
+	Fix:   "Find duplicates by the key, never by what the request says.",
 	run: func(ctx context.Context, s *session) finding {
 		effects := s.effects(ctx)
 		op := s.first()
@@ -131,7 +131,7 @@ var concurrentDuplicates = &Check{
 		"A request is answered with success, but not with the answer that is kept: for example, while the first request runs.",
 		"A request is answered with 500.",
 	},
-	Mend: "Claim the key by one atomic step that only one request can win: INSERT under a unique index, SET NX, or a store of retrysafe. A look followed by a write is two steps.",
+	Fix: "Claim the key by one atomic step that only one request can win: INSERT under a unique index, SET NX, or a store of retrysafe. A look followed by a write is two steps.",
 	run: func(ctx context.Context, s *session) finding {
 		effects := s.effects(ctx)
 		op := s.first()

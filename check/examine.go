@@ -68,8 +68,8 @@ func (e *interruption) Error() string {
 func (e *interruption) Unwrap() error { return e.cause }
 
 func (o *Options) progress(e Event) {
-	if o.Progress != nil {
-		o.Progress(e)
+	if o.OnEvent != nil {
+		o.OnEvent(e)
 	}
 }
 
@@ -96,7 +96,7 @@ func (s session) examine(ctx context.Context, c *Check) (result Result) {
 		Summary: f.summary, Help: f.help, Exchanges: s.shown, Took: time.Since(start),
 	}
 	if f.verdict == Broken {
-		result.Severity, result.Help = f.severity, c.Mend
+		result.Severity, result.Help = f.severity, c.Fix
 	}
 	return result
 }

@@ -7,7 +7,7 @@ type finding struct {
 	verdict  Verdict
 	severity Severity
 	summary  string
-	help     string // in place of the check's Mend, or what an undecided check needs
+	help     string // in place of the check's Fix, or what an undecided check needs
 }
 
 func passed(format string, args ...any) finding {

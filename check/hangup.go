@@ -24,7 +24,7 @@ var hangUp = &Check{
 		"The operation took effect more than once.",
 		"The retry is answered with success, and the operation never took effect.",
 	},
-	Mend: "Finish the work and store its answer even if the client has gone. Keep the key claimed until then.",
+	Fix: "Finish the work and store its answer even if the client has gone. Keep the key claimed until then.",
 	run: func(ctx context.Context, s *session) finding {
 		lost := ""
 		for _, after := range hangUpsAfter {
@@ -91,7 +91,7 @@ var halfBody = &Check{
 		"The operation took effect more than once, or was answered with success and never did.",
 		"The key is spent: the whole request is refused.",
 	},
-	Mend: "Read the whole body before the key is claimed.",
+	Fix: "Read the whole body before the key is claimed.",
 	run: func(ctx context.Context, s *session) finding {
 		op := s.first()
 		request := s.build(&op)

@@ -21,7 +21,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	report, err := check.Examine(ctx, check.Target{Request: check.Request{URL: server.URL, Body: []byte(`{"a":1}`)}},
-		&check.Options{Progress: func(e check.Event) {
+		&check.Options{OnEvent: func(e check.Event) {
 			if e.Index == 3 && e.Result != nil {
 				interrupt()
 			}

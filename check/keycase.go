@@ -12,7 +12,7 @@ var keyCase = &Check{
 	Sends: []string{"One request.", "The same request with a key that differs only in upper and lower case."},
 	Why:   "Two short keys in base64 can differ in case alone. MySQL compares text without case unless the collation says otherwise.",
 	Wrong: []string{"The second request is answered with success and does not act, or is refused as a duplicate: two keys are taken for one."},
-	Mend:  "Compare keys byte for byte: use a binary collation such as utf8mb4_bin, or a column of bytes. Never change the case of a key.",
+	Fix:   "Compare keys byte for byte: use a binary collation such as utf8mb4_bin, or a column of bytes. Never change the case of a key.",
 	run: func(ctx context.Context, s *session) finding {
 		key := s.keyWithCase()
 		other := swapCase(key)

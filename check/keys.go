@@ -10,7 +10,7 @@ var missingKey = &Check{
 	Sends: []string{"The request without a key, twice."},
 	Why:   "An old client does not know of keys.",
 	Wrong: []string{"A request without a key is answered with success and nothing takes effect, as when all of them share one key."},
-	Mend:  "Refuse with 400 where a key is required; else treat each request as an operation of its own.",
+	Fix:   "Refuse with 400 where a key is required; else treat each request as an operation of its own.",
 	run: func(ctx context.Context, s *session) finding {
 		return s.twice(ctx, "without a key", func(op operation) operation { return op.keyed() })
 	},
@@ -21,7 +21,7 @@ var emptyKey = &Check{
 	Sends: []string{"The request with an empty field for the key, twice."},
 	Why:   "A template without its value: all requests of all customers carry the same empty key.",
 	Wrong: []string{"The second request gets the answer of the first: everybody with an empty key shares one answer."},
-	Mend:  "Refuse an empty key with 400.",
+	Fix:   "Refuse an empty key with 400.",
 	run: func(ctx context.Context, s *session) finding {
 		return s.twice(ctx, "with an empty key", func(op operation) operation { return op.keyed("") })
 	},
@@ -58,7 +58,7 @@ var quotedKey = &Check{
 	Sends: []string{"One request with the key as it is.", `The same request with the key in double quotes, as the IETF draft writes it.`},
 	Why:   "Clients of one system follow the draft, others do not.",
 	Wrong: []string{"A quoted key is answered with 500 or above."},
-	Mend:  "Parse the field as a structured string, and accept it without quotes.",
+	Fix:   "Parse the field as a structured string, and accept it without quotes.",
 	run: func(ctx context.Context, s *session) finding {
 		effects := s.effects(ctx)
 		op := s.first()
@@ -91,7 +91,7 @@ var doubledKey = &Check{
 	Sends: []string{"One request with two lines of the key's field, each with another key."},
 	Why:   "A proxy adds a key where there is one. If one part of the system takes the first and another part the last, a duplicate gets through.",
 	Wrong: []string{"The request is accepted."},
-	Mend:  "Refuse a request with more than one key with 400.",
+	Fix:   "Refuse a request with more than one key with 400.",
 	run: func(ctx context.Context, s *session) finding {
 		op := s.first()
 		r := s.send(ctx, "a request with two keys", op.keyed(s.newKey(), s.newKey()))
@@ -115,7 +115,7 @@ var longKey = &Check{
 		"The second request is answered with success and does not act: the key was cut.",
 		"A long key is answered with 500 or above.",
 	},
-	Mend: "Refuse keys that are too long with 400, or store a digest of the key.",
+	Fix: "Refuse keys that are too long with 400, or store a digest of the key.",
 	run: func(ctx context.Context, s *session) finding {
 		effects := s.effects(ctx)
 		base := newToken(128)[:255]

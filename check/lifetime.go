@@ -13,7 +13,7 @@ var expiry = &Check{
 	Sends: []string{"Two requests.", "One of them again after half of the promised time, and the other after nine tenths."},
 	Why:   "A queue sends a message again after an hour, and the answer was kept for half of one.",
 	Wrong: []string{"A duplicate within the promised time acts."},
-	Mend:  "Keep answers longer than any client retries, and say how long.",
+	Fix:   "Keep answers longer than any client retries, and say how long.",
 	run: func(ctx context.Context, s *session) finding {
 		kept := s.target.Kept
 		switch {
@@ -54,7 +54,7 @@ var restartAfter = &Check{
 	Sends: []string{"One request.", "The service is restarted.", "The same request again."},
 	Why:   "A deployment comes between the request and its retry.",
 	Wrong: []string{"The duplicate acts."},
-	Mend:  "Store keys outside of the process, where the effects are stored or as safely.",
+	Fix:   "Store keys outside of the process, where the effects are stored or as safely.",
 	run: func(ctx context.Context, s *session) finding {
 		if s.target.Restart == nil {
 			return undecided("Say how the service is restarted: --restart CMD.", "the checker cannot restart the service")
@@ -91,7 +91,7 @@ var restartDuring = &Check{
 		"The operation took effect twice.",
 		"The retry is answered with success, and the operation never took effect.",
 	},
-	Mend: "Store the effect and the answer in one transaction (DoTx), or keep an unknown outcome as in doubt.",
+	Fix: "Store the effect and the answer in one transaction (DoTx), or keep an unknown outcome as in doubt.",
 	run: func(ctx context.Context, s *session) finding {
 		if s.target.Restart == nil {
 			return undecided("Say how the service is restarted: --restart CMD.", "the checker cannot restart the service")

@@ -12,7 +12,7 @@ var newerKeys = &Check{
 	},
 	Why:   "A cache of limited size drops its oldest answers when traffic is high, and that is when clients retry.",
 	Wrong: []string{"The duplicate acts."},
-	Mend:  "Keep each answer for a time, however many there are. Refuse new keys when the store is full.",
+	Fix:   "Keep each answer for a time, however many there are. Refuse new keys when the store is full.",
 	run: func(ctx context.Context, s *session) finding {
 		effects := s.effects(ctx)
 		op := s.first()

@@ -26,8 +26,8 @@ type Options struct {
 	Wait time.Duration
 	// TLS is how the API is reached over https. Nil: the certificates of the machine.
 	TLS *tls.Config
-	// Progress is called before and after each check. Calls do not overlap.
-	Progress func(Event)
+	// OnEvent is called before and after each check. Calls do not overlap.
+	OnEvent func(Event)
 }
 
 // Event is a step of an examination.

@@ -22,7 +22,7 @@ var otherBody = &Check{
 		"A body that differs in one member alone, such as the currency, gets the first answer or acts.",
 		"The first request no longer gets its answer.",
 	},
-	Mend: "Store a digest of the whole request with the key, and refuse a request with another digest. The IETF draft answers it with 422.",
+	Fix: "Store a digest of the whole request with the key, and refuse a request with another digest. The IETF draft answers it with 422.",
 	run: func(ctx context.Context, s *session) finding {
 		other, f, ok := s.validOther(ctx)
 		if !ok {
@@ -81,7 +81,7 @@ var otherBodyWhileRunning = &Check{
 		"Both bodies are answered with success.",
 		"More than one took effect, or none.",
 	},
-	Mend: "Store the digest of the request when the key is claimed, not when the work has ended.",
+	Fix: "Store the digest of the request when the key is claimed, not when the work has ended.",
 	run: func(ctx context.Context, s *session) finding {
 		other, f, ok := s.validOther(ctx)
 		if !ok {
@@ -133,7 +133,7 @@ var jsonOrder = &Check{
 	Sends: []string{"One request with a JSON body.", "The same JSON with its members in another order and other white space, with the same key."},
 	Why:   "A client that was restarted encodes its order again, and its map has another order.",
 	Wrong: []string{"The operation took effect twice."},
-	Mend:  "Compare JSON by its meaning, or refuse; never act.",
+	Fix:   "Compare JSON by its meaning, or refuse; never act.",
 	run: func(ctx context.Context, s *session) finding {
 		op := s.first()
 		shuffled, ok := reorder(op.request.Body)

@@ -13,7 +13,7 @@ var otherRoute = &Check{
 	Sends: []string{"A request of another operation with a key of its own.", "One request.", "A request of the other operation with the key of that request."},
 	Why:   "A client makes one key per order, and uses it for the payment and for the e-mail.",
 	Wrong: []string{"The other operation gets the first answer and does not act."},
-	Mend:  "Make the operation, the method and the route, a part of what is looked up; or refuse with 422.",
+	Fix:   "Make the operation, the method and the route, a part of what is looked up; or refuse with 422.",
 	run: func(ctx context.Context, s *session) finding {
 		if s.target.OtherRoute == nil {
 			return undecided("Give a request of another operation: --other-route.", "only one operation is known")
@@ -58,7 +58,7 @@ var otherCaller = &Check{
 		"The second caller gets the first caller's answer, or parts of it in a refusal.",
 		"The second caller is answered with success, and nothing was done for it.",
 	},
-	Mend: "Make the caller, as authenticated, a part of what is looked up.",
+	Fix: "Make the caller, as authenticated, a part of what is looked up.",
 	run: func(ctx context.Context, s *session) finding {
 		if len(s.target.OtherCaller) == 0 {
 			return undecided("Give the credentials of a second caller: --other-caller 'Authorization: Bearer …'.", "only one caller is known")
@@ -110,7 +110,7 @@ var noCredentials = &Check{
 	},
 	Why:   "Where stored answers are looked up before the caller is authenticated, everybody who learns a key reads its answer.",
 	Wrong: []string{"A caller without credentials, or with wrong ones, gets the answer or parts of it."},
-	Mend:  "Authenticate first, then look the key up.",
+	Fix:   "Authenticate first, then look the key up.",
 	run: func(ctx context.Context, s *session) finding {
 		names := s.credentials()
 		if len(names) == 0 {

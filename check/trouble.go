@@ -13,7 +13,7 @@ var afterClientError = &Check{
 		"The refused request took effect.",
 		"The corrected request is answered with success and does nothing, or acts twice.",
 	},
-	Mend: "Validate the request before the key is claimed, or release the key when a request is refused and nothing was done.",
+	Fix: "Validate the request before the key is claimed, or release the key when a request is refused and nothing was done.",
 	run: func(ctx context.Context, s *session) finding {
 		trouble := s.target.ClientError
 		if trouble == nil && len(s.target.Request.Body) > 0 {
@@ -34,7 +34,7 @@ var afterTooMany = &Check{
 		"The retry is answered 429 although other requests are accepted.",
 		"The retry is answered with success and does nothing, or the operation took effect twice.",
 	},
-	Mend: "Count the rate before the key is claimed, and never store a 429.",
+	Fix: "Count the rate before the key is claimed, and never store a 429.",
 	run: func(ctx context.Context, s *session) finding {
 		return s.afterTrouble(ctx, s.target.TooMany, "--too-many", func(status int) bool { return status == http.StatusTooManyRequests })
 	},
@@ -48,7 +48,7 @@ var afterServerError = &Check{
 		"The retry is answered with success, and the operation never took effect.",
 		"The operation took effect twice.",
 	},
-	Mend: "Store success only after the work has succeeded. Keep an unknown outcome as in doubt.",
+	Fix: "Store success only after the work has succeeded. Keep an unknown outcome as in doubt.",
 	run: func(ctx context.Context, s *session) finding {
 		return s.afterTrouble(ctx, s.target.ServerError, "--server-error", func(status int) bool { return status/100 == 5 })
 	},

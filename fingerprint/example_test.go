@@ -10,7 +10,7 @@ import (
 
 // A double click: the form is sent twice, with another time and another order of its keys.
 func ExampleRule() {
-	rule, err := fingerprint.Rule{Ignore: fingerprint.Times()}.Compile()
+	rule, err := fingerprint.Rule{Ignore: fingerprint.TimeFields()}.Compile()
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -49,7 +49,7 @@ func ExampleRule_only() {
 
 // ExampleRule_Legacy shares keys with a program that makes them in an older form.
 func ExampleRule_Legacy() {
-	key, err := fingerprint.Rule{Ignore: fingerprint.Times()}.Legacy("dedup", "42", "createOrder", "shop=7", []byte(`{"item":"tea","ts":1}`))
+	key, err := fingerprint.Rule{Ignore: fingerprint.TimeFields()}.Legacy("dedup", "42", "createOrder", "shop=7", []byte(`{"item":"tea","ts":1}`))
 	fmt.Println(key, err)
 	// Output: dedup:U=42M=createOrderP=ab94e0f737acbaa2c07ef2efec17f76e <nil>
 }

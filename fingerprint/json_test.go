@@ -123,7 +123,7 @@ func TestRuleFields(t *testing.T) {
 	other(t, elements, `{"tags":[1]}`, `{"tags":[2]}`, `{"tags":[1,1]}`, `{"tags":[{"a":1}]}`)
 	refused(t, elements, `{"tags":[],"y":{"tags":[5]}}`, fingerprint.ErrNothingKept)
 
-	both := fingerprint.Rule{Only: []string{"order"}, Ignore: fingerprint.Times()}
+	both := fingerprint.Rule{Only: []string{"order"}, Ignore: fingerprint.TimeFields()}
 	same(t, both, `{"order":{"n":1}}`, `{"order":{"n":1,"timestamp":7},"x":1}`)
 	refused(t, both, `{"ts":{"order":1}}`, fingerprint.ErrNothingKept)
 }

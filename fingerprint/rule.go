@@ -18,10 +18,10 @@ const (
 	mostBytes = 64 << 20
 )
 
-// Times returns common names of fields with the time of sending. It leaves out names that may as
-// well be part of the request: "time" and "date" of a booking, "t", and "nonce", which is no time.
-// Use append or slices.Concat to add your own names.
-func Times() []string { return slices.Clone(times) }
+// TimeFields returns common names of fields with the time of sending. It leaves out names that may
+// as well be part of the request: "time" and "date" of a booking, "t", and "nonce", which is no
+// time. Use append or slices.Concat to add your own names.
+func TimeFields() []string { return slices.Clone(times) }
 
 var times = []string{
 	"timestamp", "timeStamp", "time_stamp", "ts", "_ts", "_t", "_",
@@ -30,10 +30,10 @@ var times = []string{
 	"sentAt", "sent_at", "sendTime", "send_time",
 }
 
-// Positions returns common names of fields with the position of the sender's device, which changes
-// between two clicks. Do not ignore them if a position is part of the request, such as where a
-// driver should come to.
-func Positions() []string { return slices.Clone(positions) }
+// PositionFields returns common names of fields with the position of the sender's device, which
+// changes between two clicks. Do not ignore them if a position is part of the request, such as
+// where a driver should come to.
+func PositionFields() []string { return slices.Clone(positions) }
 
 var positions = []string{
 	"lat", "latitude", "lng", "lon", "longitude", "accuracy", "altitude", "altitudeAccuracy",

@@ -28,7 +28,7 @@ func open(t *testing.T, origin http.Handler, s httpidemtest.Setup) string {
 	e := newEngine(t, s.Store, s.Policy)
 	if s.Guard.Key == httpidem.Fields || s.Guard.Rate.PerSecond > 0 {
 		// these require a named tenant; the suite knows its callers
-		s.Guard.Tenant, s.Guard.Binding = httpidem.Credential(e)
+		s.Guard.Tenant, s.Guard.Binding = httpidem.ByAuthorization(e)
 	}
 	return serve(t, e, &gateway.Options{Upstreams: []string{up.URL}, Guard: s.Guard})
 }

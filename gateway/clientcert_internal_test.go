@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// TestCertificateOfATrustedFront: a trusted server before the gateway shows a certificate of its
+// TestCertificateOfATrustedProxy: a trusted server before the gateway shows a certificate of its
 // own, and says in Client-Cert what its client's is. The service gets the client's, or none.
-func TestCertificateOfATrustedFront(t *testing.T) {
+func TestCertificateOfATrustedProxy(t *testing.T) {
 	t.Parallel()
 	g := &Gateway{trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 	r := httptest.NewRequest("POST", "https://gw/", nil)
 	r.RemoteAddr = "10.1.2.3:555"
-	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Raw: []byte("the front's own")}}}
+	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Raw: []byte("the proxy's own")}}}
 	r.Header["Client-Cert"] = []string{":Y2xpZW50:"}
 	got := map[string]string{}
 	g.sayHow(r, func(n, v string) { got[n] = v })

@@ -122,7 +122,7 @@ routes:
 func TestRateOfARoute(t *testing.T) {
 	t.Parallel()
 	base := fromFile(t, `
-trusted: [127.0.0.1]
+trusted_proxies: [127.0.0.1]
 defaults: {tenant: "header:X-User", rate: {per_s: 0.001, burst: 4}}
 routes:
   - {match: "POST /orders/**", rate: {per_s: 0.001, burst: 2}}

@@ -45,7 +45,7 @@ func TestEarlyHead(t *testing.T) {
 	trust := x509.NewCertPool()
 	trust.AddCert(tls.Certificate())
 	for protocol, up := range map[string]*httptest.Server{"HTTP/1.1": plain, "HTTP/2": tls} {
-		base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL}, Trust: trust})
+		base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL}, UpstreamCAs: trust})
 		for _, http2 := range []bool{false, true} {
 			for _, size := range []int{1, 9 << 10, 600 << 10} {
 				for _, chunked := range []bool{false, true} {

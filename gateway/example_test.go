@@ -29,9 +29,9 @@ func Example() {
 	}
 	live := gateway.NewLive(first)
 	defer live.Close()
-	// front.Serve(listener) would start to serve
-	front := gateway.NewServer(live, &gateway.ServerOptions{Logger: log})
-	defer front.Close()
+	// server.Serve(listener) would start to serve
+	server := gateway.NewServer(live, &gateway.ServerOptions{Logger: log})
+	defer server.Close()
 	admin := gateway.Admin(live, engine, monitor)
 
 	send := func(h http.Handler, method, path string) {

@@ -77,8 +77,8 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{
-		logger: o.Logger, transport: h1client.NewTransport(o.Trust), monitor: o.Monitor, access: o.AccessLog, continues: o.Continue, propagate: o.Propagate,
-		trusted: o.Trusted, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.room()),
+		logger: o.Logger, transport: h1client.NewTransport(o.UpstreamCAs), monitor: o.Monitor, access: o.AccessLog, continues: o.Continue, propagate: o.Propagate,
+		trusted: o.TrustedProxies, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.room()),
 		clientTime: cmp.Or(o.ClientTime, time.Minute), quietTime: cmp.Or(o.QuietTime, 5*time.Minute), upgrades: o.Upgrades, counts: map[string]bool{},
 	}
 	for _, name := range o.TrustedHeaders {
@@ -188,8 +188,8 @@ func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
 	if o.Admit == nil && g.newKeys != nil {
 		o.Admit = g.admit
 	}
-	if o.Answer == nil {
-		o.Answer = g.refused
+	if o.ErrorHandler == nil {
+		o.ErrorHandler = g.refused
 	}
 	if o.Layer == "" {
 		o.Layer = "gw"
@@ -220,13 +220,13 @@ func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
 	return x
 }
 
-// Front implements [Fronted]: a field of the request may have a key.
-func (g *Gateway) Front(r *http.Request) bool {
+// FastPath implements [FastPathHandler]: a field of the request may have a key.
+func (g *Gateway) FastPath(r *http.Request) bool {
 	return r.Method != http.MethodGet && slices.ContainsFunc(g.keys, func(name string) bool { return r.Header[name] != nil })
 }
 
-// fromFront reports whether the request comes from one of the trusted servers before the gateway.
-func (g *Gateway) fromFront(r *http.Request) bool {
+// fromTrustedProxy reports whether the request comes from one of the trusted proxies.
+func (g *Gateway) fromTrustedProxy(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return false

@@ -34,7 +34,7 @@ func TestHealthyRunIsSilent(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			log := new(lockedBuffer)
 			logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-			monitor, store := gateway.NewMonitor(logger), open()
+			monitor, store := gateway.NewMonitor(&gateway.MonitorOptions{Logger: logger}), open()
 			monitor.WatchInDoubt(store)
 			e := retrysafe.New(store, &retrysafe.Options{Secret: []byte("16 random bytes!"), Logger: logger, Trace: monitor.Trace()})
 			defer func() { _ = e.Shutdown(context.Background()) }()

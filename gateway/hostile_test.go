@@ -29,7 +29,7 @@ func TestLateAnswersThatPanic(t *testing.T) {
 	t.Parallel()
 	u, answer := slow(t, "", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
 	o := &gateway.Options{Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: 2 * time.Second}
-	o.Guard.Keep = func(int, http.Header) retrysafe.Outcome { panic("a hook") }
+	o.Guard.Classify = func(int, http.Header) retrysafe.Outcome { panic("a hook") }
 	log := new(lockedBuffer)
 	o.Logger = slog.New(slog.NewTextHandler(log, nil))
 	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), o)
@@ -49,7 +49,7 @@ func TestTimeoutsThatPanic(t *testing.T) {
 	u, answer := slow(t, "", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
 	var first atomic.Bool
 	o := &gateway.Options{Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: 2 * time.Second}
-	o.Guard.Answer = func(w http.ResponseWriter, r *http.Request, err error) {
+	o.Guard.ErrorHandler = func(w http.ResponseWriter, r *http.Request, err error) {
 		if !first.Swap(true) {
 			panic(http.ErrAbortHandler)
 		}
@@ -137,7 +137,7 @@ func TestStreamsBothWays(t *testing.T) {
 	up.StartTLS()
 	t.Cleanup(up.Close)
 	pool := up.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs //nolint:errcheck,forcetypeassert // httptest makes it
-	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL}, Trust: pool})
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL}, UpstreamCAs: pool})
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(transport.CloseIdleConnections)

@@ -16,13 +16,13 @@ func (g *Gateway) incoming(r *http.Request) (advice string) {
 		delete(r.Header, name)
 	}
 	r.Trailer = nil // fields after a body have not been checked by these rules
-	front := len(g.trusted) > 0 && g.fromFront(r)
-	if !front {
+	trusted := len(g.trusted) > 0 && g.fromTrustedProxy(r)
+	if !trusted {
 		for _, name := range g.strip {
 			delete(r.Header, name)
 		}
 	}
-	g.foldUnderscores(r.Header, front)
+	g.foldUnderscores(r.Header, trusted)
 	g.onlyNamedUpgrades(r.Header)
 	switch {
 	case strings.ContainsFunc(r.RequestURI, func(c rune) bool { return c <= ' ' || c == 0x7f }):
@@ -36,13 +36,13 @@ func (g *Gateway) incoming(r *http.Request) (advice string) {
 
 // foldUnderscores removes fields whose name many services (CGI, WSGI and similar) read as a field
 // that only the gateway or a trusted server may set, or that a guard decides by.
-func (g *Gateway) foldUnderscores(h http.Header, front bool) {
+func (g *Gateway) foldUnderscores(h http.Header, trusted bool) {
 	for name := range h {
 		if !strings.Contains(name, "_") {
 			continue
 		}
 		folded := http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
-		if slices.Contains(fromUs, folded) || slices.Contains(forwardedFields, folded) || g.counts[folded] || !front && slices.Contains(g.strip, folded) {
+		if slices.Contains(fromUs, folded) || slices.Contains(forwardedFields, folded) || g.counts[folded] || !trusted && slices.Contains(g.strip, folded) {
 			delete(h, name)
 		}
 	}

@@ -40,9 +40,19 @@ type Monitor struct {
 	missing int // failures since then that were not logged
 }
 
-// NewMonitor returns a monitor. It logs failures of the store to log, at most once in ten seconds;
-// log may be nil.
-func NewMonitor(log *slog.Logger) *Monitor {
+// MonitorOptions configure a [Monitor]. Nil and the zero value of each field are valid.
+type MonitorOptions struct {
+	// Logger gets failures of the store, at most one line in ten seconds. By default they are not
+	// logged, only counted.
+	Logger *slog.Logger
+}
+
+// NewMonitor returns a monitor.
+func NewMonitor(o *MonitorOptions) *Monitor {
+	var own MonitorOptions
+	if o != nil {
+		own = *o
+	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
@@ -52,7 +62,7 @@ func NewMonitor(log *slog.Logger) *Monitor {
 		}, []string{label})
 	}
 	m := &Monitor{
-		log:      log,
+		log:      own.Logger,
 		registry: prometheus.NewRegistry(),
 		requests: counter("retrysafe_requests_total", "Requests that were answered, by route and outcome.", "route", "outcome"),
 		seconds:  seconds("retrysafe_request_seconds", "Time from a request to the end of its answer.", "route"),
@@ -130,7 +140,7 @@ func (m *Monitor) Trace() *retrysafe.Trace {
 			}
 		},
 		Lapse: func(context.Context, retrysafe.AttemptInfo) { m.lapsed.Inc() },
-		Doubt: func(ctx context.Context, a retrysafe.AttemptInfo) {
+		InDoubt: func(ctx context.Context, a retrysafe.AttemptInfo) {
 			if v := metricsOf(ctx); v != nil {
 				m.doubts.WithLabelValues(v.route, a.Cause).Inc()
 			}

@@ -238,9 +238,9 @@ func TestReplace(t *testing.T) {
 	assert.Equal(t, u.effects.Load()+other.got.Load(), int64(3), "effects")
 }
 
-// TestTenantOfAFront tests that the field counts if it comes from a trusted server, and is removed
-// from all other requests.
-func TestTenantOfAFront(t *testing.T) {
+// TestTenantOfATrustedProxy tests that the field counts if it comes from a trusted server, and is
+// removed from all other requests.
+func TestTenantOfATrustedProxy(t *testing.T) {
 	t.Parallel()
 	seen := make(chan string, 10)
 	up := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Get("X-User") }))
@@ -253,17 +253,17 @@ func TestTenantOfAFront(t *testing.T) {
 	}
 	o := &gateway.Options{
 		Upstreams: []string{up.URL}, Guard: httpidem.Options{Tenant: tenant}, TrustedHeaders: []string{"x-user"},
-		Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}
 	trusted := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), o)
-	o.Trusted = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 	strange := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), o)
 	post := func(base, key, user string) int {
 		resp, _, err := send(t, base, "POST", key, "x", "X-User", user)
 		assert.NoError(t, err, "request")
 		return resp.StatusCode
 	}
-	assert.Equal(t, post(trusted, "k", "ann"), 200, "from a front")
+	assert.Equal(t, post(trusted, "k", "ann"), 200, "from a trusted proxy")
 	assert.Equal(t, <-seen, "ann", "the service sees the user")
 	assert.Equal(t, post(trusted, "k", "bob"), 200, "another user's key")
 	assert.Equal(t, <-seen, "bob", "it ran: tenants are apart")
@@ -271,7 +271,7 @@ func TestTenantOfAFront(t *testing.T) {
 	assert.Equal(t, post(strange, "", "ann"), 200, "not guarded, from somebody else")
 	assert.Equal(t, <-seen, "", "the service does not see what a stranger says")
 	err := (&gateway.Options{Upstreams: []string{up.URL}, TrustedHeaders: []string{"X-User"}}).Validate(retrysafe.Policy{})
-	assert.True(t, err != nil && strings.Contains(err.Error(), "Trusted"), "fronts without addresses: %v", err)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "TrustedProxies"), "proxies without addresses: %v", err)
 }
 
 // TestSlowRequests tests that heads and bodies that arrive slowly, and heads that are too large,
@@ -327,8 +327,8 @@ func TestSlowRequests(t *testing.T) {
 	t.Cleanup(func() { assert.Equal(t, n.got.Load(), int64(0), "requests that reached the service") })
 }
 
-// TestFrontsOfHTTP2 tests HTTP/2 with TLS and by prior knowledge.
-func TestFrontsOfHTTP2(t *testing.T) {
+// TestServersOfHTTP2 tests HTTP/2 with TLS and by prior knowledge.
+func TestServersOfHTTP2(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	g, _ := serveGateway(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{n.URL}})
@@ -356,7 +356,7 @@ func TestFrontsOfHTTP2(t *testing.T) {
 func TestFailingStoresAreTold(t *testing.T) {
 	t.Parallel()
 	n, log := newNode(t), new(lockedBuffer)
-	m := gateway.NewMonitor(slog.New(slog.NewTextHandler(log, nil)))
+	m := gateway.NewMonitor(&gateway.MonitorOptions{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	s := storetest.NewFaulty(memstore.New(nil), func(string, int) storetest.Fault { return storetest.LoseRequest })
 	e := retrysafe.New(s, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler), Trace: m.Trace()})
 	g, base := serveGateway(t, e, &gateway.Options{Upstreams: []string{n.URL}, Monitor: m})

@@ -20,7 +20,7 @@ import (
 	"github.com/retrysafe/retrysafe/token"
 )
 
-// Options configure a [Gateway].
+// Options configure a [Gateway]. Upstreams is required; all other fields have a default.
 type Options struct {
 	// Upstreams are the addresses of the service: http:// or https://, host, and optionally a path
 	// that is put before the path of every request. They get requests in turn. Any of them may get
@@ -28,9 +28,9 @@ type Options struct {
 	Upstreams []string
 	// Health configures the health checks of the upstreams.
 	Health Health
-	// Trust has the authorities that may vouch for an https:// upstream; default: those of the
-	// system.
-	Trust *x509.CertPool
+	// UpstreamCAs has the authorities that may vouch for an https:// upstream; default: those of
+	// the system.
+	UpstreamCAs *x509.CertPool
 	// Guard says what is guarded and how. Without Tenant and Credentials, the zero
 	// [httpidem.Credentials] tell callers apart. Its Layer is "gw" unless set.
 	Guard httpidem.Options
@@ -53,7 +53,7 @@ type Options struct {
 	Bodies int64
 	// NewByAddress limits how many guarded requests of one address may begin; the zero Rate means
 	// no limit. Duplicates do not count. Each gateway counts in memory. It is for gateways that see
-	// the addresses of their clients, by the connection or by Trusted.
+	// the addresses of their clients, by the connection or by TrustedProxies.
 	NewByAddress retrysafe.Rate
 	// Tokens says how tokens are issued, at POST [TokensPath], if Guard or a route has the key
 	// httpidem.Token. Its Tenant is that of Guard unless set; it must be the tenant of the routes
@@ -73,10 +73,10 @@ type Options struct {
 	// arrive at 1 KiB a second at least, on the average of Guard.BodyTime (408). Answers without a
 	// length, events and connections that have switched protocols are streams, and may pause.
 	QuietTime time.Duration
-	// Trusted are the addresses of servers before the gateway. TrustedHeaders are the fields that
-	// only those may set (a tenant's name, for example): the gateway removes them from all other
-	// requests.
-	Trusted        []netip.Prefix
+	// TrustedProxies are the addresses of proxies before the gateway. TrustedHeaders are the fields
+	// that only those may set (a tenant's name, for example): the gateway removes them from all
+	// other requests.
+	TrustedProxies []netip.Prefix
 	TrustedHeaders []string
 	// Monitor counts; its Trace must be among the options of the engine. Default: none.
 	Monitor *Monitor
@@ -120,8 +120,8 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 		errs = append(errs, o.NewByAddress.Validate())
 	}
 	errs = append(errs, validateGuard(o.Guard, o.TimeoutAnswer, o.Signature != nil, base), o.CORS.Validate(), signed.Validate(o.Signature), o.Tokens.Validate())
-	if len(o.TrustedHeaders) > 0 && len(o.Trusted) == 0 {
-		errs = append(errs, errors.New("gateway: a tenant by a header (TrustedHeaders) needs servers that may set it: give their addresses in Trusted"))
+	if len(o.TrustedHeaders) > 0 && len(o.TrustedProxies) == 0 {
+		errs = append(errs, errors.New("gateway: a tenant by a header (TrustedHeaders) needs servers that may set it: give their addresses in TrustedProxies"))
 	}
 	for _, r := range o.Routes {
 		errs = append(errs, r.Validate(base))

@@ -16,9 +16,9 @@ type doubt struct {
 	err   error
 }
 
-func (d *doubt) Error() string      { return d.cause + ": " + d.err.Error() }
-func (d *doubt) Unwrap() error      { return d.err }
-func (d *doubt) DoubtCause() string { return d.cause }
+func (d *doubt) Error() string        { return d.cause + ": " + d.err.Error() }
+func (d *doubt) Unwrap() error        { return d.err }
+func (d *doubt) InDoubtCause() string { return d.cause }
 
 // failed finishes a request that got no answer, and answers the client.
 func (g *sender) failed(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
@@ -79,5 +79,5 @@ func (g *Gateway) unknown(r *http.Request, a *retrysafe.Attempt, why *doubt) {
 		a.Lapse(why)
 		return
 	}
-	_ = a.Doubt(r.Context(), why)
+	_ = a.LeaveInDoubt(r.Context(), why)
 }

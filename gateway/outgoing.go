@@ -123,19 +123,19 @@ func (g *Gateway) sayHow(r *http.Request, give func(name, value string)) {
 		}
 		give("X-Forwarded-For", from)
 	}
-	host, proto, front := r.Host, "http", len(g.trusted) > 0 && g.fromFront(r)
+	host, proto, trusted := r.Host, "http", len(g.trusted) > 0 && g.fromTrustedProxy(r)
 	if r.TLS != nil {
 		proto = "https"
 	}
 	switch told := r.Header[clientCert]; {
-	case front: // the certificate of the connection is its own
+	case trusted: // the certificate of the connection is its own
 		if len(told) == 1 {
 			give(clientCert, told[0])
 		}
 	case r.TLS != nil && len(r.TLS.PeerCertificates) > 0:
 		give(clientCert, ":"+base64.StdEncoding.EncodeToString(r.TLS.PeerCertificates[0].Raw)+":")
 	}
-	if front {
+	if trusted {
 		if told := r.Header["X-Forwarded-Proto"]; len(told) == 1 && (told[0] == "http" || told[0] == "https") {
 			proto = told[0]
 		}

@@ -27,8 +27,8 @@ func NewLive(g *Gateway) *Live {
 // ServeHTTP implements [http.Handler].
 func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) { l.now.Load().ServeHTTP(w, r) }
 
-// Front implements [Fronted].
-func (l *Live) Front(r *http.Request) bool { return l.now.Load().Front(r) }
+// FastPath implements [FastPathHandler].
+func (l *Live) FastPath(r *http.Request) bool { return l.now.Load().FastPath(r) }
 
 // Replace serves with g from now on. It does not wait, and no request is lost.
 func (l *Live) Replace(g *Gateway) {

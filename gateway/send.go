@@ -34,7 +34,7 @@ func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	metricsOf(r.Context()).record(unguarded)
 	r, p := paced(w, r, g.quietTime, g.bodyTime)
-	defer p.finish() // the contexts of the front end only with their connections
+	defer p.finish() // the fast path's contexts end only with their connections
 	if r.ProtoMajor == 1 && p.body != nil {
 		// The service may answer before it has read all. Without full duplex the gateway's server
 		// would then read the rest of the body itself. A ResponseWriter that does not support it

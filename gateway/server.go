@@ -29,9 +29,9 @@ type ServerOptions struct {
 	// WriteTime is how long an answer may take, from the head of its request to its last byte.
 	// Default: no limit, and the handler sets deadlines itself, as a gateway does.
 	WriteTime time.Duration
-	// NoFront leaves all requests to net/http's server. By default a cheaper server serves
-	// those that a [Fronted] handler names; see [Server].
-	NoFront bool
+	// NoFastPath leaves all requests to net/http's server. By default a cheaper server serves
+	// those that a [FastPathHandler] names; see [Server].
+	NoFastPath bool
 	// Logger gets the errors of connections; default slog.Default().
 	Logger *slog.Logger
 }
@@ -40,19 +40,20 @@ type ServerOptions struct {
 // be called concurrently.
 //
 // Small guarded requests over HTTP/1.1 without TLS are most of the traffic behind a load balancer.
-// A front serves them, at a lower cost than net/http's server. At the first request of a connection
-// of any other kind, and before a byte of that request is used, net/http takes the connection over
-// for good (with ServerOptions.NoFront: from the start). Such requests are: large and chunked
-// bodies, streams, upgrades, HTTP/2, TLS, malformed requests, and requests without a key header.
-// For another handler than a gateway, the front serves those that the handler names ([Fronted]).
+// A fast path serves them, at a lower cost than net/http's server. At the first request of a
+// connection of any other kind, and before a byte of that request is used, net/http takes the
+// connection over for good (with ServerOptions.NoFastPath: from the start). Such requests are:
+// large and chunked bodies, streams, upgrades, HTTP/2, TLS, malformed requests, and requests
+// without a key header. For another handler than a gateway, the fast path serves those that the
+// handler names ([FastPathHandler]).
 type Server struct{ inner *h1server.Server }
 
-// Fronted is a handler with small requests that the front of a [Server] may serve.
-type Fronted interface {
+// FastPathHandler is a handler with small requests that the fast path of a [Server] may serve.
+type FastPathHandler interface {
 	http.Handler
-	// Front reports by the method, the URL and the header of a request whether the front may serve
-	// it. It is called concurrently, before ServeHTTP.
-	Front(*http.Request) bool
+	// FastPath reports by the method, the URL and the header of a request whether the fast path may
+	// serve it. It is called concurrently, before ServeHTTP.
+	FastPath(*http.Request) bool
 }
 
 // NewServer returns a server for h, usually a [Gateway] or a [Live]. It speaks HTTP/1.1 and HTTP/2,
@@ -66,8 +67,8 @@ func NewServer(h http.Handler, options *ServerOptions) *Server {
 		Handler: h, Header: int(cmp.Or(o.Header, 64<<10)), HeaderTime: cmp.Or(o.HeaderTime, 10*time.Second), IdleTime: cmp.Or(o.IdleTime, 2*time.Minute),
 		WriteTime: o.WriteTime, Connections: cmp.Or(o.Connections, 20_000), Streams: cmp.Or(o.Streams, 250), Log: cmp.Or(o.Logger, slog.Default()),
 	}
-	if f, ok := h.(Fronted); ok && !o.NoFront {
-		c.Front = f.Front
+	if f, ok := h.(FastPathHandler); ok && !o.NoFastPath {
+		c.FastPath = f.FastPath
 	}
 	return &Server{h1server.New(c)}
 }

@@ -28,8 +28,8 @@ func (o *Options) issuer(e *retrysafe.Engine) *token.Issuer {
 		if shown == nil {
 			shown = new(httpidem.Credentials)
 		}
-		t.Tenant, _ = shown.On(e)
-		t.Account = shown.Account(e, func(r *http.Request) string { return clientaddr.Of(r, o.Trusted) })
+		t.Tenant, _ = shown.TenantAndBinding(e)
+		t.Account = shown.Account(e, func(r *http.Request) string { return clientaddr.Of(r, o.TrustedProxies) })
 	}
 	return token.NewIssuer(e, &t)
 }

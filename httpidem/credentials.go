@@ -64,19 +64,20 @@ func isToken(s string) bool {
 	return s != "" && strings.Trim(s, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
-// On returns functions for [Options]: tenant names callers, with digests keyed by the engine's
-// secret, and binding returns what a duplicate must also carry. You do not need it if you set
-// Options.Credentials.
-func (c *Credentials) On(e *retrysafe.Engine) (tenant func(*http.Request) (string, error), binding func(*http.Request) []byte) {
+// TenantAndBinding returns functions for [Options]: tenant names callers, with digests keyed by the
+// engine's secret, and binding returns what a duplicate must also carry. You do not need it if you
+// set Options.Credentials.
+func (c *Credentials) TenantAndBinding(e *retrysafe.Engine) (tenant func(*http.Request) (string, error), binding func(*http.Request) []byte) {
 	own := *c
 	own.HeaderSecret = http.CanonicalHeaderKey(c.HeaderSecret)
 	own.Binding = slices.Clone(c.Binding)
 	return func(r *http.Request) (string, error) { return own.tenant(e, r) }, own.binding
 }
 
-// Credential is [Credentials] with the Authorization header alone. It returns two functions:
+// ByAuthorization tells callers apart by the Authorization header, as the zero [Credentials] do. It
+// returns two functions:
 //
-//	tenant, binding := httpidem.Credential(engine)
+//	tenant, binding := httpidem.ByAuthorization(engine)
 //	idem := httpidem.New(engine, &httpidem.Options{Tenant: tenant, Binding: binding})
 //
 // The tenant is the stable part of the header: the user id of Basic; the claims iss and sub of a
@@ -84,8 +85,8 @@ func (c *Credentials) On(e *retrysafe.Engine) (tenant func(*http.Request) (strin
 // The binding makes forged tokens useless: a duplicate whose header differs from the first one is
 // refused, not replayed. A client whose token was refreshed between two tries is refused too (409
 // principal-changed), never run twice.
-func Credential(e *retrysafe.Engine) (tenant func(*http.Request) (string, error), binding func(*http.Request) []byte) {
-	return new(Credentials).On(e)
+func ByAuthorization(e *retrysafe.Engine) (tenant func(*http.Request) (string, error), binding func(*http.Request) []byte) {
+	return new(Credentials).TenantAndBinding(e)
 }
 
 func (c *Credentials) tenant(e *retrysafe.Engine, r *http.Request) (string, error) {

@@ -69,7 +69,7 @@ func TestSettledAndCrashed(t *testing.T) {
 	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kept = w
 		a, _ := retrysafe.AttemptFrom(r.Context())
-		_ = a.Doubt(r.Context(), errWork)
+		_ = a.LeaveInDoubt(r.Context(), errWork)
 		panic(http.ErrAbortHandler)
 	}))
 	func() {
@@ -165,7 +165,7 @@ func TestOperationIsAsSent(t *testing.T) {
 func TestCallbacksThatPanic(t *testing.T) {
 	t.Parallel()
 	e := retrysafe.New(memstore.New(nil), nil)
-	m := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global, Keep: func(int, http.Header) retrysafe.Outcome { panic("keep") }})
+	m := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global, Classify: func(int, http.Header) retrysafe.Outcome { panic("keep") }})
 	func() {
 		defer func() { assert.Equal(t, recover(), any("keep"), "the panic goes on up") }()
 		m.Handler(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), request("k", "x"))
@@ -242,7 +242,7 @@ func TestRecoveredPanics(t *testing.T) {
 
 func TestProblemsForHandlers(t *testing.T) {
 	t.Parallel()
-	m := newMiddleware(t, &httpidem.Options{Answer: func(w http.ResponseWriter, _ *http.Request, err error) {
+	m := newMiddleware(t, &httpidem.Options{ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 		var p *httpidem.Problem
 		errors.As(err, &p)
 		w.WriteHeader(p.Status)

@@ -41,7 +41,7 @@ func ExampleOptions_params() {
 	orders := 0
 	idem := httpidem.New(quietEngine(), &httpidem.Options{
 		Tenant: userOf, Key: httpidem.Params,
-		Rule: fingerprint.Rule{Ignore: slices.Concat(fingerprint.Times(), fingerprint.Positions())},
+		Rule: fingerprint.Rule{Ignore: slices.Concat(fingerprint.TimeFields(), fingerprint.PositionFields())},
 	})
 	tell(idem.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		orders++

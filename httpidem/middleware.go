@@ -50,7 +50,7 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 	}
 	m := &Middleware{source: e, given: *o, o: *o, policy: o.policy(e.Policy()), age: o.Age.compile(), contract: o.Contract.profile()}
 	if o.Credentials != nil {
-		m.o.Tenant, m.o.Binding = o.Credentials.On(e)
+		m.o.Tenant, m.o.Binding = o.Credentials.TenantAndBinding(e)
 	}
 	if m.account = o.Account; m.account == nil && o.Credentials != nil {
 		m.account = o.Credentials.Account(e, nil)
@@ -149,8 +149,8 @@ func (m *Middleware) keyLines(r *http.Request) []string {
 func (m *Middleware) Problem(w http.ResponseWriter, r *http.Request, p *Problem) {
 	p.Type = m.o.Docs + p.Code + ".md"
 	p.under(m.contract)
-	if m.o.Answer != nil {
-		m.o.Answer(w, r, p)
+	if m.o.ErrorHandler != nil {
+		m.o.ErrorHandler(w, r, p)
 		return
 	}
 	p.ServeHTTP(w, r)

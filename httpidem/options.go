@@ -111,7 +111,7 @@ type Options struct {
 	// JSON body under FingerprintJSON; the zero Rule counts all of them. Headers never count: if a
 	// header says what the request asks for, put it into Operation or Fields. Under Params the Rule
 	// also applies to requests that send a key. Leave out what differs between two tries of one
-	// request: see [fingerprint.Times]. Rule.Only is not for Fields.
+	// request: see [fingerprint.TimeFields]. Rule.Only is not for Fields.
 	Rule fingerprint.Rule
 	// Fields name what makes two requests the same under the key Fields; all of them are required.
 	// "poll" or "$.poll" is a member of a JSON body or a field of a form, "$.order.id" a member of
@@ -161,10 +161,10 @@ type Options struct {
 	Operation func(*http.Request) string
 	// After5xx is After5xxAuto by default.
 	After5xx After5xx
-	// Keep decides, in place of the status table, what an answer means. Under Refuse it cannot turn
-	// an answer of a handler that ran into "nothing done"; the middleware treats that result as in
-	// doubt.
-	Keep func(status int, h http.Header) retrysafe.Outcome
+	// Classify decides, in place of the status table, what an answer means. Under Refuse it cannot
+	// turn an answer of a handler that ran into "nothing done"; the middleware treats that result
+	// as in doubt.
+	Classify func(status int, h http.Header) retrysafe.Outcome
 	// MaxBody is the largest body of a guarded request in bytes; default 1 MiB. Larger: 413
 	// body-too-large.
 	MaxBody int64
@@ -180,8 +180,9 @@ type Options struct {
 	KeepCookies bool
 	// Succeed is what duplicates get under the policy Succeed; default 200 without a body.
 	Succeed StaticAnswer
-	// Answer writes the middleware's own answers, in place of problem+json. err is a [*Problem].
-	Answer func(w http.ResponseWriter, r *http.Request, err error)
+	// ErrorHandler writes the middleware's own answers, in place of problem+json. err is a
+	// [*Problem].
+	ErrorHandler func(w http.ResponseWriter, r *http.Request, err error)
 	// Docs is the base URL of the problem pages; default [DefaultDocs].
 	Docs string
 	// Layer keeps the keys of this middleware apart from others in the same store; default "http".

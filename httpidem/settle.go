@@ -57,7 +57,7 @@ func (m *Middleware) crashed(ctx context.Context, a *retrysafe.Attempt) {
 		_ = a.Release(ctx, errHandlerCrashed)
 		return
 	}
-	_ = a.Doubt(ctx, errHandlerCrashed)
+	_ = a.LeaveInDoubt(ctx, errHandlerCrashed)
 }
 
 // settle records what the handler did, and then sends the answer: an answer that a client has
@@ -79,7 +79,7 @@ func (m *Middleware) settle(c *capture) {
 		c.send(false)
 		return
 	case retrysafe.Doubtful:
-		_ = a.Doubt(ctx, nil)
+		_ = a.LeaveInDoubt(ctx, nil)
 		c.send(false)
 		return
 	default:
@@ -127,8 +127,8 @@ func (m *Middleware) classify(c *capture) retrysafe.Outcome {
 	if c.outcome == "not-executed" {
 		return retrysafe.NotDone
 	}
-	if m.o.Keep != nil {
-		switch o := m.o.Keep(c.status, c.header); {
+	if m.o.Classify != nil {
+		switch o := m.o.Classify(c.status, c.header); {
 		case o == retrysafe.NotDone && refuse && !slices.Contains(notRun, c.status):
 			return retrysafe.Doubtful
 		case o != 0:

@@ -21,7 +21,7 @@ func TestStatus(t *testing.T) {
 	t.Parallel()
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1})
 	o := &httpidem.Options{Policy: retrysafe.Policy{Lease: 30 * time.Second}}
-	o.Tenant, o.Binding = httpidem.Credential(e)
+	o.Tenant, o.Binding = httpidem.ByAuthorization(e)
 	m := httpidem.New(e, o)
 	status := m.Status()
 	ask := func(target, key, user string) string {
@@ -59,7 +59,7 @@ func TestStatus(t *testing.T) {
 	})
 	run("lost", func(_ http.ResponseWriter, r *http.Request) {
 		a, _ := retrysafe.AttemptFrom(r.Context())
-		_ = a.Doubt(r.Context(), nil)
+		_ = a.LeaveInDoubt(r.Context(), nil)
 	})
 	assert.Equal(t, ask(orders, "done", "Bearer ann"), `200 {"state":"completed","attempt":1,"http_status":201}`, "completed")
 	assert.Equal(t, ask(orders+"?a=b", `"done"`, "Bearer ann"), `200 {"state":"completed","attempt":1,"http_status":201}`, "with a query, the key quoted")

@@ -22,7 +22,7 @@ func TestOperatorsAnswerHasDate(t *testing.T) {
 	s := httptest.NewServer(m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		a, _ := retrysafe.AttemptFrom(r.Context())
 		key, fence = a.Key(), a.Fence()
-		_ = a.Doubt(r.Context(), retrysafe.ErrClosed)
+		_ = a.LeaveInDoubt(r.Context(), retrysafe.ErrClosed)
 	})))
 	t.Cleanup(s.Close)
 	post := func() *http.Response {

@@ -170,7 +170,7 @@ func TestDetach(t *testing.T) {
 		"nothing done": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, "202 soon "},
 		"a doubt": {func(_ http.ResponseWriter, r *http.Request) {
 			a, _ := retrysafe.AttemptFrom(r.Context())
-			_ = a.Doubt(r.Context(), nil)
+			_ = a.LeaveInDoubt(r.Context(), nil)
 		}, "409 outcome-unknown "},
 		"an end in the middle": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "409 outcome-unknown "},
 	} {

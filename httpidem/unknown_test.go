@@ -22,7 +22,7 @@ func TestOperatorsUnknownAnswer(t *testing.T) {
 	h := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global}).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		a, _ := retrysafe.AttemptFrom(r.Context())
 		key, fence = a.Key(), a.Fence()
-		_ = a.Doubt(r.Context(), retrysafe.ErrClosed)
+		_ = a.LeaveInDoubt(r.Context(), retrysafe.ErrClosed)
 	}))
 	post(h, "/orders", "a-key-of-twenty-two-bytes")
 	err := e.Layer("http").Resolve(t.Context(), key, retrysafe.Resolution{Fence: fence, Outcome: retrysafe.Done})

@@ -32,13 +32,6 @@ func CallerFrom(ctx context.Context) (Caller, bool) {
 	return *c, true
 }
 
-// KeyID returns the id of the key that signed the request of ctx; empty if the request is not
-// signed.
-func KeyID(ctx context.Context) string {
-	c, _ := CallerFrom(ctx)
-	return c.KeyID
-}
-
 var errUnsigned = errors.New("httpsig: no signature of this request was verified; put Verifier.Handler around the middleware that asks for the tenant")
 
 // Tenant returns the principal of the caller, for Tenant of httpidem.Options. It returns an error

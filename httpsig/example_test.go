@@ -31,17 +31,18 @@ func Example() {
 	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!")})
 	defer engine.Shutdown(context.Background())
 	signed := httpsig.New(&httpsig.Options{
-		Keys:    httpsig.Keyring{"shop": {verifying}},
-		Nonces:  httpsig.NoncesOn(engine),
-		Require: []string{"idempotency-key"},
-		Refused: func(_ *http.Request, why *httpsig.Refusal) { fmt.Println("log:", why) },
+		Keys:      httpsig.Keyring{"shop": {verifying}},
+		Nonces:    httpsig.NoncesOn(engine),
+		Require:   []string{"idempotency-key"},
+		OnRefused: func(_ *http.Request, why *httpsig.Refusal) { fmt.Println("log:", why) },
 	})
 	idem := httpidem.New(engine, &httpidem.Options{Tenant: httpsig.Tenant, Key: httpidem.Required})
 	payments := 0
 	copies := make(chan []byte, 1)
 	pay := signed.Handler(idem.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		payments++
-		_, _ = fmt.Fprintf(w, "payment %d for %s", payments, httpsig.KeyID(r.Context()))
+		caller, _ := httpsig.CallerFrom(r.Context())
+		_, _ = fmt.Fprintf(w, "payment %d for %s", payments, caller.KeyID)
 	})))
 	bank := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body) // an attacker in between makes a copy

@@ -50,6 +50,6 @@ func FuzzAccept(f *testing.F) {
 		assert.Equal(t, accepted.Header["Idempotency-Key"], []string{"7c5a9f3b2d1e4860"}, "idempotency key")
 		assert.Equal(t, accepted.Header["Content-Type"], []string{"application/json"}, "content type")
 		assert.Equal(t, len(accepted.Header["Content-Encoding"]), 0, "content coding")
-		assert.Equal(t, httpsig.KeyID(accepted.Context()), "hmac", "key id")
+		assert.Equal(t, keyID(accepted.Context()), "hmac", "key id")
 	})
 }

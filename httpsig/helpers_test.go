@@ -101,7 +101,7 @@ func newWorld(tb testing.TB, change ...func(*httpsig.Options)) *world {
 	}
 	w.options = httpsig.Options{
 		Keys: ring, Nonces: httpsig.NoncesOn(engineOn(tb, w.store)), Now: w.clock.now,
-		Refused: func(_ *http.Request, r *httpsig.Refusal) { w.why.Store(r) },
+		OnRefused: func(_ *http.Request, r *httpsig.Refusal) { w.why.Store(r) },
 	}
 	for _, f := range change {
 		f(&w.options)
@@ -181,4 +181,10 @@ func (w *world) reason() string {
 		return r.Error()
 	}
 	return ""
+}
+
+// keyID returns the id of the key that signed the request of ctx; empty if none did.
+func keyID(ctx context.Context) string {
+	caller, _ := httpsig.CallerFrom(ctx)
+	return caller.KeyID
 }

@@ -75,7 +75,7 @@ func TestCaller(t *testing.T) {
 	for id, principal := range map[string]string{"hmac": "hmac", "ed": "shop"} {
 		assert.Equal(t, w.send(w.sign(payment(t), w.signer(id))), "accepted", "request")
 		r := w.last.Load()
-		assert.Equal(t, httpsig.KeyID(r.Context()), id, "key id")
+		assert.Equal(t, keyID(r.Context()), id, "key id")
 		tenant, err := httpsig.Tenant(r)
 		assert.True(t, err == nil && tenant == principal, "tenant %q, %v", tenant, err)
 		c, ok := httpsig.CallerFrom(r.Context())
@@ -83,7 +83,7 @@ func TestCaller(t *testing.T) {
 		assert.Equal(t, fmt.Sprint(c.Covered), "[@method @authority @path @query content-digest content-type idempotency-key]", "covered")
 		assert.Equal(t, *w.body.Load(), `{"note":"rent"}`, "body")
 	}
-	assert.Equal(t, httpsig.KeyID(t.Context()), "", "without a request")
+	assert.Equal(t, keyID(t.Context()), "", "without a request")
 	_, err := httpsig.Tenant(payment(t))
 	assert.True(t, err != nil, "an unsigned request has no tenant")
 }

@@ -65,7 +65,7 @@ func TestNonceOutlivesItsSignature(t *testing.T) {
 	assert.Equal(t, w.send(wire), "accepted", "first")
 	slow := newWorld(t) // whose clock is slow by as much
 	slow.options = w.options
-	slow.options.Refused = func(_ *http.Request, r *httpsig.Refusal) { slow.why.Store(r) }
+	slow.options.OnRefused = func(_ *http.Request, r *httpsig.Refusal) { slow.why.Store(r) }
 	slow.options.Now = func() time.Time { return w.clock.now().Add(-time.Minute) }
 	for slow.send(wire) != "signature-expired" {
 		assert.Contains(t, slow.reason(), "used before", "until it has expired")

@@ -53,11 +53,11 @@ type Options struct {
 	BodyTime time.Duration
 	// Now is the clock; default time.Now.
 	Now func() time.Time
-	// Refused is called with the reason for which a request was refused, for logs and metrics. It
+	// OnRefused is called with the reason for which a request was refused, for logs and metrics. It
 	// must not read the body.
-	Refused func(*http.Request, *Refusal)
-	// Answer writes refusals in place of problem+json. err is a [*httpidem.Problem].
-	Answer func(w http.ResponseWriter, r *http.Request, err error)
+	OnRefused func(*http.Request, *Refusal)
+	// ErrorHandler writes refusals in place of problem+json. err is a [*httpidem.Problem].
+	ErrorHandler func(w http.ResponseWriter, r *http.Request, err error)
 	// Docs is the base URL of the problem pages; default [httpidem.DefaultDocs].
 	Docs string
 }

@@ -123,7 +123,7 @@ func TestAuthorities(t *testing.T) {
 	}
 }
 
-// TestAnswers tests the address of the problem pages, the call of Refused, and what happens to a
+// TestAnswers tests the address of the problem pages, the call of OnRefused, and what happens to a
 // body that is not read.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
@@ -139,7 +139,7 @@ func TestAnswers(t *testing.T) {
 	for _, text := range []string{rec.Body.String(), w.reason()} {
 		assert.True(t, !strings.Contains(text, "7c5a9f3b2d1e4860"), "neither has the key: %s", text)
 	}
-	w.options.Answer = func(rw http.ResponseWriter, _ *http.Request, err error) {
+	w.options.ErrorHandler = func(rw http.ResponseWriter, _ *http.Request, err error) {
 		rw.WriteHeader(http.StatusTeapot)
 		_, _ = rw.Write([]byte(err.Error()))
 	}

@@ -65,7 +65,7 @@ func TestForms(t *testing.T) {
 	twice := w.sign(r, w.signer("hmac"))
 	assert.Equal(t, strings.Count(twice, "retrysafe="), 2, "one signature, in two fields")
 	assert.Equal(t, w.send(twice), "accepted", "signed again (%s)", w.reason())
-	assert.Equal(t, httpsig.KeyID(w.last.Load().Context()), "hmac", "the last signature counts")
+	assert.Equal(t, keyID(w.last.Load().Context()), "hmac", "the last signature counts")
 	r = payment(t)
 	r.URL = &url.URL{Scheme: "http", Host: "bank.example"}
 	wire := w.sign(r, w.signer("hmac"))

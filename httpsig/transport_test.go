@@ -43,7 +43,7 @@ func newBank(t *testing.T) *bank {
 	b.handlers = httpsig.New(&b.world.options).Handler(idem.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.WriteHeader(http.StatusCreated)
-		_, _ = fmt.Fprintf(w, "payment %d by %s: %s", b.runs.Add(1), httpsig.KeyID(r.Context()), body)
+		_, _ = fmt.Fprintf(w, "payment %d by %s: %s", b.runs.Add(1), keyID(r.Context()), body)
 	})))
 	b.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.mu.Lock()

@@ -57,8 +57,8 @@ func (v *Verifier) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if !errors.As(err, &refusal) {
 		refusal = refused(err)
 	}
-	if v.o.Refused != nil {
-		v.o.Refused(r, refusal)
+	if v.o.OnRefused != nil {
+		v.o.OnRefused(r, refusal)
 	}
 	p := refusal.Problem()
 	p.Type = v.o.Docs + p.Code + ".md"
@@ -69,8 +69,8 @@ func (v *Verifier) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Body != nil && r.Body != http.NoBody {
 		w.Header().Set("Connection", "close") // the rest of the body is not read
 	}
-	if v.o.Answer != nil {
-		v.o.Answer(w, r, p)
+	if v.o.ErrorHandler != nil {
+		v.o.ErrorHandler(w, r, p)
 		return
 	}
 	p.ServeHTTP(w, r)

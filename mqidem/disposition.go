@@ -12,7 +12,7 @@ import (
 // disposition says what to do with a message after its handler has returned.
 type disposition struct {
 	action action
-	// what is the outcome that Observe gets; see [Outcome].
+	// what is the outcome that OnOutcome gets; see [Outcome].
 	what string
 	// after is how long the message waits, if action is requeue.
 	after time.Duration

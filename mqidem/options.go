@@ -48,9 +48,9 @@ type Options struct {
 	// Drain is how long running handlers may continue after Consume's context has ended; then their
 	// contexts end. Default 30 s.
 	Drain time.Duration
-	// Observe receives the outcome of each delivery, for metrics. Several goroutines call it
+	// OnOutcome receives the outcome of each delivery, for metrics. Several goroutines call it
 	// concurrently, and it should not block.
-	Observe func(Outcome)
+	OnOutcome func(Outcome)
 	// Logger gets what an operator should know; default slog.Default(). It never gets ids or
 	// bodies.
 	Logger *slog.Logger

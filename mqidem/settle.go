@@ -195,8 +195,8 @@ func (c *consumer) giveBack(d *inFlight, err error) bool {
 }
 
 func (c *consumer) observe(d *inFlight, what string, err error) {
-	if c.Observe != nil {
-		c.Observe(Outcome{What: what, Message: d.message, Try: d.handling.result.try, Err: err, Took: time.Since(d.received)})
+	if c.OnOutcome != nil {
+		c.OnOutcome(Outcome{What: what, Message: d.message, Try: d.handling.result.try, Err: err, Took: time.Since(d.received)})
 	}
 }
 

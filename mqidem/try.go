@@ -60,7 +60,7 @@ func (w *work) fail(ctx context.Context, t *try, outcome retrysafe.Outcome, err 
 	case limit > 0 && t.n >= limit:
 		return w.deadLetter(ctx, t, DeadTries, err)
 	case outcome == retrysafe.Doubtful:
-		_ = t.attempt.Doubt(ctx, err)
+		_ = t.attempt.LeaveInDoubt(ctx, err)
 	default:
 		_ = t.attempt.Release(ctx, err) // if the release fails, the lease expires
 	}
@@ -94,7 +94,7 @@ func (w *work) deadLetter(ctx context.Context, t *try, why string, err error) re
 	switch {
 	case t.attempt == nil:
 	case why == DeadInDoubt:
-		_ = t.attempt.Doubt(ctx, err)
+		_ = t.attempt.LeaveInDoubt(ctx, err)
 	case p.deadLetter == nil && why == DeadTries:
 		_ = t.attempt.Release(ctx, err)
 	default:
@@ -113,7 +113,7 @@ func (w *work) postpone(ctx context.Context, t *try, reason *Reason, err error) 
 	case t.attempt == nil:
 	case reason.Why == DeadInDoubt, w.policy.OnDoubt == retrysafe.Refuse:
 		// Under Refuse no other consumer may run it again, and none knows of the refusal.
-		_ = t.attempt.Doubt(ctx, err)
+		_ = t.attempt.LeaveInDoubt(ctx, err)
 	default:
 		if postponed {
 			_ = t.attempt.Uncount(ctx, 1)

@@ -89,19 +89,19 @@ func TestLine(t *testing.T) {
 	made := rpcidem.ClientOptions{NewKey: func() string { return "made" }}
 	ctx := httpidem.ContextWithKey(t.Context(), "order 7")
 	for _, o := range []*rpcidem.ClientOptions{{}, &made} {
-		line, err := o.Line(ctx)
+		line, err := o.MetadataValue(ctx)
 		assert.NoError(t, err, "a key of the context")
 		key, err := httpidem.ParseKey([]string{line})
 		assert.NoError(t, err, "%s", line)
 		assert.Equal(t, key, "order 7", "the key that the server reads")
 	}
-	line, err := made.Line(t.Context())
+	line, err := made.MetadataValue(t.Context())
 	assert.NoError(t, err, "a made key")
 	key, err := httpidem.ParseKey([]string{line})
 	assert.True(t, err == nil && key == "made", "the made key: %s, %v", key, err)
-	line, err = new(rpcidem.ClientOptions).Line(t.Context())
+	line, err = new(rpcidem.ClientOptions).MetadataValue(t.Context())
 	assert.True(t, line == "" && err == nil, "no key: %q, %v", line, err)
-	_, err = made.Line(httpidem.ContextWithKey(t.Context(), "kéy"))
+	_, err = made.MetadataValue(httpidem.ContextWithKey(t.Context(), "kéy"))
 	assert.True(t, err != nil, "a key that cannot be sent")
 	assert.Equal(t, (*rpcidem.ClientOptions)(nil).WithDefaults().Metadata, rpcidem.DefaultMetadata, "the default name")
 }

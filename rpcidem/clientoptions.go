@@ -31,10 +31,10 @@ func (o *ClientOptions) WithDefaults() ClientOptions {
 	return own
 }
 
-// Line returns the value of the metadata for a call that does not have it yet: the key of
+// MetadataValue returns the value of the metadata for a call that does not have it yet: the key of
 // [httpidem.ContextWithKey], or else one of NewKey. Empty means that the call has no key. An error
 // is for the caller, does not show the key, and means that nothing was sent.
-func (o *ClientOptions) Line(ctx context.Context) (string, error) {
+func (o *ClientOptions) MetadataValue(ctx context.Context) (string, error) {
 	key, ok := httpidem.KeyFrom(ctx)
 	if !ok && o.NewKey != nil {
 		key, ok = o.NewKey(), true

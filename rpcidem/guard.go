@@ -183,7 +183,7 @@ func (g *Guard) run(a *retrysafe.Attempt, run func(context.Context) Result) (unc
 			_ = a.Release(ctx, errMethodCrashed)
 			return
 		}
-		_ = a.Doubt(ctx, errMethodCrashed)
+		_ = a.LeaveInDoubt(ctx, errMethodCrashed)
 	}()
 	res := run(ctx)
 	if a.Ended() {
@@ -198,7 +198,7 @@ func (g *Guard) run(a *retrysafe.Attempt, run func(context.Context) Result) (unc
 		_ = a.Release(ctx, why) // if the release fails, the lease expires
 		return false, nil
 	case retrysafe.Doubtful:
-		_ = a.Doubt(ctx, nil)
+		_ = a.LeaveInDoubt(ctx, nil)
 		return false, nil
 	}
 	err := a.Complete(ctx, g.stored(res))

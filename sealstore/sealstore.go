@@ -23,9 +23,9 @@ type Options struct {
 	// OnlySealed refuses to return answers that are stored in the clear. Set it when the retention
 	// of the answers from before sealing has passed: by default they are returned.
 	OnlySealed bool
-	// Unopened is called when an answer or a text is returned unopened, with the reason; default:
+	// OnUnopened is called when an answer or a text is returned unopened, with the reason; default:
 	// not at all. It must not block.
-	Unopened func(key storeapi.StoreKey, why error)
+	OnUnopened func(key storeapi.StoreKey, why error)
 	// Now measures elapsed time; default time.Now.
 	Now func() time.Time
 }
@@ -42,7 +42,7 @@ type Store struct {
 	ring  atomic.Pointer[Ring]
 	cache cache
 	only  bool
-	told  func(storeapi.StoreKey, error) // Options.Unopened
+	told  func(storeapi.StoreKey, error) // Options.OnUnopened
 }
 
 // New returns a store that seals what it passes to inner. It panics if inner or ring is nil.
@@ -54,7 +54,7 @@ func New(inner storeapi.Store, ring *Ring, o *Options) *Store {
 		o = new(Options)
 	}
 	s := &Store{
-		inner: inner, keys: o.Keys, only: o.OnlySealed, told: o.Unopened,
+		inner: inner, keys: o.Keys, only: o.OnlySealed, told: o.OnUnopened,
 		cache: cache{most: o.CacheSize, life: o.CacheLife, clock: o.Now},
 	}
 	s.ring.Store(ring)

@@ -60,7 +60,7 @@ func newWorld(o sealstore.Options) *world {
 // process returns the sealed store of another process.
 func (w *world) process(ring *sealstore.Ring, o sealstore.Options) *sealstore.Store {
 	o.Now = w.clock.Now
-	o.Unopened = func(_ storeapi.StoreKey, why error) { w.why = append(w.why, why) }
+	o.OnUnopened = func(_ storeapi.StoreKey, why error) { w.why = append(w.why, why) }
 	return sealstore.New(w.inner, ring, &o)
 }
 

@@ -17,9 +17,9 @@ type Status struct {
 	// These shards of the map do not have it yet, since a change was interrupted. Call Change
 	// again.
 	Behind []string
-	// Silent has the errors of shards that did not answer; nil: all did. ReadStatus does not see a
-	// map that only those shards have.
-	Silent error
+	// Unreachable has the errors of shards that did not answer; nil: all did. ReadStatus does not
+	// see a map that only those shards have.
+	Unreachable error
 }
 
 // ReadStatus reads the maps of all shards and changes nothing. If there is no map, Map.Number is
@@ -30,7 +30,7 @@ func ReadStatus(ctx context.Context, shards map[string]storeapi.Store) (Status, 
 		return Status{}, err
 	}
 	m, _, silent, err := a.newest(ctx)
-	st := Status{Silent: silent}
+	st := Status{Unreachable: silent}
 	if err != nil || m == nil {
 		return st, err
 	}
@@ -38,7 +38,7 @@ func ReadStatus(ctx context.Context, shards map[string]storeapi.Store) (Status, 
 	for _, name := range m.all() {
 		one, _, err := a.look(ctx, name, m.Number)
 		if err != nil {
-			st.Silent = errors.Join(st.Silent, err)
+			st.Unreachable = errors.Join(st.Unreachable, err)
 		} else if one == nil {
 			st.Behind = append(st.Behind, name)
 		}

@@ -94,5 +94,5 @@ func announce(t *testing.T, all shards, names []string, clock *storetest.Clock) 
 	}
 	st, err := shardstore.ReadStatus(t.Context(), all)
 	assert.NoError(t, err, "status")
-	assert.True(t, st.Map.Moving() && st.Behind == nil && st.Silent == nil, "the move is announced: %+v", st)
+	assert.True(t, st.Map.Moving() && st.Behind == nil && st.Unreachable == nil, "the move is announced: %+v", st)
 }

@@ -35,7 +35,7 @@ type database struct {
 
 func newDatabase(pool *sql.DB, d Dialect, o *Options) *database {
 	db := &database{
-		pool: pool, calls: cmp.Or(o.Calls, pool), dialect: d, table: cmp.Or(o.Table, DefaultTable), clock: o.Now,
+		pool: pool, calls: cmp.Or(o.StoreDB, pool), dialect: d, table: cmp.Or(o.Table, DefaultTable), clock: o.Now,
 		lockWait: cmp.Or(o.LockWait, 5*time.Second), logger: cmp.Or(o.Logger, slog.Default()), waits: serverWaits, writer: make(chan struct{}, 1),
 		statements: newStatementCache(),
 	}

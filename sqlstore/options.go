@@ -32,12 +32,12 @@ type Options struct {
 	// context ends earlier; default 5 s. If a server hangs in the middle of a call whose context
 	// does not end, the call takes up to three times as long.
 	LockWait time.Duration
-	// Calls is the pool for the store's own calls: claims, heartbeats, finishing calls and lookups.
-	// Transactions of the work, and the claims in them, use New's db. If slow transactions use up
-	// that pool, heartbeats wait for a connection and leases can be lost. A second pool of a few
-	// connections prevents this. It must reach the same tables. Default: New's db. Calls must be
-	// nil on SQLite, which has one writer whatever the connections.
-	Calls *sql.DB
+	// StoreDB is the pool for the store's own calls: claims, heartbeats, finishing calls and
+	// lookups. Transactions of the work, and the claims in them, use New's db. If slow transactions
+	// use up that pool, heartbeats wait for a connection and leases can be lost. A second pool of a
+	// few connections prevents this. It must reach the same tables. Default: New's db. StoreDB must
+	// be nil on SQLite, which has one writer whatever the connections.
+	StoreDB *sql.DB
 	// NoGroupCommit commits each call separately. By default, the calls that arrive during a commit
 	// form the next transaction together, so many callers wait for one sync of the disk. Lookups
 	// are grouped in the same way.
@@ -70,8 +70,8 @@ func (o *Options) check(db *sql.DB, d Dialect) error {
 		return fmt.Errorf("sqlstore: dialect %d is unknown; use sqlstore.SQLite, sqlstore.PostgreSQL or sqlstore.MySQL", d)
 	case d != SQLite && o.Now != nil:
 		return errors.New("sqlstore: a server has a clock of its own; leave Options.Now empty")
-	case d == SQLite && o.Calls != nil:
-		return errors.New("sqlstore: SQLite has one writer, and a second pool would wait for it as well; leave Options.Calls empty")
+	case d == SQLite && o.StoreDB != nil:
+		return errors.New("sqlstore: SQLite has one writer, and a second pool would wait for it as well; leave Options.StoreDB nil")
 	case d != PostgreSQL && o.Listen != nil:
 		return fmt.Errorf("sqlstore: %s cannot publish changes; leave Options.Listen empty", d)
 	case o.LockWait < 0:

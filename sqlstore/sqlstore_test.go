@@ -55,8 +55,8 @@ func TestNewChecksItsArguments(t *testing.T) {
 		_, err = sqlstore.New(db, d, &sqlstore.Options{Now: time.Now})
 		assert.Contains(t, fmt.Sprint(err), "leave Options.Now empty", "the error for a clock of its own on a server")
 	}
-	_, err = sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{Calls: db})
-	assert.Contains(t, fmt.Sprint(err), "leave Options.Calls empty", "the error for a second pool of one writer")
+	_, err = sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{StoreDB: db})
+	assert.Contains(t, fmt.Sprint(err), "leave Options.StoreDB nil", "the error for a second pool of one writer")
 	_, err = sqlstore.New(db, sqlstore.MySQL+1, nil)
 	assert.Contains(t, fmt.Sprint(err), "sqlstore.MySQL", "the error of an unknown dialect")
 	_, err = sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{LockWait: -1})

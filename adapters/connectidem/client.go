@@ -28,7 +28,7 @@ func Client(o *rpcidem.ClientOptions) connect.Interceptor {
 			}
 			header := req.Header()
 			if len(header.Values(own.Metadata)) == 0 {
-				line, err := own.Line(ctx)
+				line, err := own.MetadataValue(ctx)
 				switch {
 				case err != nil:
 					return nil, connect.NewError(connect.CodeInvalidArgument, err)

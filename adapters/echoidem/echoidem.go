@@ -62,7 +62,7 @@ func mark(w http.ResponseWriter, r *http.Request, err error) {
 	case retrysafe.Doubtful:
 		if a, ok := retrysafe.AttemptFrom(r.Context()); ok {
 			// if the store fails, the lease expires, and the key is in doubt
-			_ = a.Doubt(r.Context(), nil)
+			_ = a.LeaveInDoubt(r.Context(), nil)
 		}
 	}
 }

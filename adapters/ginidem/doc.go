@@ -1,6 +1,6 @@
 // Package ginidem adapts the middleware of package httpidem to gin.
 //
-//	tenant, binding := httpidem.Credential(engine) // who the caller is, from the Authorization header
+//	tenant, binding := httpidem.ByAuthorization(engine) // who the caller is, from the Authorization header
 //	idem := httpidem.New(engine, &httpidem.Options{Tenant: tenant, Binding: binding, Key: httpidem.Required})
 //	router.POST("/orders", ginidem.Middleware(idem), createOrder)
 //

@@ -22,7 +22,7 @@ func UnaryClient(o *rpcidem.ClientOptions) grpc.UnaryClientInterceptor {
 	own := o.WithDefaults()
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		if md, ok := metadata.FromOutgoingContext(ctx); !ok || len(md.Get(own.Metadata)) == 0 {
-			line, err := own.Line(ctx)
+			line, err := own.MetadataValue(ctx)
 			switch {
 			case err != nil:
 				return status.Error(codes.InvalidArgument, err.Error())

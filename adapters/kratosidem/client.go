@@ -32,7 +32,7 @@ func Client(o *rpcidem.ClientOptions) middleware.Middleware {
 				return next(ctx, req)
 			}
 			if !has(ctx, tr, own.Metadata) {
-				line, err := own.Line(ctx)
+				line, err := own.MetadataValue(ctx)
 				switch {
 				case err != nil:
 					return nil, errors.BadRequest("KEY_MALFORMED", err.Error())

@@ -64,7 +64,7 @@ func withKey(ctx context.Context, o *rpcidem.ClientOptions, params *mcp.CallTool
 	if _, ok := params.Meta[o.Metadata]; ok {
 		return &own, nil
 	}
-	line, err := o.Line(ctx)
+	line, err := o.MetadataValue(ctx)
 	if err != nil || line == "" {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func (t *Telemetry) Trace() *retrysafe.Trace {
 		Origin:      origin,
 		Store:       t.asked,
 		Lost:        func(ctx context.Context, a retrysafe.AttemptInfo) { t.hasLost(ctx, a.Err) },
-		Doubt:       func(ctx context.Context, a retrysafe.AttemptInfo) { t.doubted(ctx, a.Cause) },
+		InDoubt:     func(ctx context.Context, a retrysafe.AttemptInfo) { t.doubted(ctx, a.Cause) },
 		Unconfirmed: func(ctx context.Context, _ retrysafe.AttemptInfo) { t.unconfirmed.Add(ctx, 1) },
 		Lapse:       func(ctx context.Context, _ retrysafe.AttemptInfo) { t.lapsed.Add(ctx, 1) },
 	}

@@ -75,7 +75,7 @@ func (t *Telemetry) BatchConsumer(system string, h mqidem.BatchHandler) mqidem.B
 	}
 }
 
-// Observe counts the outcome of a delivery. It is for mqidem.Options.Observe.
-func (t *Telemetry) Observe(o mqidem.Outcome) {
+// OnOutcome counts the outcome of a delivery. It is for mqidem.Options.OnOutcome.
+func (t *Telemetry) OnOutcome(o mqidem.Outcome) {
 	t.deliveries.Add(context.Background(), 1, metric.WithAttributes(attrOutcome.String(o.What)))
 }

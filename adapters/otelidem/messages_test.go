@@ -45,8 +45,8 @@ func TestTraceThroughAQueue(t *testing.T) {
 	source := broker.Open("orders")
 	go func() {
 		ended <- mqidem.Consume(ctx, source, p.Consumer("memory", mqidem.Once(e, "stock", func(context.Context, *mqidem.Message) error { return nil })),
-			&mqidem.Options{Concurrency: 1, Observe: func(o mqidem.Outcome) {
-				p.Observe(o)
+			&mqidem.Options{Concurrency: 1, OnOutcome: func(o mqidem.Outcome) {
+				p.OnOutcome(o)
 				handled <- o
 			}})
 	}()

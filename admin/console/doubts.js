@@ -15,7 +15,7 @@ class Doubts extends View {
   name = "doubts";
 
   ask() {
-    return this.call("/doubts", { query: { namespace: this.query.namespace } });
+    return this.call("/in-doubt", { query: { namespace: this.query.namespace } });
   }
 
   show(d) {

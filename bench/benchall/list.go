@@ -42,9 +42,9 @@ var comparisons = []comparison{
 		rows:     gatewayRows(),
 	},
 	{
-		name: "front", ours: "the front, or TLS", rival: "net/http without TLS", inner: 5,
-		programs: []program{{dir: "bench", pkg: "./gatewaybench", command: "front/", args: []string{"-front", "-rounds", "5", "-n", "30000"}}},
-		rows:     frontRows(),
+		name: "fastpath", ours: "the fast path, or TLS", rival: "net/http without TLS", inner: 5,
+		programs: []program{{dir: "bench", pkg: "./gatewaybench", command: "fastpath/", args: []string{"-fast-path", "-rounds", "5", "-n", "30000"}}},
+		rows:     fastPathRows(),
 	},
 	{
 		name: "redis-do", ours: "`Do` over two bare scripts", inner: 5,

@@ -34,7 +34,7 @@ type world struct {
 	sides   []*side
 }
 
-func newWorld(workers int, front bool, builds string) (*world, error) {
+func newWorld(workers int, fastPath bool, builds string) (*world, error) {
 	w := &world{workers: strconv.Itoa(workers)}
 	var err error
 	if w.dir, err = os.MkdirTemp("", "gatewaybench-"); err != nil {
@@ -46,8 +46,8 @@ func newWorld(workers int, front bool, builds string) (*world, error) {
 		return nil, err
 	}
 	sides := []func(string) (*side, error){w.anchor, w.ours("retrysafe", "")}
-	if front {
-		sides = []func(string) (*side, error){w.ours("net/http", "front: off\n"), w.ours("front", "front: on\n"), w.ours("net/http-TLS", "front: off\n"+tlsConfig)}
+	if fastPath {
+		sides = []func(string) (*side, error){w.ours("net/http", "fast_path: off\n"), w.ours("fast-path", "fast_path: on\n"), w.ours("net/http-TLS", "fast_path: off\n"+tlsConfig)}
 	}
 	if builds != "" {
 		sides = sides[:1]

@@ -95,8 +95,8 @@ func openOffice(t *testing.T, changes ...func(*admin.Options)) *office {
 	for i := range 130 {
 		o.completed(t, fmt.Sprintf("done-%d", i))
 	}
-	desk, err := admin.NewDesk(store, &admin.DeskOptions{Secret: consoleSecret})
-	assert.NoError(t, err, "desk")
+	records, err := admin.NewRecords(store, &admin.RecordsOptions{Secret: consoleSecret})
+	assert.NoError(t, err, "records")
 	audit := admin.NewAudit(store, "shop", 0)
 	for _, e := range []admin.Entry{
 		{Who: "alice", Action: "resolve", Object: "0123456789abcdef", Reason: "payment 4711 is in the bank's list", Detail: "done", Result: "begun"},
@@ -118,7 +118,7 @@ func openOffice(t *testing.T, changes ...func(*admin.Options)) *office {
 	for _, change := range changes {
 		change(&options)
 	}
-	handler, err := admin.New(desk, &options)
+	handler, err := admin.New(records, &options)
 	assert.NoError(t, err, "console")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch away := o.away.Load(); {

@@ -110,7 +110,7 @@ func openShopWith(t *testing.T, keepAlive bool) *shop {
 	s := &shop{t: t, issuer: token.NewIssuer(e, &token.Options{Tenant: httpidem.Global})}
 	s.came = sync.NewCond(&s.mu)
 	s.idem = httpidem.New(e, &httpidem.Options{
-		Tenant: httpidem.Global, FormKey: true, Answer: forms.Answer(nil), Policy: retrysafe.Policy{Wait: patience},
+		Tenant: httpidem.Global, FormKey: true, ErrorHandler: forms.ErrorHandler(nil), Policy: retrysafe.Policy{Wait: patience},
 	})
 	mux := http.NewServeMux()
 	mux.Handle("GET /retrysafe.js", browser.Handler())

@@ -40,7 +40,7 @@ func Page(c *check.Check) string {
 		p.end()
 	}
 	p.line("## How to mend it")
-	p.text("", sentence(c.Mend))
+	p.text("", sentence(c.Fix))
 	return strings.TrimRight(p.b.String(), "\n") + "\n"
 }
 

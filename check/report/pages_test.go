@@ -106,7 +106,7 @@ func TestChecksAreDescribed(t *testing.T) {
 	for _, c := range check.Checks() {
 		assert.True(t, lower.MatchString(c.ID) && !seen[c.ID], "the id %q", c.ID)
 		seen[c.ID] = true
-		assert.True(t, c.Title != "" && c.Why != "" && c.Mend != "" && len(c.Sends) > 0 && c.Requests > 0, "%s is described", c.ID)
+		assert.True(t, c.Title != "" && c.Why != "" && c.Fix != "" && len(c.Sends) > 0 && c.Requests > 0, "%s is described", c.ID)
 		assert.True(t, utf8.RuneCountInString(c.Title) <= 60, "%s: the title has at most 60 characters: %s", c.ID, c.Title)
 	}
 }
@@ -114,7 +114,7 @@ func TestChecksAreDescribed(t *testing.T) {
 func TestPage(t *testing.T) {
 	t.Parallel()
 	c := &check.Check{
-		ID: "one", Title: "a right API does one thing", Severity: check.Serious, Requests: 1, Why: "Because", Mend: strings.Repeat("word ", 30) + "`code that is not broken`",
+		ID: "one", Title: "a right API does one thing", Severity: check.Serious, Requests: 1, Why: "Because", Fix: strings.Repeat("word ", 30) + "`code that is not broken`",
 		Sends: []string{"One request.", strings.Repeat("long ", 30) + "- 1. end"}, Wrong: []string{"It is wrong."},
 	}
 	second := "Long" + strings.Repeat(" long", 18) + "\n  " + strings.Repeat(" long", 11)

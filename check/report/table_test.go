@@ -3,6 +3,7 @@ package report_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os/exec"
 	"strings"
 	"testing"
@@ -126,16 +127,16 @@ func TestProgress(t *testing.T) {
 	c := &check.Check{ID: "concurrent-duplicates"}
 	done := &check.Result{ID: c.ID, Verdict: check.Broken, Severity: check.Critical, Took: 1200 * time.Millisecond}
 	events := []check.Event{{Index: 1, Total: 2, Check: c}, {Index: 1, Total: 2, Check: c, Result: done}, {Index: 2, Total: 2, Check: c}, {Index: 2, Total: 2, Check: c, Result: done}}
-	write := func(terminal bool, events ...check.Event) string {
+	write := func(show func(io.Writer) func(check.Event), events ...check.Event) string {
 		var b bytes.Buffer
-		progress := report.Progress(&b, terminal)
+		progress := show(&b)
 		for _, e := range events {
 			progress(e)
 		}
 		return b.String()
 	}
 	const erase = "\r\x1b[K"
-	assert.Equal(t, write(true, events...), erase+"1/2 concurrent-duplicates …"+erase+"2/2 concurrent-duplicates …"+erase, "on a terminal")
-	assert.Equal(t, write(true, events[0], check.Event{}), erase+"1/2 concurrent-duplicates …"+erase, "an examination that ends early")
-	assert.Equal(t, write(false, append(events, check.Event{})...), "1/2 concurrent-duplicates broken (critical), 1.2 s\n2/2 concurrent-duplicates broken (critical), 1.2 s\n", "in a log")
+	assert.Equal(t, write(report.TerminalProgress, events...), erase+"1/2 concurrent-duplicates …"+erase+"2/2 concurrent-duplicates …"+erase, "on a terminal")
+	assert.Equal(t, write(report.TerminalProgress, events[0], check.Event{}), erase+"1/2 concurrent-duplicates …"+erase, "an examination that ends early")
+	assert.Equal(t, write(report.Progress, append(events, check.Event{})...), "1/2 concurrent-duplicates broken (critical), 1.2 s\n2/2 concurrent-duplicates broken (critical), 1.2 s\n", "in a log")
 }

@@ -110,7 +110,7 @@ func TestSealedAudit(t *testing.T) {
 	assert.NoError(t, err, "request")
 	resp, err := testclient.HTTP.Do(r)
 	assert.NoError(t, err, "the log")
-	var read admin.Log
+	var read struct{ Entries []admin.Entry }
 	assert.NoError(t, errors.Join(json.NewDecoder(resp.Body).Decode(&read), resp.Body.Close()), "the log")
 	got := map[string]int{}
 	for _, e := range read.Entries {

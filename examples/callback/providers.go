@@ -45,7 +45,7 @@ func (s *shop) providers(mux *http.ServeMux, k keys) {
 	mux.Handle("/notify/alipay", s.notify(callback.Options{
 		Provider: "alipay", ID: "notify_id", Verify: callback.Alipay(k.alipay),
 		// ends Alipay's retries
-		Success: httpidem.StaticAnswer{ContentType: "text/plain", Body: []byte("success")},
+		Succeed: httpidem.StaticAnswer{ContentType: "text/plain", Body: []byte("success")},
 	}, alipay))
 	mux.Handle("/notify/wechatpay", s.notify(callback.Options{
 		Provider: "wechatpay", ID: "/id", Verify: callback.WeChatPay(map[string]*rsa.PublicKey{k.wechatSerial: k.wechat}),

@@ -64,7 +64,7 @@ type event struct {
 // notification.
 func (s *shop) notify(o callback.Options, read func(*http.Request) (event, error)) http.Handler {
 	o.Policy = retrysafe.Policy{OnDoubt: retrysafe.Reexecute, Lease: 3 * time.Second}
-	o.Refused = func(_ *http.Request, err error) { log.Printf("%s: a notification was refused: %v", o.Provider, err) }
+	o.OnRefused = func(_ *http.Request, err error) { log.Printf("%s: a notification was refused: %v", o.Provider, err) }
 	return callback.New(s.engine, &o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e, err := read(r)
 		if err != nil {
@@ -83,7 +83,7 @@ func (s *shop) notify(o callback.Options, read func(*http.Request) (event, error
 		case <-time.After(s.pause):
 		case <-r.Context().Done():
 		}
-		_, _ = w.Write(o.Success.Body) // the answer is stored even if the provider has gone
+		_, _ = w.Write(o.Succeed.Body) // the answer is stored even if the provider has gone
 	}))
 }
 

@@ -57,7 +57,7 @@ func TestLimitsOfAVictim(t *testing.T) {
 // up those of one address.
 func TestTokensOfAVictim(t *testing.T) {
 	t.Parallel()
-	x := newTarget(t, "trusted: [127.0.0.0/8]\nroutes:\n  - {match: POST /orders, key: token}\n", members)
+	x := newTarget(t, "trusted_proxies: [127.0.0.0/8]\nroutes:\n  - {match: POST /orders, key: token}\n", members)
 	ask := func(fields ...string) string {
 		got, _, _ := strings.Cut(x.send(t, post("/.retrysafe/tokens", "", fields...)), " ")
 		return got
@@ -117,7 +117,7 @@ func TestSecretInDisguise(t *testing.T) {
 // by address.
 func TestTokensOfMadeUpCallers(t *testing.T) {
 	t.Parallel()
-	x := newTarget(t, "trusted: [127.0.0.0/8]\nlimits: {new_by_address: {per_s: 0.001, burst: 30}}\nroutes:\n  - {match: POST /orders, key: token}\n", created)
+	x := newTarget(t, "trusted_proxies: [127.0.0.0/8]\nlimits: {new_by_address: {per_s: 0.001, burst: 30}}\nroutes:\n  - {match: POST /orders, key: token}\n", created)
 	ask := func(as, from string) string {
 		got, _, _ := strings.Cut(x.send(t, post("/.retrysafe/tokens", "", "Authorization: Bearer "+as+"\r\n", "X-Forwarded-For: "+from+"\r\n")), " ")
 		return got

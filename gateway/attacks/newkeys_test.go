@@ -12,7 +12,7 @@ import (
 // are answered, and that others are served.
 func TestNewKeysOfAnAddress(t *testing.T) {
 	t.Parallel()
-	x := newTarget(t, "trusted: [127.0.0.0/8]\nlimits: {new_by_address: {per_s: 0.001, burst: 20}}\n", members)
+	x := newTarget(t, "trusted_proxies: [127.0.0.0/8]\nlimits: {new_by_address: {per_s: 0.001, burst: 20}}\n", members)
 	from := func(address string) string { return "X-Forwarded-For: " + address + "\r\n" }
 	count := map[string]int{}
 	for i := range 200 {

@@ -36,11 +36,11 @@ func TestQueryPassesAsItCame(t *testing.T) {
 	}
 }
 
-// TestTrustedFrontsAreBelieved tests that only trusted servers may say how a request arrived.
-func TestTrustedFrontsAreBelieved(t *testing.T) {
+// TestTrustedProxiesAreBelieved tests that only trusted servers may say how a request arrived.
+func TestTrustedProxiesAreBelieved(t *testing.T) {
 	t.Parallel()
 	const told = "X-Forwarded-Proto: https\r\nX-Forwarded-Host: shop.example\r\nClient-Cert: :MAo=:\r\nClient_Cert: :MAo=:\r\n"
-	for file, want := range map[string]string{"trusted: [127.0.0.0/8]\n": "https shop.example :MAo=:1", "": "http shop 0"} {
+	for file, want := range map[string]string{"trusted_proxies: [127.0.0.0/8]\n": "https shop.example :MAo=:1", "": "http shop 0"} {
 		x := newTarget(t, file, func(w http.ResponseWriter, r *http.Request) {
 			certificates := 0
 			for name, values := range r.Header { // however it is spelt
@@ -59,7 +59,7 @@ func TestTrustedFrontsAreBelieved(t *testing.T) {
 // as one that only the gateway or a trusted server may set.
 func TestFieldsInDisguise(t *testing.T) {
 	t.Parallel()
-	x := newTarget(t, "trusted: [192.0.2.1]\ndefaults: {tenant: 'header:X-User'}\n", saw)
+	x := newTarget(t, "trusted_proxies: [192.0.2.1]\ndefaults: {tenant: 'header:X-User'}\n", saw)
 	const disguised = "X_User: root\r\nx_uSER: root\r\nIdempotency_Fence: 99\r\nIdempotency_Attempt: 7\r\nX-User: root\r\nX_Other: stays\r\n"
 	for _, request := range []string{get("/", disguised), post("/", "x", disguised)} {
 		got := strings.ToLower(x.send(t, request))
@@ -103,7 +103,7 @@ func TestUpgrades(t *testing.T) {
 // TestConnectionThatTakesAway tests that a client cannot remove a field that the guard decides by.
 func TestConnectionThatTakesAway(t *testing.T) {
 	t.Parallel()
-	x := newTarget(t, "trusted: [127.0.0.0/8]\ndefaults: {tenant: {header_secret: X-Api-Key}}\n", saw)
+	x := newTarget(t, "trusted_proxies: [127.0.0.0/8]\ndefaults: {tenant: {header_secret: X-Api-Key}}\n", saw)
 	for _, name := range []string{"Authorization", "cookie", "Content-Type", "x-api-key"} {
 		for _, request := range []string{
 			get("/", name+": v\r\n", "Connection: close, "+name+"\r\n"),

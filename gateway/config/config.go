@@ -31,30 +31,30 @@ type Config struct {
 // file is the configuration file. Every option except upstream is optional. The tables of
 // docs/gateway.md are generated from the tags.
 type file struct {
-	Listen        string          `yaml:"listen" default:"127.0.0.1:8080" doc:"address to listen on"`
-	Admin         string          `yaml:"admin" default:"none" doc:"address for operators: /healthz, /readyz, /metrics, and the console"`
-	Operators     operatorOptions `yaml:"operators" default:"below" doc:"the console on the address of admin, and who may do what there"`
-	TLS           tlsOptions      `yaml:"tls" default:"none" doc:"certificate of listen; read again on SIGHUP"`
-	Upstream      addressList     `yaml:"upstream" default:"required" doc:"the service, for example http://127.0.0.1:9000, or a list of its addresses, which get requests in turn"`
-	CA            string          `yaml:"upstream_ca" default:"those of the system" doc:"file with the authorities that may vouch for an https:// upstream, in PEM"`
-	Health        healthOptions   `yaml:"health" default:"none" doc:"how upstreams are asked whether they are well"`
-	Trusted       prefixList      `yaml:"trusted" default:"none" doc:"addresses of the servers before the gateway that may set a tenant's header, such as 10.0.0.0/8"`
-	Store         string          `yaml:"store" default:"sqlite:retrysafe.db" doc:"where records are kept: memory, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST (rediss for TLS), postgres://HOST/DATABASE or mysql://HOST/DATABASE; one with a password belongs in RETRYSAFE_STORE"`
-	Namespace     string          `yaml:"namespace" default:"app, and required where store is a server" doc:"names this service in the store; gateways of one service have the same, and another one is a new key space, in which retries run again"`
-	Acks          acks            `yaml:"acks" default:"none" doc:"redis: how many replicas must have a win before it counts: none, all, or a number"`
-	AllowEviction bool            `yaml:"allow_eviction" default:"false" doc:"redis: take a server that may drop records for want of memory; each drop lets a key run again"`
-	Copies        copies          `yaml:"copies" default:"16MiB" doc:"redis: memory for copies of answers that are asked for again, each used for 10s at most; or off"`
-	Seal          sealOptions     `yaml:"seal" default:"none" doc:"encrypt what the store keeps of answers, with a key for each tenant"`
-	AccessLog     string          `yaml:"access_log" default:"off" doc:"a line of JSON for each request: off, stdout, or a file, opened again on SIGHUP"`
-	Limits        serverLimits    `yaml:"limits" default:"below" doc:"limits of the server"`
-	Front         onOff           `yaml:"front" default:"on" doc:"serve small guarded requests of HTTP/1.1 without TLS by a server that costs less than net/http's; off: net/http serves all"`
-	Drain         duration        `yaml:"drain" default:"the longest timeout_answer and 5s" doc:"grace period for requests in flight at shutdown"`
-	Delay         duration        `yaml:"drain_delay" default:"none" doc:"how long new requests are accepted after /readyz reports the shutdown"`
-	Tokens        tokenOptions    `yaml:"tokens" default:"below" doc:"the one-time tokens of routes with key: token"`
-	Upgrades      []string        `yaml:"upgrades" default:"websocket" doc:"further protocols that a connection may be switched to; what goes over it then is not looked at"`
-	KeyHeader     headerList      `yaml:"key_header" default:"Idempotency-Key" doc:"header of the key, or a list: of several the first that is present"`
-	Defaults      settings        `yaml:"defaults" default:"below" doc:"settings of requests that no route matches, inherited by routes"`
-	Routes        []routeOptions  `yaml:"routes" default:"none" doc:"what differs; the first that matches counts"`
+	Listen         string          `yaml:"listen" default:"127.0.0.1:8080" doc:"address to listen on"`
+	Admin          string          `yaml:"admin" default:"none" doc:"address for operators: /healthz, /readyz, /metrics, and the console"`
+	Operators      operatorOptions `yaml:"operators" default:"below" doc:"the console on the address of admin, and who may do what there"`
+	TLS            tlsOptions      `yaml:"tls" default:"none" doc:"certificate of listen; read again on SIGHUP"`
+	Upstream       addressList     `yaml:"upstream" default:"required" doc:"the service, for example http://127.0.0.1:9000, or a list of its addresses, which get requests in turn"`
+	CA             string          `yaml:"upstream_ca" default:"those of the system" doc:"file with the authorities that may vouch for an https:// upstream, in PEM"`
+	Health         healthOptions   `yaml:"health" default:"none" doc:"how upstreams are asked whether they are well"`
+	TrustedProxies prefixList      `yaml:"trusted_proxies" default:"none" doc:"addresses of the proxies before the gateway that may set a tenant's header, such as 10.0.0.0/8"`
+	Store          string          `yaml:"store" default:"sqlite:retrysafe.db" doc:"where records are kept: memory, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST (rediss for TLS), postgres://HOST/DATABASE or mysql://HOST/DATABASE; one with a password belongs in RETRYSAFE_STORE"`
+	Namespace      string          `yaml:"namespace" default:"app, and required where store is a server" doc:"names this service in the store; gateways of one service have the same, and another one is a new key space, in which retries run again"`
+	Acks           acks            `yaml:"acks" default:"none" doc:"redis: how many replicas must have a win before it counts: none, all, or a number"`
+	AllowEviction  bool            `yaml:"allow_eviction" default:"false" doc:"redis: take a server that may drop records for want of memory; each drop lets a key run again"`
+	Copies         copies          `yaml:"copies" default:"16MiB" doc:"redis: memory for copies of answers that are asked for again, each used for 10s at most; or off"`
+	Seal           sealOptions     `yaml:"seal" default:"none" doc:"encrypt what the store keeps of answers, with a key for each tenant"`
+	AccessLog      string          `yaml:"access_log" default:"off" doc:"a line of JSON for each request: off, stdout, or a file, opened again on SIGHUP"`
+	Limits         serverLimits    `yaml:"limits" default:"below" doc:"limits of the server"`
+	FastPath       onOff           `yaml:"fast_path" default:"on" doc:"serve small guarded requests of HTTP/1.1 without TLS by a server that costs less than net/http's; off: net/http serves all"`
+	Drain          duration        `yaml:"drain" default:"the longest timeout_answer and 5s" doc:"grace period for requests in flight at shutdown"`
+	Delay          duration        `yaml:"drain_delay" default:"none" doc:"how long new requests are accepted after /readyz reports the shutdown"`
+	Tokens         tokenOptions    `yaml:"tokens" default:"below" doc:"the one-time tokens of routes with key: token"`
+	Upgrades       []string        `yaml:"upgrades" default:"websocket" doc:"further protocols that a connection may be switched to; what goes over it then is not looked at"`
+	KeyHeader      headerList      `yaml:"key_header" default:"Idempotency-Key" doc:"header of the key, or a list: of several the first that is present"`
+	Defaults       settings        `yaml:"defaults" default:"below" doc:"settings of requests that no route matches, inherited by routes"`
+	Routes         []routeOptions  `yaml:"routes" default:"none" doc:"what differs; the first that matches counts"`
 }
 
 // healthOptions are [gateway.Health] in the file.
@@ -73,7 +73,7 @@ type serverLimits struct {
 	QuietTime  duration   `yaml:"quiet_time" default:"5m" doc:"how long an exchange that is not guarded may go without a byte; streams may rest"`
 	IdleTime   duration   `yaml:"idle_time" default:"2m" doc:"how long a connection is kept without a request"`
 	Bodies     size       `yaml:"bodies" default:"64MiB, or a quarter of GOMEMLIMIT" doc:"memory for the bodies of guarded requests; beyond it the slowest gives way, or a request meets 503"`
-	NewKeys    perAddress `yaml:"new_by_address" default:"none" doc:"guarded requests of one address that may begin, {per_s: 5, burst: 50}; repeats do not count, more meets 429; for gateways that see their clients' addresses (trusted)"`
+	NewKeys    perAddress `yaml:"new_by_address" default:"none" doc:"guarded requests of one address that may begin, {per_s: 5, burst: 50}; repeats do not count, more meets 429; for gateways that see their clients' addresses (trusted_proxies)"`
 	Conns      count      `yaml:"connections" default:"20000" doc:"connections at once; beyond it the longest idle ones are closed for a new one, or the new one is"`
 	Streams    count      `yaml:"streams" default:"250" doc:"requests that one connection of HTTP/2 may have at once"`
 }
@@ -97,7 +97,7 @@ func (c *Config) DrainDelay() time.Duration { return c.file.Delay.d }
 // Options that are not set are zero, which means their defaults.
 func (c *Config) ServerOptions() *gateway.ServerOptions {
 	l := &c.file.Limits
-	return &gateway.ServerOptions{Header: l.Header.n, HeaderTime: l.HeaderTime.d, IdleTime: l.IdleTime.d, Connections: int(l.Conns.n), Streams: int(l.Streams.n), NoFront: c.file.Front.off}
+	return &gateway.ServerOptions{Header: l.Header.n, HeaderTime: l.HeaderTime.d, IdleTime: l.IdleTime.d, Connections: int(l.Conns.n), Streams: int(l.Streams.n), NoFastPath: c.file.FastPath.off}
 }
 
 // Acks returns the value of acks: how many replicas must have a win before it counts; -1: all.

@@ -64,7 +64,7 @@ func TestConfigOfMadeKeys(t *testing.T) {
 	t.Parallel()
 	c, err := config.Parse([]byte(`
 upstream: http://127.0.0.1:9000
-trusted: 127.0.0.1
+trusted_proxies: 127.0.0.1
 defaults: {lease: 30s, retention: 24h, key: required, form_key: true, max_age: {field: "header:Date", max: 5m}}
 routes:
   - {match: "POST /orders", key: params}
@@ -95,7 +95,7 @@ func TestConfigOfFingerprints(t *testing.T) {
 	t.Parallel()
 	c, err := config.Parse([]byte(`
 upstream: http://127.0.0.1:9000
-trusted: 127.0.0.1
+trusted_proxies: 127.0.0.1
 defaults: {fingerprint: json}
 routes:
   - {match: "POST /orders"}
@@ -124,11 +124,11 @@ func TestConfigOfOperation(t *testing.T) {
 	t.Parallel()
 	c, err := config.Parse([]byte(`
 upstream: [http://127.0.0.1:9000, "http://127.0.0.1:9001"]
-trusted: [127.0.0.1, "10.1.2.3/8", "::1"]
+trusted_proxies: [127.0.0.1, "10.1.2.3/8", "::1"]
 health: {path: /healthz, every: 1s}
 access_log: stdout
 drain: 20s
-front: off
+fast_path: off
 limits: {header: 16KiB, header_time: 3s, body_time: 30s, idle_time: 1m, streams: 50}
 defaults: {tenant: "header:x-user"}
 routes:
@@ -139,11 +139,11 @@ routes:
 	o, _, err := c.Options()
 	assert.NoError(t, err, "options")
 	assert.Equal(t, o.Upstreams, []string{"http://127.0.0.1:9000", "http://127.0.0.1:9001"}, "upstreams")
-	assert.Equal(t, fmt.Sprint(o.Trusted), "[127.0.0.1/32 10.0.0.0/8 ::1/128]", "trusted")
-	assert.Equal(t, o.TrustedHeaders, []string{"X-User", "X-Account"}, "fields of fronts")
+	assert.Equal(t, fmt.Sprint(o.TrustedProxies), "[127.0.0.1/32 10.0.0.0/8 ::1/128]", "trusted")
+	assert.Equal(t, o.TrustedHeaders, []string{"X-User", "X-Account"}, "fields of trusted proxies")
 	assert.Equal(t, o.Health, gateway.Health{Path: "/healthz", Every: time.Second}, "health")
 	assert.Equal(t, o.Guard.BodyTime, 30*time.Second, "body_time")
-	assert.Equal(t, *c.ServerOptions(), gateway.ServerOptions{Header: 16 << 10, HeaderTime: 3 * time.Second, IdleTime: time.Minute, Streams: 50, NoFront: true}, "limits")
+	assert.Equal(t, *c.ServerOptions(), gateway.ServerOptions{Header: 16 << 10, HeaderTime: 3 * time.Second, IdleTime: time.Minute, Streams: 50, NoFastPath: true}, "limits")
 	assert.Equal(t, fmt.Sprint(c.DrainTime(), c.AccessLog), "20sstdout", "drain and access_log")
 	r := httptest.NewRequest("POST", "/", nil)
 	_, err = o.Guard.Tenant(r)
@@ -223,95 +223,95 @@ func TestConfigErrors(t *testing.T) {
 		"defaults: {tenant: jwt}":                                 "write credential, global, header:NAME, {cookie:...} or",
 		"defaults: {tenant: {jwt: {issuer: x}}}":                  ":1:20: jwt needs jwks and issuer",
 		"defaults: {tenant: {jwt: {jwks: none.json, issuer: x}}}": "jwks: open none.json",
-		"defaults: {tenant: {jwt: {jwks: \"http://keys.example\", issuer: x}}}":                                   "has to be https",
-		"defaults: {tenant: {cookie: sid}}":                                                                       ":1:20: a cookie names callers only if it stays the same",
-		"defaults: {tenant: {stable: true}}":                                                                      "a cookie names callers only if it stays the same",
-		"defaults: {tenant: {cookie: \"a b\", stable: true}}":                                                     "cookie is \"a b\", which is no name",
-		"defaults: {tenant: {header_secret: Authorization}}":                                                      "Authorization counts by itself",
-		"defaults: {tenant: {binding: [session]}}":                                                                "write it like \"cookie:session\"",
-		"defaults: {tenant: {jwt: {jwks: /dev/null, issuer: x}, cookie: a}}":                                      "leave the others out",
-		"defaults: {tenant: {certificate: true}}":                                                                 "needs the certificates of clients",
-		"trusted: [10.0.0.0/8]\ntls: {cert: a, key: b, client_ca: c}\ndefaults: {tenant: {certificate: true}}":    "by the certificate of that server",
-		"tls: {client_ca: a.pem}":                                                                                 "tls needs both",
-		"defaults: {tenant: {}}":                                                                                  "{header_secret: X-Api-Key}",
-		"defaults: {tenant: {sub: x}}":                                                                            "unknown field",
-		"defaults: {cors: {origins: shop.example}}":                                                               "is no origin",
-		"defaults: {cors: {origins: \"https://shop.example/\"}}":                                                  "without a path",
-		"defaults: {cors: {origins: \"*\", credentials: true}}":                                                   "stands alone",
-		"defaults: {cors: {origins: \"*\", expose: [\"a b\"]}}":                                                   "no header name",
-		"defaults: {cors: {}}":                                                                                    "names no origin",
-		"defaults: {cors: all}":                                                                                   ":1:",
-		"defaults: {rate: {burst: 3}}":                                                                            ":1:18: per_s is 0",
-		"defaults: {rate: {per_s: 3, by: name}}":                                                                  "tenant or address",
-		"defaults: {signature: {authorities: a}}":                                                                 "keys names no file",
-		"defaults: {signature: {keys: none.keys}}":                                                                "open none.keys",
-		"defaults: {signature: yes}":                                                                              ":1:",
-		"defaults: {signature: {keys: /dev/null, scheme: ftp}}":                                                   "http or https",
-		"defaults: {key: {params: {any_payload: true}}}":                                                          "any_payload is for fields",
-		"defaults: {key: {params: {}, ignore: [a]}}":                                                              "within them",
-		"defaults: {rate: {per_s: 5}}":                                                                            "count by address",
-		"routes: [{match: \"POST /a\", key: {fields: [a]}, operation: a}]":                                        "is another caller",
-		"defaults: {key: token}\nroutes: [{match: \"POST /a\", key: token, signature: {keys: /dev/null}}]":        "leave tenant and signature out",
-		"routes: [{match: \"POST /a\", operation: pay}, {match: \"POST /b\", operation: pay, fingerprint: json}]": `route "POST /b": fingerprint is not that of route "POST /a"`,
-		"defaults: {fingerprint: xml}":                                                                            ":1:25: \"xml\" is unknown; write bytes, json, {fields:...} or {ignore:...}",
-		"defaults: {fingerprint: {}}":                                                                             "write which members",
-		"defaults: {fingerprint: {ignore: [$.]}}":                                                                 "cannot be read",
-		"defaults: {fingerprint: {only: [a]}}":                                                                    `unknown field "only"`,
-		"routes: [{match: \"POST /a\", key: params, fingerprint: json}]":                                          "fingerprint is for keys that clients send",
-		"defaults: {rate: 5}":                                                                                     ":1:",
-		"defaults: {tenant: header:X-User}":                                                                       ":1:12: a tenant by a header (header:NAME) needs servers that may set it: give their addresses in trusted",
-		"trusted: [10.0.0.0/8, nowhere]":                                                                          `:1:10: "nowhere" is no address`,
-		"tls: {cert: a.pem}":                                                                                      "tls needs both",
-		"tls: {cert: none.pem, key: none.pem}":                                                                    "configuration:1:1: tls: open none.pem",
-		"upstream_ca: none.pem":                                                                                   "configuration:1:1: upstream_ca: open none.pem",
-		"upstream_ca: config_test.go":                                                                             "has no certificate in PEM",
-		"health: {every: 3s}":                                                                                     "health has no path",
-		"health: {path: healthz}":                                                                                 "begins with a slash",
-		"health: {path: /x, evry: 3s}":                                                                            `unknown field "evry"`,
-		"copies: many":                                                                                            "copies take a size such as 16MiB, or off",
-		"limits: {header: none}":                                                                                  "is no size",
-		"upstream: [http://a, ftp://b]":                                                                           "http:// or https://",
-		"upstream: []":                                                                                            "no upstream is given",
-		"defaults: {after_5xx: maybe}":                                                                            "write auto, keep or release",
-		"routes: [{match: \"POST /a\", key: {fields: [a]}}]":                                                      "many spellings",
-		"routes: [{match: \"POST /a\", key: {fields: [a], only: [b]}}]":                                           "many spellings",
-		"routes: [{match: \"POST /a\", key: {fields: []}}]":                                                       "write what the key is made of",
-		"routes: [{match: \"POST /a\", key: {params: {}, fields: [a]}}]":                                          "write what the key is made of",
-		"routes: [{match: \"POST /a\", key: {field: [a]}}]":                                                       "unknown field",
-		"routes: [{match: \"POST /a\", key: {params: {ignore: [$.]}}}]":                                           "cannot be read",
-		"routes: [{match: \"POST /a\", max_age: {field: ts}}]":                                                    "5s or more",
-		"routes: [{match: \"POST /a\", max_age: {max: 5s}}]":                                                      "no field",
-		"routes: [{match: \"POST /a\", key: params, form_key: true}]":                                             "form_key reads keys that forms bring, and key takes none",
-		"tokens: {rate: 0}":                                                                                       "above zero",
-		"tokens: {life: 1ms}":                                                                                     "use 1s to 720h",
-		"tokens: {lives: 9}":                                                                                      `unknown field "lives"`,
-		"routes:\n  - {match: POST /a, key: token, tenant: global}":                                               ":2:22: key: token goes with the tenant of defaults",
-		"routes: [{match: \"POST /a\", key: {params: [a]}}]":                                                      ":1:43: sequence was used where mapping is expected",
-		"routes: [{match: \"POST orders\"}]":                                                                      "write it like POST /orders/**",
-		"routes: [{match: \"post /orders\"}]":                                                                     "write it in capitals",
-		"routes: [{match: \"POST /a/**/b\"}]":                                                                     "** only at the end",
-		"routes: [{match: \"POST /a*\"}]":                                                                         "a whole segment",
-		"routes: [{key: required}]":                                                                               "entry 1 of routes has no match",
-		"routes: [{match: \"POST /a%20b\"}]":                                                                      "the path decoded",
-		"defaults: {timeout_answer: 10m}":                                                                         "is longer than a request may run (max_run",
-		"listen: a\n---\nlisten: b":                                                                               "more than one document",
-		"routes:\n  - {match: GET /a, key: required}":                                                             ":2:6: route \"GET /a\": match has GET",
-		"routes:\n\n  - {match: POST /a, after_5xx: release}":                                                     ":3:22: route \"POST /a\": after_5xx is release",
-		"routes:\n  - {match: POST /a, lease: 2s, timeout_answer: 60s}":                                           "is longer than a request may run (max_run",
-		"defaults: {after_5xx: release}":                                                                          "configuration:1:12: after_5xx is release, which runs work again that may have acted; set on_doubt to reexecute",
-		"defaults: {lease: 1ms}":                                                                                  ":1:12: lease is 1ms",
-		"key_header: [a b]":                                                                                       "no header name",
-		"upstream: ftp://x":                                                                                       "http:// or https://",
-		"allow_eviction: maybe":                                                                                   `:1:17: a text stands where true or false belongs`,
-		"defaults: {form_key: maybe}":                                                                             `:1:22: a text stands where true or false belongs`,
-		"upstream: http://127.0.0.1:9\nroutes:\n  - {match: POST /Key/Lease, lease: 1ms}":                         `route "POST /Key/Lease": lease is 1ms`,
-		"key_header: X-Key Lease":                                                                                 `key_header has "X-Key Lease"`,
-		"defaults: {key: requirde}":                                                                               `"requirde" is unknown; write required, optional, token, params, off, {params:...} or {fields:...}; did you mean "required"?`,
-		"defaults: {retentoin: 1h}":                                                                               `configuration:1:12: unknown field "retentoin"; did you mean "retention"?`,
-		"retention: 1h":                                                                                           `unknown field "retention"; it belongs into another part of the file`,
-		"xyzzy: 1":                                                                                                `unknown field "xyzzy"`,
-		"defaults:\n  max_run: 5s\n  lease: 30s":                                                                  "configuration:2:3: max_run (5s) is shorter than lease (30s)",
-		"upstream: http://127.0.0.1:9\nroutes:\n  - match: POST /a\n    lease: 1ms\n":                             "configuration:4:5: route \"POST /a\": lease is 1ms",
+		"defaults: {tenant: {jwt: {jwks: \"http://keys.example\", issuer: x}}}":                                        "has to be https",
+		"defaults: {tenant: {cookie: sid}}":                                                                            ":1:20: a cookie names callers only if it stays the same",
+		"defaults: {tenant: {stable: true}}":                                                                           "a cookie names callers only if it stays the same",
+		"defaults: {tenant: {cookie: \"a b\", stable: true}}":                                                          "cookie is \"a b\", which is no name",
+		"defaults: {tenant: {header_secret: Authorization}}":                                                           "Authorization counts by itself",
+		"defaults: {tenant: {binding: [session]}}":                                                                     "write it like \"cookie:session\"",
+		"defaults: {tenant: {jwt: {jwks: /dev/null, issuer: x}, cookie: a}}":                                           "leave the others out",
+		"defaults: {tenant: {certificate: true}}":                                                                      "needs the certificates of clients",
+		"trusted_proxies: [10.0.0.0/8]\ntls: {cert: a, key: b, client_ca: c}\ndefaults: {tenant: {certificate: true}}": "by the certificate of that server",
+		"tls: {client_ca: a.pem}":                                                                                      "tls needs both",
+		"defaults: {tenant: {}}":                                                                                       "{header_secret: X-Api-Key}",
+		"defaults: {tenant: {sub: x}}":                                                                                 "unknown field",
+		"defaults: {cors: {origins: shop.example}}":                                                                    "is no origin",
+		"defaults: {cors: {origins: \"https://shop.example/\"}}":                                                       "without a path",
+		"defaults: {cors: {origins: \"*\", credentials: true}}":                                                        "stands alone",
+		"defaults: {cors: {origins: \"*\", expose: [\"a b\"]}}":                                                        "no header name",
+		"defaults: {cors: {}}":                                                                                         "names no origin",
+		"defaults: {cors: all}":                                                                                        ":1:",
+		"defaults: {rate: {burst: 3}}":                                                                                 ":1:18: per_s is 0",
+		"defaults: {rate: {per_s: 3, by: name}}":                                                                       "tenant or address",
+		"defaults: {signature: {authorities: a}}":                                                                      "keys names no file",
+		"defaults: {signature: {keys: none.keys}}":                                                                     "open none.keys",
+		"defaults: {signature: yes}":                                                                                   ":1:",
+		"defaults: {signature: {keys: /dev/null, scheme: ftp}}":                                                        "http or https",
+		"defaults: {key: {params: {any_payload: true}}}":                                                               "any_payload is for fields",
+		"defaults: {key: {params: {}, ignore: [a]}}":                                                                   "within them",
+		"defaults: {rate: {per_s: 5}}":                                                                                 "count by address",
+		"routes: [{match: \"POST /a\", key: {fields: [a]}, operation: a}]":                                             "is another caller",
+		"defaults: {key: token}\nroutes: [{match: \"POST /a\", key: token, signature: {keys: /dev/null}}]":             "leave tenant and signature out",
+		"routes: [{match: \"POST /a\", operation: pay}, {match: \"POST /b\", operation: pay, fingerprint: json}]":      `route "POST /b": fingerprint is not that of route "POST /a"`,
+		"defaults: {fingerprint: xml}":                                                                                 ":1:25: \"xml\" is unknown; write bytes, json, {fields:...} or {ignore:...}",
+		"defaults: {fingerprint: {}}":                                                                                  "write which members",
+		"defaults: {fingerprint: {ignore: [$.]}}":                                                                      "cannot be read",
+		"defaults: {fingerprint: {only: [a]}}":                                                                         `unknown field "only"`,
+		"routes: [{match: \"POST /a\", key: params, fingerprint: json}]":                                               "fingerprint is for keys that clients send",
+		"defaults: {rate: 5}":                                                                                          ":1:",
+		"defaults: {tenant: header:X-User}":                                                                            ":1:12: a tenant by a header (header:NAME) needs servers that may set it: give their addresses in trusted",
+		"trusted_proxies: [10.0.0.0/8, nowhere]":                                                                       `:1:18: "nowhere" is no address`,
+		"tls: {cert: a.pem}":                                                                                           "tls needs both",
+		"tls: {cert: none.pem, key: none.pem}":                                                                         "configuration:1:1: tls: open none.pem",
+		"upstream_ca: none.pem":                                                                                        "configuration:1:1: upstream_ca: open none.pem",
+		"upstream_ca: config_test.go":                                                                                  "has no certificate in PEM",
+		"health: {every: 3s}":                                                                                          "health has no path",
+		"health: {path: healthz}":                                                                                      "begins with a slash",
+		"health: {path: /x, evry: 3s}":                                                                                 `unknown field "evry"`,
+		"copies: many":                                                                                                 "copies take a size such as 16MiB, or off",
+		"limits: {header: none}":                                                                                       "is no size",
+		"upstream: [http://a, ftp://b]":                                                                                "http:// or https://",
+		"upstream: []":                                                                                                 "no upstream is given",
+		"defaults: {after_5xx: maybe}":                                                                                 "write auto, keep or release",
+		"routes: [{match: \"POST /a\", key: {fields: [a]}}]":                                                           "many spellings",
+		"routes: [{match: \"POST /a\", key: {fields: [a], only: [b]}}]":                                                "many spellings",
+		"routes: [{match: \"POST /a\", key: {fields: []}}]":                                                            "write what the key is made of",
+		"routes: [{match: \"POST /a\", key: {params: {}, fields: [a]}}]":                                               "write what the key is made of",
+		"routes: [{match: \"POST /a\", key: {field: [a]}}]":                                                            "unknown field",
+		"routes: [{match: \"POST /a\", key: {params: {ignore: [$.]}}}]":                                                "cannot be read",
+		"routes: [{match: \"POST /a\", max_age: {field: ts}}]":                                                         "5s or more",
+		"routes: [{match: \"POST /a\", max_age: {max: 5s}}]":                                                           "no field",
+		"routes: [{match: \"POST /a\", key: params, form_key: true}]":                                                  "form_key reads keys that forms bring, and key takes none",
+		"tokens: {rate: 0}":                                                                                            "above zero",
+		"tokens: {life: 1ms}":                                                                                          "use 1s to 720h",
+		"tokens: {lives: 9}":                                                                                           `unknown field "lives"`,
+		"routes:\n  - {match: POST /a, key: token, tenant: global}":                                                    ":2:22: key: token goes with the tenant of defaults",
+		"routes: [{match: \"POST /a\", key: {params: [a]}}]":                                                           ":1:43: sequence was used where mapping is expected",
+		"routes: [{match: \"POST orders\"}]":                                                                           "write it like POST /orders/**",
+		"routes: [{match: \"post /orders\"}]":                                                                          "write it in capitals",
+		"routes: [{match: \"POST /a/**/b\"}]":                                                                          "** only at the end",
+		"routes: [{match: \"POST /a*\"}]":                                                                              "a whole segment",
+		"routes: [{key: required}]":                                                                                    "entry 1 of routes has no match",
+		"routes: [{match: \"POST /a%20b\"}]":                                                                           "the path decoded",
+		"defaults: {timeout_answer: 10m}":                                                                              "is longer than a request may run (max_run",
+		"listen: a\n---\nlisten: b":                                                                                    "more than one document",
+		"routes:\n  - {match: GET /a, key: required}":                                                                  ":2:6: route \"GET /a\": match has GET",
+		"routes:\n\n  - {match: POST /a, after_5xx: release}":                                                          ":3:22: route \"POST /a\": after_5xx is release",
+		"routes:\n  - {match: POST /a, lease: 2s, timeout_answer: 60s}":                                                "is longer than a request may run (max_run",
+		"defaults: {after_5xx: release}":                                                                               "configuration:1:12: after_5xx is release, which runs work again that may have acted; set on_doubt to reexecute",
+		"defaults: {lease: 1ms}":                                                                                       ":1:12: lease is 1ms",
+		"key_header: [a b]":                                                                                            "no header name",
+		"upstream: ftp://x":                                                                                            "http:// or https://",
+		"allow_eviction: maybe":                                                                                        `:1:17: a text stands where true or false belongs`,
+		"defaults: {form_key: maybe}":                                                                                  `:1:22: a text stands where true or false belongs`,
+		"upstream: http://127.0.0.1:9\nroutes:\n  - {match: POST /Key/Lease, lease: 1ms}":                              `route "POST /Key/Lease": lease is 1ms`,
+		"key_header: X-Key Lease":                                                                                      `key_header has "X-Key Lease"`,
+		"defaults: {key: requirde}":                                                                                    `"requirde" is unknown; write required, optional, token, params, off, {params:...} or {fields:...}; did you mean "required"?`,
+		"defaults: {retentoin: 1h}":                                                                                    `configuration:1:12: unknown field "retentoin"; did you mean "retention"?`,
+		"retention: 1h":                                                                                                `unknown field "retention"; it belongs into another part of the file`,
+		"xyzzy: 1":                                                                                                     `unknown field "xyzzy"`,
+		"defaults:\n  max_run: 5s\n  lease: 30s":                                                                       "configuration:2:3: max_run (5s) is shorter than lease (30s)",
+		"upstream: http://127.0.0.1:9\nroutes:\n  - match: POST /a\n    lease: 1ms\n":                                  "configuration:4:5: route \"POST /a\": lease is 1ms",
 		"routes:\n  - {match: POST /a}\n  - {match: POST /b, retention: 1s, lease: 30s}\nupstream: http://127.0.0.1:9\n": "configuration:3:22: route \"POST /b\": retention (1s) is shorter than lease (30s)",
 		"limits:\n  body_time: 5s\nkey_header: 'a b'\nupstream: http://127.0.0.1:9":                                      "configuration:3:1: key_header has",
 	} {

@@ -26,10 +26,10 @@ type keyRule struct {
 func (c *keyRule) rule() fingerprint.Rule {
 	r := fingerprint.Rule{Ignore: slices.Clone(c.Ignore), Only: c.Only, NumbersAsWritten: c.Numbers}
 	if c.Times == nil || *c.Times {
-		r.Ignore = append(r.Ignore, fingerprint.Times()...)
+		r.Ignore = append(r.Ignore, fingerprint.TimeFields()...)
 	}
 	if c.Positions {
-		r.Ignore = append(r.Ignore, fingerprint.Positions()...)
+		r.Ignore = append(r.Ignore, fingerprint.PositionFields()...)
 	}
 	if len(r.Only) > 0 { // a name in Only is kept even if it is on one of these lists
 		r.Ignore = slices.DeleteFunc(r.Ignore, func(name string) bool { return slices.Contains(r.Only, name) && !slices.Contains(c.Ignore, name) })

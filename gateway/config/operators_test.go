@@ -10,10 +10,10 @@ import (
 
 func TestOperatorsErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"operators: {tokens: /nowhere/tokens}":                                                     "configuration:2:1: operators: tokens: open /nowhere/tokens",
-		"operators:\n  front:\n    addresses: 10.0.0.1\n    user: X-User":                          "configuration:2:1: operators: front: front needs user and groups",
-		"operators:\n  front: {user: X-User, groups: X-Groups}":                                    "has no addresses",
-		"operators:\n  front: {addresses: 10.0.0.1, user: U, groups: G, roles: {sre: everything}}": `there is no role "everything"`,
+		"operators: {tokens: /nowhere/tokens}":                                                             "configuration:2:1: operators: tokens: open /nowhere/tokens",
+		"operators:\n  trusted_proxy:\n    addresses: 10.0.0.1\n    user: X-User":                          "configuration:2:1: operators: trusted_proxy: trusted_proxy needs user and groups",
+		"operators:\n  trusted_proxy: {user: X-User, groups: X-Groups}":                                    "has no addresses",
+		"operators:\n  trusted_proxy: {addresses: 10.0.0.1, user: U, groups: G, roles: {sre: everything}}": `there is no role "everything"`,
 	} {
 		_, err := parse(t, "upstream: http://127.0.0.1:9000\n"+text)
 		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%s: got %v, want %s", text, err, want)

@@ -24,21 +24,21 @@ import (
 func (c *Config) Options() (*gateway.Options, retrysafe.Policy, error) {
 	policy := c.file.Defaults.policy()
 	o := &gateway.Options{
-		Upstreams:     c.Upstream,
-		Health:        gateway.Health{Path: c.file.Health.Path, Every: c.file.Health.Every.d, Timeout: c.file.Health.Timeout.d},
-		Guard:         c.guard(&c.file.Defaults),
-		CORS:          c.file.Defaults.CORS.is,
-		Signature:     c.file.Defaults.Signature.options(&c.file.Defaults, c.file.Limits.BodyTime.d),
-		Upgrades:      c.file.Upgrades,
-		Bodies:        c.file.Limits.Bodies.n,
-		NewByAddress:  c.file.Limits.NewKeys.rate,
-		Tokens:        token.Options{Life: c.file.Tokens.Life.d, Rate: int(c.file.Tokens.Rate.n), Outstanding: int(c.file.Tokens.Outstanding.n)},
-		TimeoutAnswer: c.file.Defaults.TimeoutAnswer.d,
-		ClientTime:    c.file.Limits.ClientTime.d,
-		QuietTime:     c.file.Limits.QuietTime.d,
-		Trusted:       c.file.Trusted,
+		Upstreams:      c.Upstream,
+		Health:         gateway.Health{Path: c.file.Health.Path, Every: c.file.Health.Every.d, Timeout: c.file.Health.Timeout.d},
+		Guard:          c.guard(&c.file.Defaults),
+		CORS:           c.file.Defaults.CORS.is,
+		Signature:      c.file.Defaults.Signature.options(&c.file.Defaults, c.file.Limits.BodyTime.d),
+		Upgrades:       c.file.Upgrades,
+		Bodies:         c.file.Limits.Bodies.n,
+		NewByAddress:   c.file.Limits.NewKeys.rate,
+		Tokens:         token.Options{Life: c.file.Tokens.Life.d, Rate: int(c.file.Tokens.Rate.n), Outstanding: int(c.file.Tokens.Outstanding.n)},
+		TimeoutAnswer:  c.file.Defaults.TimeoutAnswer.d,
+		ClientTime:     c.file.Limits.ClientTime.d,
+		QuietTime:      c.file.Limits.QuietTime.d,
+		TrustedProxies: c.file.TrustedProxies,
 	}
-	c.file.Defaults.Rate.configure(&o.Guard, "", c.file.Trusted)
+	c.file.Defaults.Rate.configure(&o.Guard, "", c.file.TrustedProxies)
 	o.TrustedHeaders = withName(nil, c.file.Defaults.Tenant.header)
 	err := errors.Join(policy.Validate(), c.trust(o), c.files(), c.byCertificate(), c.routes(o, policy), o.Validate(policy))
 	return o, policy, c.explain(err, 0)
@@ -61,7 +61,7 @@ func (c *Config) routes(o *gateway.Options, policy retrysafe.Policy) error {
 			// fit.
 			TimeoutAnswer: r.Settings.TimeoutAnswer.d,
 		}
-		s.Rate.configure(&route.Guard, r.Match.text, c.file.Trusted)
+		s.Rate.configure(&route.Guard, r.Match.text, c.file.TrustedProxies)
 		o.TrustedHeaders = withName(o.TrustedHeaders, s.Tenant.header)
 		if err := route.Validate(policy); err != nil {
 			errs = append(errs, c.explain(err, r.Match.line))
@@ -115,7 +115,7 @@ func (c *Config) trust(o *gateway.Options) error {
 		return nil
 	}
 	pem, err := os.ReadFile(c.file.CA)
-	if o.Trust = x509.NewCertPool(); err == nil && !o.Trust.AppendCertsFromPEM(pem) {
+	if o.UpstreamCAs = x509.NewCertPool(); err == nil && !o.UpstreamCAs.AppendCertsFromPEM(pem) {
 		err = fmt.Errorf("%s has no certificate in PEM", c.file.CA)
 	}
 	if err != nil {
@@ -159,8 +159,8 @@ func (c *Config) byCertificate() error {
 		return nil
 	case c.file.TLS.ClientCA == "":
 		return errors.New("configuration: tenant: {certificate: true} needs the certificates of clients; write tls: {cert: …, key: …, client_ca: FILE}")
-	case len(c.file.Trusted) > 0:
-		return errors.New("configuration: tenant: {certificate: true} beside trusted would name all clients of such a server by the certificate of that server; " +
+	case len(c.file.TrustedProxies) > 0:
+		return errors.New("configuration: tenant: {certificate: true} beside trusted_proxies would name all clients of such a server by the certificate of that server; " +
 			"let it send a header with the client's name, and write tenant: header:NAME")
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 type rateOptions struct {
 	PerS  float64 `yaml:"per_s" default:"required" doc:"requests a second on average, 0.0001 to 100000; 0.1 is six in a minute"`
 	Burst count   `yaml:"burst" default:"per_s, rounded up" doc:"requests that may come at once, 1 to 100000"`
-	By    rateBy  `yaml:"by" default:"tenant" doc:"who is counted as one: tenant, or address (that of the client; if servers of trusted stand before the gateway, the last address outside of trusted)"`
+	By    rateBy  `yaml:"by" default:"tenant" doc:"who is counted as one: tenant, or address (that of the client; if proxies of trusted_proxies stand before the gateway, the last address outside of them)"`
 }
 
 type rateBy struct{ address bool }

@@ -17,7 +17,7 @@ var sections = []section{
 	{"The file", reflect.TypeFor[file]()},
 	{"`tls`", reflect.TypeFor[tlsOptions]()},
 	{"`operators`", reflect.TypeFor[operatorOptions]()},
-	{"`front` of `operators`", reflect.TypeFor[consoleFront]()},
+	{"`trusted_proxy` of `operators`", reflect.TypeFor[trustedProxyOptions]()},
 	{"`health`", reflect.TypeFor[healthOptions]()},
 	{"`limits` of the server", reflect.TypeFor[serverLimits]()},
 	{"`seal`", reflect.TypeFor[sealOptions]()},

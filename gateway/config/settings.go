@@ -15,7 +15,7 @@ type settings struct {
 	FormKey       *bool           `yaml:"form_key" default:"false" doc:"take the key from the field idempotency_key of a form where no header has it"`
 	MaxAge        maxAge          `yaml:"max_age" default:"none" doc:"refuse requests that were made too long ago by the time that they carry: {field: header:Date, max: 5m}"`
 	MinKey        count           `yaml:"min_key" default:"22" doc:"least length of keys of callers without a credential"`
-	Tenant        tenant          `yaml:"tenant" default:"credential" doc:"credential (from the Authorization header; callers without one are told apart by their cookies), {cookie: …}, {header_secret: …}, {certificate: true} or {binding: …}, see below; global (one key space for all callers), header:NAME (set by a server of trusted, taken away from others), or {jwt: …}, a bearer token that is verified, see below"`
+	Tenant        tenant          `yaml:"tenant" default:"credential" doc:"credential (from the Authorization header; callers without one are told apart by their cookies), {cookie: …}, {header_secret: …}, {certificate: true} or {binding: …}, see below; global (one key space for all callers), header:NAME (set by one of trusted_proxies, taken away from others), or {jwt: …}, a bearer token that is verified, see below"`
 	Operation     string          `yaml:"operation" default:"method and path as sent" doc:"what keys are for; routes that share a name share keys"`
 	InProgress    patience        `yaml:"in_progress" default:"reject" doc:"how a duplicate is answered while the first request runs: reject, or wait 5s"`
 	OnDoubt       onDoubt         `yaml:"on_doubt" default:"refuse" doc:"what to do if an earlier request may have taken effect: refuse or reexecute"`

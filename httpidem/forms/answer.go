@@ -37,11 +37,11 @@ var page = template.Must(template.New("answer").Parse(`<!doctype html>
 </html>
 `))
 
-// Answer is for httpidem.Options.Answer. It answers people who have sent a form with an HTML page,
-// where programs get a problem document. It executes t with a [Refusal]; if t is nil, it uses a
-// page without style. Clients that do not accept text/html get the problem document, as does
+// ErrorHandler is for httpidem.Options.ErrorHandler. It answers people who have sent a form with an
+// HTML page, where programs get a problem document. It executes t with a [Refusal]; if t is nil, it
+// uses a page without style. Clients that do not accept text/html get the problem document, as does
 // everyone if t fails.
-func Answer(t *template.Template) func(w http.ResponseWriter, r *http.Request, err error) {
+func ErrorHandler(t *template.Template) func(w http.ResponseWriter, r *http.Request, err error) {
 	if t == nil {
 		t = page
 	}

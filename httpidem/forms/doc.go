@@ -6,7 +6,7 @@
 // result ([SeeOther]). A user who presses again gets the same redirect from the record:
 //
 //	idem := httpidem.New(engine, &httpidem.Options{
-//		Tenant: userOf, Key: httpidem.Required, FormKey: true, Answer: forms.Answer(nil),
+//		Tenant: userOf, Key: httpidem.Required, FormKey: true, ErrorHandler: forms.ErrorHandler(nil),
 //		Policy: retrysafe.Policy{Wait: 10 * time.Second},
 //	})
 //

@@ -29,8 +29,8 @@ func Example() {
 	idem := httpidem.New(engine, &httpidem.Options{
 		Tenant: func(*http.Request) (string, error) { return "ann", nil }, // from the session
 		Key:    httpidem.Required, FormKey: true,
-		Policy: retrysafe.Policy{Wait: 10 * time.Second},
-		Answer: forms.Answer(nil),
+		Policy:       retrysafe.Policy{Wait: 10 * time.Second},
+		ErrorHandler: forms.ErrorHandler(nil),
 	})
 
 	orders := 0

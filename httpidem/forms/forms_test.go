@@ -39,7 +39,7 @@ func newDesk(t *testing.T, change func(*httpidem.Options)) *desk {
 	t.Cleanup(func() { assert.NoError(t, e.Shutdown(context.Background()), "shutdown") })
 	d := &desk{mux: http.NewServeMux(), issuer: token.NewIssuer(e, nil)}
 	o := &httpidem.Options{
-		Tenant: ann, Key: httpidem.Required, FormKey: true, Tokens: d.issuer, Answer: forms.Answer(nil),
+		Tenant: ann, Key: httpidem.Required, FormKey: true, Tokens: d.issuer, ErrorHandler: forms.ErrorHandler(nil),
 		Policy: retrysafe.Policy{Wait: 5 * time.Second},
 	}
 	if change != nil {
@@ -195,7 +195,7 @@ func TestAnswer(t *testing.T) {
 			t.Parallel()
 			r, w := httptest.NewRequest("POST", "/", nil), httptest.NewRecorder()
 			r.Header.Set("Accept", c.accept)
-			forms.Answer(c.own)(w, r, c.err)
+			forms.ErrorHandler(c.own)(w, r, c.err)
 			body, _ := io.ReadAll(w.Body)
 			assert.Equal(t, w.Code, c.status, "status")
 			assert.Equal(t, strings.HasPrefix(w.Header().Get("Content-Type"), "text/html"), c.isPage, "a page")

@@ -16,7 +16,7 @@ func FuzzAccept(f *testing.F) {
 	for _, accept := range []string{"", "*/*", "text/html", "text/html;q=0", "application/json, text/html;q=0.5", "text/html;q=x", ";;,,", "TEXT/HTML; q=\"0.1\""} {
 		f.Add(accept)
 	}
-	answer := forms.Answer(nil)
+	answer := forms.ErrorHandler(nil)
 	f.Fuzz(func(t *testing.T, accept string) {
 		r, w := httptest.NewRequest("POST", "/", nil), httptest.NewRecorder()
 		r.Header["Accept"] = []string{accept}

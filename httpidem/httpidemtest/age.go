@@ -19,7 +19,7 @@ func testAge(t *testing.T, open Open) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	guard := func(field string) httpidem.Options {
 		return httpidem.Options{
-			Key: httpidem.Params, Rule: fingerprint.Rule{Ignore: fingerprint.Times()},
+			Key: httpidem.Params, Rule: fingerprint.Rule{Ignore: fingerprint.TimeFields()},
 			Age: &httpidem.Age{Field: field, Max: 5 * time.Second, Now: func() time.Time { return now }},
 		}
 	}

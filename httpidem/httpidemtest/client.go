@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// world is a front, its origin, and a client.
+// world is an implementation, its origin, and a client.
 type world struct {
 	t      *testing.T
 	base   string
@@ -24,7 +24,7 @@ type world struct {
 	starts atomic.Int64 // of the origin
 }
 
-// origin is the handler that a test gives the front.
+// origin is the handler that a test gives the implementation.
 type origin func(w http.ResponseWriter, r *http.Request)
 
 // created answers 201 with a body that is different for each run.
@@ -36,8 +36,8 @@ func (wd *world) created(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(`{"run":` + strconv.FormatInt(wd.starts.Load(), 10) + `,"got":` + strconv.Itoa(len(body)) + "}"))
 }
 
-// newWorld opens a front. A nil handler means created; the origin's starts are counted in both
-// cases.
+// newWorld opens an implementation. A nil handler means created; the origin's starts are counted in
+// both cases.
 func newWorld(t *testing.T, open Open, s Setup, handler origin) *world {
 	t.Helper()
 	wd := &world{t: t}

@@ -52,7 +52,7 @@ func testContracts(t *testing.T, open Open) {
 	}
 }
 
-// setup returns the setup of a front under the contract.
+// setup returns the setup of an implementation under the contract.
 func (p *promise) setup() Setup {
 	return Setup{Policy: p.policy, Guard: httpidem.Options{Contract: p.contract}}
 }

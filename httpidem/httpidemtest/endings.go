@@ -50,7 +50,7 @@ func testEndings(t *testing.T, open Open) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := Setup{Policy: retrysafe.Policy{OnDoubt: tt.onDoubt}, Guard: httpidem.Options{After5xx: tt.after, Keep: tt.keep}}
+			s := Setup{Policy: retrysafe.Policy{OnDoubt: tt.onDoubt}, Guard: httpidem.Options{After5xx: tt.after, Classify: tt.keep}}
 			wd := newWorld(t, open, s, func(w http.ResponseWriter, _ *http.Request) {
 				if tt.outcome != "" {
 					w.Header().Set("Idempotency-Outcome", tt.outcome)
@@ -63,7 +63,7 @@ func testEndings(t *testing.T, open Open) {
 			})
 			first := wd.do(keyed("k", "x"))
 			assert.Equal(t, fmt.Sprint(first.status, first.body), fmt.Sprint(tt.status, "answer"), "the first caller gets what the origin said")
-			assert.Equal(t, first.header.Get("Idempotency-Outcome"), "", "what is between origin and front stays there")
+			assert.Equal(t, first.header.Get("Idempotency-Outcome"), "", "what is between origin and implementation stays there")
 			second := wd.do(keyed("k", "x"))
 			switch tt.want {
 			case "kept":
@@ -119,7 +119,7 @@ func testCrashes(t *testing.T, open Open) {
 		wd := newWorld(t, open, Setup{}, func(w http.ResponseWriter, r *http.Request) {
 			close(entered)
 			<-hungUp
-			// Long enough to notice the end of a connection, if the front passed it on.
+			// Long enough to notice the end of a connection, if the implementation passed it on.
 			select {
 			case <-r.Context().Done():
 			case <-time.After(300 * time.Millisecond):

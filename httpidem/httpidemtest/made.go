@@ -31,7 +31,7 @@ func from(credential, contentType, body string, more ...string) call {
 
 // testParams tests keys that are derived from all parameters.
 func testParams(t *testing.T, open Open) {
-	guard := httpidem.Options{Key: httpidem.Params, Rule: fingerprint.Rule{Ignore: slices.Concat(fingerprint.Times(), fingerprint.Positions())}}
+	guard := httpidem.Options{Key: httpidem.Params, Rule: fingerprint.Rule{Ignore: slices.Concat(fingerprint.TimeFields(), fingerprint.PositionFields())}}
 	const order = `{"item":"tea","n":2,"timestamp":1,"lat":52.5}`
 	t.Run("a double click", func(t *testing.T) {
 		t.Parallel()
@@ -155,7 +155,7 @@ func testParams(t *testing.T, open Open) {
 func testFields(t *testing.T, open Open) {
 	vote := func(*http.Request) string { return "vote" }
 	guard := httpidem.Options{
-		Key: httpidem.Fields, Fields: []string{"poll"}, Rule: fingerprint.Rule{Ignore: fingerprint.Times()}, Operation: vote,
+		Key: httpidem.Fields, Fields: []string{"poll"}, Rule: fingerprint.Rule{Ignore: fingerprint.TimeFields()}, Operation: vote,
 		Policy: retrysafe.Policy{Retention: retrysafe.Forever},
 	}
 	t.Run("one vote", func(t *testing.T) {

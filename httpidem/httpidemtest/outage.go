@@ -85,7 +85,7 @@ func testProblems(t *testing.T, open Open) {
 	})
 	t.Run("answers of one's own", func(t *testing.T) {
 		t.Parallel()
-		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Key: httpidem.Required, Answer: func(w http.ResponseWriter, _ *http.Request, err error) {
+		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Key: httpidem.Required, ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			var p *httpidem.Problem
 			if !errors.As(err, &p) {
 				http.Error(w, "no problem", 500)
@@ -98,7 +98,8 @@ func testProblems(t *testing.T, open Open) {
 	})
 }
 
-// testSecrets tests H16: no answer of the front itself contains keys, bodies, queries or causes.
+// testSecrets tests H16: no answer of the implementation itself contains keys, bodies, queries or
+// causes.
 func testSecrets(t *testing.T, open Open) {
 	wd := newWorld(t, open, Setup{Guard: httpidem.Options{MaxBody: 100}}, func(_ http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "panic") {

@@ -1,6 +1,6 @@
 // Package httpidemtest is the HTTP contract (H1 to H19 of docs/design.md) as a black-box suite.
-// Every adapter and the gateway must pass it. It sends HTTP requests to a front before an origin,
-// and does not depend on what that front is.
+// Every adapter and the gateway must pass it. It sends HTTP requests to an implementation before an
+// origin, and does not depend on what that implementation is.
 package httpidemtest
 
 import (
@@ -13,15 +13,16 @@ import (
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// Setup is what a test requires of the front. The tenant is [httpidem.Credential] with its binding.
-// Zero fields have their defaults.
+// Setup is what a test requires of the implementation. The tenant is [httpidem.ByAuthorization]
+// with its binding. Zero fields have their defaults.
 type Setup struct {
 	// Store holds the records. It is always set, and the suite makes it fail.
 	Store  storeapi.Store
 	Policy retrysafe.Policy
-	// Guard has the options that a test changes. The front must set its Policy from the field
-	// above, and Credentials if the test sets none. The engine must have the default namespace and
-	// no secret, since the suite issues tokens for the front with its own engine.
+	// Guard has the options that a test changes. The implementation must set its Policy from the
+	// field above, and Credentials if the test sets none. The engine must have the default
+	// namespace and no secret, since the suite issues tokens for the implementation with its own
+	// engine.
 	Guard httpidem.Options
 }
 
@@ -29,8 +30,8 @@ type Setup struct {
 // answers, for example http://127.0.0.1:4711. It must stop what it started when the test ends.
 type Open func(t *testing.T, origin http.Handler, s Setup) (base string)
 
-// RunHTTP2 is Run over HTTP/2 without TLS, by prior knowledge (RFC 9113, section 3.3). The front
-// must support HTTP/1.1 too.
+// RunHTTP2 is Run over HTTP/2 without TLS, by prior knowledge (RFC 9113, section 3.3). The
+// implementation must support HTTP/1.1 too.
 func RunHTTP2(t *testing.T, open Open) {
 	t.Helper()
 	Run(t, func(t *testing.T, origin http.Handler, s Setup) string {

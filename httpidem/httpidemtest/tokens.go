@@ -21,7 +21,7 @@ import (
 	"github.com/retrysafe/retrysafe/token"
 )
 
-// mint is a world whose front requires tokens.
+// mint is a world whose implementation requires tokens.
 type mint struct {
 	*world
 	clock   *setClock
@@ -60,7 +60,7 @@ func newMint(t *testing.T, open Open, s Setup, stateless bool, handler origin) *
 	return m
 }
 
-// process returns the engine of another process than the front.
+// process returns the engine of another process than the implementation.
 func (m *mint) process() *retrysafe.Engine {
 	return retrysafe.New(m.store, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 }
@@ -70,7 +70,7 @@ func (m *mint) process() *retrysafe.Engine {
 func (m *mint) issue(credential string) string {
 	m.t.Helper()
 	e := m.process()
-	tenant, _ := httpidem.Credential(e)
+	tenant, _ := httpidem.ByAuthorization(e)
 	who, err := tenant(&http.Request{Header: http.Header{"Authorization": {credential}}})
 	assert.NoError(m.t, err, "tenant")
 	text, err := token.NewIssuer(e, &m.options).Issue(m.t.Context(), who)

@@ -130,7 +130,7 @@ func (u *rawHTTP2) acts(f *http2.Framer, stream uint32) bool {
 func beforeHTTP2(t *testing.T, u *rawHTTP2) func(key, body string) string {
 	t.Helper()
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
-	g, err := gateway.New(e, &gateway.Options{Upstreams: []string{u.url}, Trust: u.trust, Logger: slog.New(slog.DiscardHandler)})
+	g, err := gateway.New(e, &gateway.Options{Upstreams: []string{u.url}, UpstreamCAs: u.trust, Logger: slog.New(slog.DiscardHandler)})
 	assert.NoError(t, err, "gateway")
 	front := httptest.NewServer(g)
 	t.Cleanup(func() { front.Close(); _ = g.Close() })

@@ -26,8 +26,8 @@ func TestCallsApart(t *testing.T) {
 			other, err := sql.Open("pgx", server.URL())
 			assert.NoError(t, err, "the second pool")
 			t.Cleanup(func() { _ = other.Close() })
-			if o.Calls != nil {
-				o.Calls = other
+			if o.StoreDB != nil {
+				o.StoreDB = other
 			}
 			s, db := teststores.Postgres(t, server.URL(), o)
 			return s, db
@@ -36,8 +36,8 @@ func TestCallsApart(t *testing.T) {
 			t.Helper()
 			server := servers.StartMySQL(t)
 			other := teststores.OpenMySQL(t, server.DSN())
-			if o.Calls != nil {
-				o.Calls = other
+			if o.StoreDB != nil {
+				o.StoreDB = other
 			}
 			s, db := teststores.MySQL(t, server.DSN(), o)
 			return s, db
@@ -49,7 +49,7 @@ func TestCallsApart(t *testing.T) {
 				t.Parallel()
 				o := &sqlstore.Options{LockWait: waits.Patience}
 				if apart {
-					o.Calls = new(sql.DB) // any but nil
+					o.StoreDB = new(sql.DB) // any but nil
 				} else {
 					o.LockWait = 500 * time.Millisecond
 				}

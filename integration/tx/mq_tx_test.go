@@ -68,7 +68,7 @@ func (s *mqShop) consume(t *testing.T, h mqidem.Handler, tries int) {
 	go func() {
 		ended <- mqidem.Consume(ctx, source, h, &mqidem.Options{
 			MaxDeliveries: tries, Backoff: mqidem.Fixed(10 * time.Millisecond), Logger: slog.New(slog.DiscardHandler),
-			Observe: func(o mqidem.Outcome) { s.outcomes <- o },
+			OnOutcome: func(o mqidem.Outcome) { s.outcomes <- o },
 		})
 	}()
 	t.Cleanup(func() {

@@ -171,7 +171,7 @@ func TestSQLiteTxMeetsCommittedRecords(t *testing.T) {
 	assert.ErrorIs(t, try("running"), retrysafe.ErrInProgress, "DoTx of a key that runs elsewhere")
 	doubtful, _, err := layer.Begin(t.Context(), teststores.OrderKey("doubtful"))
 	assert.NoError(t, err, "Begin")
-	assert.NoError(t, doubtful.Doubt(t.Context(), errors.New("cut")), "Doubt")
+	assert.NoError(t, doubtful.LeaveInDoubt(t.Context(), errors.New("cut")), "LeaveInDoubt")
 	assert.ErrorIs(t, try("doubtful"), retrysafe.ErrInDoubt, "DoTx of a key in doubt")
 
 	// The same owner again: its work has committed itself and died, or this is not a transaction's

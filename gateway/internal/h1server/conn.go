@@ -19,10 +19,10 @@ const (
 	over // closed or handed over
 )
 
-// conn is a connection that the front serves, one request after the other.
+// conn is a connection that the fast path serves, one request after the other.
 type conn struct {
-	front *front
-	net   net.Conn
+	fastPath *fastPath
+	net      net.Conn
 	// what its requests share; their context ends with the connection
 	bare *http.Request
 	gone context.CancelFunc // cancels that context
@@ -38,13 +38,13 @@ type conn struct {
 	length int   // of a request that is incomplete
 	looked int64 // since, when check last looked whether the client has hung up
 
-	taken int64 // from the front's memory for large requests
+	taken int64 // from the fast path's memory for large requests
 
 	head, body []byte // buffers for answers, reused
 }
 
 const (
-	// bodyRest is how long the front waits for the rest of a body; net/http then waits longer.
+	// bodyRest is how long the fast path waits for the rest of a body; net/http then waits longer.
 	bodyRest = 100 * time.Millisecond
 	// mostLarge is how much memory all requests that are larger than the buffer may take, in bytes.
 	mostLarge = 8 << 20
@@ -63,12 +63,12 @@ const (
 func (c *conn) serve() {
 	handed := false
 	defer func() {
-		c.front.forget(c)
+		c.fastPath.forget(c)
 		c.gone()
 		c.freeLarge()
 		if !handed {
 			_ = c.net.Close()
-			c.front.limit.leave()
+			c.fastPath.limit.leave()
 		}
 	}()
 	c.in = make([]byte, bufferSize)
@@ -91,7 +91,7 @@ func (c *conn) serve() {
 	}
 	if then == handOver {
 		if handed = c.state.CompareAndSwap(busy, over); handed {
-			c.front.handed.take(&begunConn{Conn: c.net, begun: c.in[:c.n], left: c.front.limit.leave})
+			c.fastPath.handed.take(&begunConn{Conn: c.net, begun: c.in[:c.n], left: c.fastPath.limit.leave})
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (c *conn) requests() verdict {
 
 // one serves a request of a length.
 func (c *conn) one(r *http.Request, length int) verdict {
-	if !c.front.serves(r) {
+	if !c.fastPath.serves(r) {
 		return handOver
 	}
 	if !c.answer(r) {
@@ -171,8 +171,8 @@ func (c *conn) more(length int) (*http.Request, bool) {
 // takeLarge takes memory for a request that is larger than the buffer. It returns false if there is
 // none: net/http then reads the body in parts, and its handler bounds the memory for that.
 func (c *conn) takeLarge(n int64) bool {
-	if c.front.large.Add(n) > mostLarge {
-		c.front.large.Add(-n)
+	if c.fastPath.large.Add(n) > mostLarge {
+		c.fastPath.large.Add(-n)
 		return false
 	}
 	c.taken = n
@@ -180,15 +180,15 @@ func (c *conn) takeLarge(n int64) bool {
 }
 
 func (c *conn) freeLarge() {
-	c.front.large.Add(-c.taken)
+	c.fastPath.large.Add(-c.taken)
 	c.taken = 0
 }
 
-// rest makes the connection idle. It returns false once the front is closing.
+// rest makes the connection idle. It returns false once the fast path is closing.
 func (c *conn) rest() bool {
 	c.since.Store(time.Now().UnixNano())
 	c.state.Store(idle)
-	return !c.front.closing.Load()
+	return !c.fastPath.closing.Load()
 }
 
 // answer serves a request. It returns false if the connection ends with it.
@@ -200,14 +200,14 @@ func (c *conn) answer(r *http.Request) (keep bool) {
 		if p := recover(); p != nil {
 			keep = false
 			if err, is := p.(error); !is || !errors.Is(err, http.ErrAbortHandler) {
-				c.front.log.Error("a handler panicked; the connection was cut", "method", r.Method, "path", r.URL.EscapedPath(), "panic", fmt.Sprintf("%T", p))
+				c.fastPath.log.Error("a handler panicked; the connection was cut", "method", r.Method, "path", r.URL.EscapedPath(), "panic", fmt.Sprintf("%T", p))
 			}
 		}
 	}()
-	if limit := c.front.times.write; limit > 0 {
+	if limit := c.fastPath.times.write; limit > 0 {
 		c.deadline.Store(time.Now().Add(limit).UnixNano())
 	}
-	c.front.handler.ServeHTTP(w, r)
+	c.fastPath.handler.ServeHTTP(w, r)
 	return w.end()
 }
 

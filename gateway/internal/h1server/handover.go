@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// handedOver is the listener through which the server gets connections from the front.
+// handedOver is the listener through which the server gets connections from the fast path.
 type handedOver struct {
 	conns  chan net.Conn
 	once   sync.Once
@@ -75,5 +75,6 @@ func (c *begunConn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// ReadFrom implements [io.ReaderFrom], so that files are sent as efficiently as without the front.
+// ReadFrom implements [io.ReaderFrom], so that files are sent as efficiently as without the fast
+// path.
 func (c *begunConn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }

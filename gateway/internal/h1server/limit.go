@@ -16,7 +16,7 @@ import (
 type limit struct {
 	most int64
 	log  *slog.Logger
-	// idleConns returns the idle connections of the front; nil: there is no front.
+	// idleConns returns the idle connections of the fast path; nil: there is no fast path.
 	idleConns func() []idleConn
 
 	open, refused, ended atomic.Int64

@@ -10,12 +10,12 @@ import (
 	"github.com/retrysafe/retrysafe/gateway/internal/h1"
 )
 
-// wholeRequest parses a request that the front serves from the start of b. It accepts the part of
-// HTTP/1.1 that cannot be read in two ways, and parses it as net/http does; a fuzz target compares
-// both. net/http gets all other requests.
+// wholeRequest parses a request that the fast path serves from the start of b. It accepts the part
+// of HTTP/1.1 that cannot be read in two ways, and parses it as net/http does; a fuzz target
+// compares both. net/http gets all other requests.
 //
 // length is the length of the request, once its head is complete. If that exceeds b, r is nil and
-// more must be read. ok is false if the front does not serve the request, or if the head is
+// more must be read. ok is false if the fast path does not serve the request, or if the head is
 // incomplete. b must not be used again after a request that is longer than bufferSize: its body is
 // b. bare is a request with everything that does not come over the wire.
 func wholeRequest(bare *http.Request, b []byte) (r *http.Request, length int, ok bool) {
@@ -39,7 +39,7 @@ func wholeRequest(bare *http.Request, b []byte) (r *http.Request, length int, ok
 		large.in.Reset(b[end+4 : length])
 		r.Body = large
 	case size > 0:
-		// a reader of the body may outlive the front's use of b
+		// a reader of the body may outlive the fast path's use of b
 		x.body.Reset(bytes.Clone(b[end+4 : length]))
 		r.Body = &x.body
 	}
@@ -69,7 +69,7 @@ func (*largeBody) Close() error { return nil }
 // bufferSize is the size of the buffer of a connection, in bytes.
 const bufferSize = 4 << 10
 
-// mostBody is the largest body that the front reads, in bytes.
+// mostBody is the largest body that the fast path reads, in bytes.
 const mostBody = 64 << 10
 
 // readHead parses a head whose lines all end in CRLF, without the empty line.

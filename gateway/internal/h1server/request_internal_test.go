@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// requests has requests that the front serves, and requests that it leaves to net/http.
+// requests has requests that the fast path serves, and requests that it leaves to net/http.
 var requests = []struct {
 	text string
 	ours bool
@@ -81,7 +81,8 @@ func sameRequest(t *testing.T, b []byte, r *http.Request, length int) {
 	assert.Equal(t, len(b)-len(left), length, "the length of %q", b)
 }
 
-// FuzzWholeRequest checks that net/http reads the requests that the front serves in the same way.
+// FuzzWholeRequest checks that net/http reads the requests that the fast path serves in the same
+// way.
 func FuzzWholeRequest(f *testing.F) {
 	for _, tt := range requests {
 		f.Add([]byte(tt.text))

@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/gateway/internal/h1"
 )
 
-// response is the [http.ResponseWriter] of the front. It sends an answer that is not flushed in
+// response is the [http.ResponseWriter] of the fast path. It sends an answer that is not flushed in
 // one write, with its length. A larger or flushed answer without a length is sent in chunks, with
 // trailers.
 type response struct {
@@ -153,7 +153,7 @@ func (w *response) sendHead(body ...byte) {
 	if _, set := w.header["Date"]; !set {
 		w.head = append(time.Now().UTC().AppendFormat(append(w.head, "Date: "...), http.TimeFormat), "\r\n"...)
 	}
-	if !w.last && w.conn.front.closing.Load() {
+	if !w.last && w.conn.fastPath.closing.Load() {
 		w.last = true
 		w.head = append(w.head, "Connection: close\r\n"...)
 	}

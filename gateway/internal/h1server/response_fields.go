@@ -34,7 +34,7 @@ func statusLine(b []byte, status int) []byte {
 	return append(append(append(b, ' '), http.StatusText(status)...), "\r\n"...)
 }
 
-// fields appends the current fields of the head, without trailers and the fields that the front
+// fields appends the current fields of the head, without trailers and the fields that the fast path
 // sets itself.
 func (w *response) fields(b []byte) []byte {
 	for name, values := range w.header {

@@ -20,16 +20,16 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// serveFront serves h with the front, or with net/http if direct is set. Times that are zero are
-// long.
-func serveFront(t *testing.T, h http.Handler, limits times, direct bool) (s *Server, addr string) {
+// serveFastPath serves h with the fast path, or with net/http if direct is set. Times that are zero
+// are long.
+func serveFastPath(t *testing.T, h http.Handler, limits times, direct bool) (s *Server, addr string) {
 	t.Helper()
 	c := &Config{
-		Handler: h, Front: func(*http.Request) bool { return true }, Header: 64 << 10, HeaderTime: cmp.Or(limits.head, 10*time.Second),
+		Handler: h, FastPath: func(*http.Request) bool { return true }, Header: 64 << 10, HeaderTime: cmp.Or(limits.head, 10*time.Second),
 		IdleTime: cmp.Or(limits.idle, 2*time.Minute), WriteTime: limits.write, Connections: 20_000, Streams: 250, Log: slog.New(slog.DiscardHandler),
 	}
 	if direct {
-		c.Front = nil
+		c.FastPath = nil
 	}
 	s = New(c)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -52,7 +52,7 @@ func dial(t *testing.T, addr string) net.Conn {
 	return c
 }
 
-// ask returns a request of the kind that the front serves.
+// ask returns a request of the kind that the fast path serves.
 func ask(path, body string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
 }
@@ -177,16 +177,16 @@ var manners = map[string]http.HandlerFunc{
 	},
 }
 
-// TestFrontAnswersLikeNetHTTP tests that a client cannot tell the servers apart, whatever a handler
-// does. Each answer is requested three times on one connection.
-func TestFrontAnswersLikeNetHTTP(t *testing.T) {
+// TestFastPathAnswersLikeNetHTTP tests that a client cannot tell the servers apart, whatever a
+// handler does. Each answer is requested three times on one connection.
+func TestFastPathAnswersLikeNetHTTP(t *testing.T) {
 	t.Parallel()
 	for name, h := range manners {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var said [2]string
 			for i := range said {
-				_, addr := serveFront(t, h, times{}, i == 1)
+				_, addr := serveFastPath(t, h, times{}, i == 1)
 				c := dial(t, addr)
 				in := bufio.NewReader(c)
 				for _, text := range []string{ask("/a?b=c", "body"), ask("/a?b=c", "body"), "GET /a HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n\r\n"} {
@@ -194,21 +194,21 @@ func TestFrontAnswersLikeNetHTTP(t *testing.T) {
 					said[i] += heard(in) + "\n"
 				}
 			}
-			assert.Equal(t, said[0], said[1], "front and net/http")
+			assert.Equal(t, said[0], said[1], "the fast path and net/http")
 		})
 	}
 }
 
-// TestFrontReads tests requests that arrive in one piece, in many, or several at once, and what the
-// front hands over in between.
-func TestFrontReads(t *testing.T) {
+// TestFastPathReads tests requests that arrive in one piece, in many, or several at once, and what
+// the fast path hands over in between.
+func TestFastPathReads(t *testing.T) {
 	t.Parallel()
 	one, big := ask("/a", "body"), ask("/big", strings.Repeat("x", 60_000))
 	chunked := "POST /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"
 	for name, tt := range map[string]struct {
 		pieces []string
 		want   string
-		front  []bool // nil: it depends on how the pieces arrive
+		fast   []bool // nil: it depends on how the pieces arrive
 	}{
 		"one":                  {[]string{one}, "POST/a4", []bool{true}},
 		"three at once":        {[]string{one + one + one}, "POST/a4 POST/a4 POST/a4", []bool{true, true, true}},
@@ -224,12 +224,12 @@ func TestFrontReads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
-			var fronts []bool // for each request, whether the front served it
-			_, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var fast []bool // for each request, whether the fast path served it
+			_, addr := serveFastPath(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				n, _ := io.Copy(io.Discard, r.Body)
 				mu.Lock()
-				_, front := w.(*response)
-				fronts = append(fronts, front)
+				_, isFast := w.(*response)
+				fast = append(fast, isFast)
 				mu.Unlock()
 				fmt.Fprint(w, r.Method, r.URL.Path, n)
 			}), times{}, false)
@@ -249,25 +249,25 @@ func TestFrontReads(t *testing.T) {
 			assert.Equal(t, strings.Join(got, " "), tt.want, "answers")
 			mu.Lock()
 			defer mu.Unlock()
-			assert.True(t, tt.front == nil || slices.Equal(fronts, tt.front), "who served: %v", fronts)
+			assert.True(t, tt.fast == nil || slices.Equal(fast, tt.fast), "who served: %v", fast)
 		})
 	}
 }
 
-// TestLargeRequestsHaveABound tests that the front leaves large requests to net/http once those
+// TestLargeRequestsHaveABound tests that the fast path leaves large requests to net/http once those
 // that it has take all the memory that they may, and takes them again afterwards.
 func TestLargeRequestsHaveABound(t *testing.T) {
 	t.Parallel()
 	const most = mostLarge / mostBody // a bit more than fit, with their heads
-	var fronts atomic.Int64
+	var fast atomic.Int64
 	in, out := make(chan bool, most+1), make(chan struct{})
-	_, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, front := w.(*response)
-		if front {
-			fronts.Add(1)
+	_, addr := serveFastPath(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, isFast := w.(*response)
+		if isFast {
+			fast.Add(1)
 		}
 		n, err := io.Copy(io.Discard, r.Body)
-		in <- front
+		in <- isFast
 		<-out
 		fmt.Fprint(w, n, err)
 	}), times{}, false)
@@ -280,7 +280,7 @@ func TestLargeRequestsHaveABound(t *testing.T) {
 		readers = append(readers, bufio.NewReader(c))
 		<-in
 	}
-	assert.True(t, fronts.Load() < most+1, "the front has all requests")
+	assert.True(t, fast.Load() < most+1, "the fast path has all requests")
 	close(out)
 	for _, in := range readers {
 		assert.Equal(t, short(in), "65536 <nil>", "an answer")
@@ -305,11 +305,11 @@ func short(in *bufio.Reader) string {
 	return string(body)
 }
 
-// TestFrontTimes tests that connections that are idle, or that send nothing at all, are closed in
-// time.
-func TestFrontTimes(t *testing.T) {
+// TestFastPathTimes tests that connections that are idle, or that send nothing at all, are closed
+// in time.
+func TestFastPathTimes(t *testing.T) {
 	t.Parallel()
-	_, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "x") }),
+	_, addr := serveFastPath(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "x") }),
 		times{head: 2 * time.Second, idle: 3 * time.Second}, false)
 	begun := time.Now()
 	silent, idle := dial(t, addr), dial(t, addr)
@@ -323,13 +323,13 @@ func TestFrontTimes(t *testing.T) {
 	assert.True(t, time.Since(begun) >= 2900*time.Millisecond, "the idle one was closed after %v", time.Since(begun))
 }
 
-// TestFrontHalfClosed tests that a client that ends its side with its last request gets the answer
-// and then the end of the connection, not only once that was idle for long. The request and the end
-// arrive while the front is busy, so it hears of both at once.
-func TestFrontHalfClosed(t *testing.T) {
+// TestFastPathHalfClosed tests that a client that ends its side with its last request gets the
+// answer and then the end of the connection, not only once that was idle for long. The request and
+// the end arrive while the fast path is busy, so it hears of both at once.
+func TestFastPathHalfClosed(t *testing.T) {
 	t.Parallel()
 	in, out := make(chan struct{}, 2), make(chan struct{})
-	_, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	_, addr := serveFastPath(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		in <- struct{}{}
 		<-out
 		fmt.Fprint(w, "x")
@@ -348,12 +348,12 @@ func TestFrontHalfClosed(t *testing.T) {
 	assert.ErrorIs(t, err, io.EOF, "the end")
 }
 
-// TestFrontShutdown tests that idle connections end, that running requests finish with an answer
+// TestFastPathShutdown tests that idle connections end, that running requests finish with an answer
 // that closes the connection, and that nothing new is accepted.
-func TestFrontShutdown(t *testing.T) {
+func TestFastPathShutdown(t *testing.T) {
 	t.Parallel()
 	in, out := make(chan struct{}), make(chan struct{})
-	s, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s, addr := serveFastPath(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
 			in <- struct{}{}
 			<-out
@@ -380,11 +380,11 @@ func TestFrontShutdown(t *testing.T) {
 	assert.True(t, err != nil, "nobody listens")
 }
 
-// TestFrontHangUp tests that a handler learns that its client has gone.
-func TestFrontHangUp(t *testing.T) {
+// TestFastPathHangUp tests that a handler learns that its client has gone.
+func TestFastPathHangUp(t *testing.T) {
 	t.Parallel()
 	in, gone := make(chan struct{}), make(chan error, 1)
-	_, addr := serveFront(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	_, addr := serveFastPath(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(in)
 		<-r.Context().Done()
 		gone <- r.Context().Err()
@@ -401,15 +401,15 @@ func TestFrontHangUp(t *testing.T) {
 	}
 }
 
-// TestFrontSlowReader tests that a client that does not read its answer is cut off: at the deadline
-// of the handler, and else at that of the server.
-func TestFrontSlowReader(t *testing.T) {
+// TestFastPathSlowReader tests that a client that does not read its answer is cut off: at the
+// deadline of the handler, and else at that of the server.
+func TestFastPathSlowReader(t *testing.T) {
 	t.Parallel()
 	for name, limits := range map[string]times{"handler": {}, "server": {write: 100 * time.Millisecond}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			begun, failed := make(chan struct{}), make(chan error, 1)
-			s, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			s, addr := serveFastPath(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				if limits.write == 0 {
 					_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 				}

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// Config configures a [Server]. All fields but Front and WriteTime must be set.
+// Config configures a [Server]. All fields but FastPath and WriteTime must be set.
 type Config struct {
 	Handler http.Handler
-	// Front reports by the method, the URL and the header of a request whether the front may serve
-	// it. It is called for each request that the front can read, before Handler, and concurrently.
-	// nil: there is no front, and net/http serves all.
-	Front func(*http.Request) bool
+	// FastPath reports by the method, the URL and the header of a request whether the fast path may
+	// serve it. It is called for each request that the fast path can read, before Handler, and
+	// concurrently. nil: there is no fast path, and net/http serves all.
+	FastPath func(*http.Request) bool
 	// Header is the largest head of a request, in bytes.
 	Header int
 	// HeaderTime is how long a head may take to arrive.
@@ -36,15 +36,16 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Server serves HTTP/1.1 and HTTP/2, over TLS and without it. A front serves small requests over
-// HTTP/1.1 without TLS that Config.Front names. At the first request of a connection of any other
-// kind, and before a byte of that request is used, net/http takes the connection over for good.
+// Server serves HTTP/1.1 and HTTP/2, over TLS and without it. A fast path serves small requests
+// over HTTP/1.1 without TLS that Config.FastPath names. At the first request of a connection of any
+// other kind, and before a byte of that request is used, net/http takes the connection over for
+// good.
 //
 // Its methods are like those of [http.Server], and may be called concurrently.
 type Server struct {
-	http  *http.Server
-	limit *limit
-	front *front // nil: there is none
+	http     *http.Server
+	limit    *limit
+	fastPath *fastPath // nil: there is none
 }
 
 // New returns a server.
@@ -65,9 +66,9 @@ func New(c *Config) *Server {
 		ErrorLog:          slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
 		ConnState:         s.limit.changed,
 	}
-	if c.Front != nil {
-		s.front = newFront(c, s.http, s.limit)
-		s.limit.idleConns = s.front.idleConns
+	if c.FastPath != nil {
+		s.fastPath = newFastPath(c, s.http, s.limit)
+		s.limit.idleConns = s.fastPath.idleConns
 	}
 	return s
 }
@@ -75,10 +76,10 @@ func New(c *Config) *Server {
 // Serve accepts connections without TLS until Shutdown or Close; then it returns
 // [http.ErrServerClosed].
 func (s *Server) Serve(l net.Listener) error {
-	if s.front == nil {
+	if s.fastPath == nil {
 		return s.http.Serve(limitedListener{l, s.limit})
 	}
-	return s.front.serve(l)
+	return s.fastPath.serve(l)
 }
 
 // ServeTLS is like Serve, over TLS. c must have the certificate.
@@ -90,19 +91,19 @@ func (s *Server) ServeTLS(l net.Listener, c *tls.Config) error {
 // Shutdown accepts no new connections, closes the idle ones, and waits for running requests until
 // ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
-	if s.front == nil {
+	if s.fastPath == nil {
 		return s.http.Shutdown(ctx)
 	}
-	s.front.stop()
-	// its connections end with their requests, while the front may still hand some over
+	s.fastPath.stop()
+	// its connections end with their requests, while the fast path may still hand some over
 	s.http.SetKeepAlivesEnabled(false)
-	return errors.Join(s.front.wait(ctx), s.http.Shutdown(ctx))
+	return errors.Join(s.fastPath.wait(ctx), s.http.Shutdown(ctx))
 }
 
 // Close closes all connections at once.
 func (s *Server) Close() error {
-	if s.front != nil {
-		s.front.close()
+	if s.fastPath != nil {
+		s.fastPath.close()
 	}
 	return s.http.Close()
 }

@@ -43,8 +43,8 @@ func New(e *retrysafe.Engine, signed *httpsig.Options, docs string, keys []strin
 	if o.Docs == "" {
 		o.Docs = docs
 	}
-	if o.Refused == nil {
-		o.Refused = func(r *http.Request, why *httpsig.Refusal) {
+	if o.OnRefused == nil {
+		o.OnRefused = func(r *http.Request, why *httpsig.Refusal) {
 			log.Info("signature refused", slog.String("method", r.Method), slog.String("path", r.URL.EscapedPath()), slog.String("why", why.Error()))
 		}
 	}

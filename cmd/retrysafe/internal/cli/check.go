@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -82,8 +83,8 @@ func (f *checkFlags) run(c *cobra.Command) error {
 		return &usageError{err}
 	}
 	defer f.out.close()
-	progress := report.Progress(c.ErrOrStderr(), isTerminal(c.ErrOrStderr()))
-	f.options.Progress = progress
+	progress := progressOf(c.ErrOrStderr())
+	f.options.OnEvent = progress
 	f.options.TLS = anyCertificate(f.insecure)
 	found, err := check.Examine(c.Context(), target, &f.options)
 	if err != nil {
@@ -169,4 +170,12 @@ func shell(c *exec.Cmd) error {
 func isTerminal(w any) bool {
 	file, ok := w.(*os.File)
 	return ok && isatty.IsTerminal(file.Fd())
+}
+
+// progressOf shows on w how far an examination is.
+func progressOf(w io.Writer) func(check.Event) {
+	if isTerminal(w) {
+		return report.TerminalProgress(w)
+	}
+	return report.Progress(w)
 }

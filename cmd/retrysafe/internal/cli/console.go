@@ -63,18 +63,18 @@ func (f *consoleFlags) run(c *cobra.Command) (err error) {
 		}
 	}
 	f.serves = true
-	s, desk, closeStore, err := f.open(c)
+	s, records, closeStore, err := f.open(c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
 	o.Audit = admin.NewAudit(s, f.namespace, f.audit)
-	closeMessages, err := f.others(c.Context(), &o, desk)
+	closeMessages, err := f.others(c.Context(), &o, records)
 	if err != nil {
 		return err
 	}
 	defer closeMessages()
-	handler, err := admin.New(desk, &o)
+	handler, err := admin.New(records, &o)
 	if err != nil {
 		return &usageError{err}
 	}
@@ -87,7 +87,7 @@ func (f *consoleFlags) run(c *cobra.Command) (err error) {
 }
 
 // others opens the dead letters, the outbox and the locks that the flags name.
-func (f *consoleFlags) others(ctx context.Context, o *admin.Options, desk *admin.Desk) (closeAll func(), err error) {
+func (f *consoleFlags) others(ctx context.Context, o *admin.Options, records *admin.Records) (closeAll func(), err error) {
 	var closers []func()
 	closeAll = func() {
 		for _, c := range closers {
@@ -100,7 +100,7 @@ func (f *consoleFlags) others(ctx context.Context, o *admin.Options, desk *admin
 			return nil, err
 		}
 		closers = append(closers, closeQueue)
-		o.DeadLetters = map[string]*admin.DeadLetters{f.queue: admin.NewDeadLetters(queue, desk, []byte(os.Getenv("RETRYSAFE_SECRET")))}
+		o.DeadLetters = map[string]*admin.DeadLetters{f.queue: admin.NewDeadLetters(queue, records, []byte(os.Getenv("RETRYSAFE_SECRET")))}
 	}
 	if f.outbox != "" {
 		box, closeBox, err := openOutbox(f.outbox, o.Logger)

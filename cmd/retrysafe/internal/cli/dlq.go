@@ -68,7 +68,7 @@ type letters struct {
 	dead    *admin.DeadLetters
 	queue   mqidem.DeadLetters
 	store   storeapi.Store
-	records *admin.Desk // nil, as store, if the handlers keep no records
+	records *admin.Records // nil, as store, if the handlers keep no records
 	errOut  io.Writer
 }
 

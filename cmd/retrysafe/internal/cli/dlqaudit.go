@@ -35,7 +35,7 @@ func (f *dlqFlags) object() string { return "dead letters " + f.queue }
 
 // dispose does an action on the messages that the flags and the hashes select, with its entries in
 // the audit log. Without a store there is no log.
-func (d *letters) dispose(ctx context.Context, action string, hashes []string, do func(*admin.Choice) (admin.Outcome, error)) (admin.Outcome, error) {
+func (d *letters) dispose(ctx context.Context, action string, hashes []string, do func(*admin.Choice) (admin.Disposed, error)) (admin.Disposed, error) {
 	in := d.flags.disposal(hashes)
 	entries := onLetters{of: d, entry: d.flags.who.entry(action, d.flags.object(), in.Selection())}
 	choice := in.Choice()

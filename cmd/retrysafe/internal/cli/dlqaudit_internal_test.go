@@ -64,7 +64,7 @@ func TestDisposeWalksOnce(t *testing.T) {
 			}
 			d := &letters{flags: &flags, dead: admin.NewDeadLetters(queue, nil, nil), store: store}
 			did := 0
-			_, err := d.dispose(t.Context(), "discard", nil, func(choice *admin.Choice) (admin.Outcome, error) {
+			_, err := d.dispose(t.Context(), "discard", nil, func(choice *admin.Choice) (admin.Disposed, error) {
 				out, err := d.dead.Discard(t.Context(), choice)
 				did = out.Done
 				return out, err

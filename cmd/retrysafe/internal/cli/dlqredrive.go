@@ -77,7 +77,7 @@ func (f *dlqFlags) chosen(hashes []string) error {
 }
 
 // failures returns the errors of the messages that were left, in the words of the flags.
-func failures(out *admin.Outcome) error {
+func failures(out *admin.Disposed) error {
 	errs := make([]error, len(out.Failed))
 	for i, failed := range out.Failed {
 		err := error(failed)
@@ -97,7 +97,7 @@ func (f *dlqFlags) redrive(c *cobra.Command, hashes []string) error {
 		return err
 	}
 	return f.at(c, func(ctx context.Context, d *letters) error {
-		out, err := d.dispose(ctx, "redrive", hashes, func(choice *admin.Choice) (admin.Outcome, error) {
+		out, err := d.dispose(ctx, "redrive", hashes, func(choice *admin.Choice) (admin.Disposed, error) {
 			return d.dead.Redrive(ctx, choice, &mqidem.RedriveOptions{NotDone: f.notDone, By: f.who.by})
 		})
 		if failed := errors.Join(failures(&out), err); failed != nil && out.Done+out.Gone == 0 {
@@ -113,7 +113,7 @@ func (f *dlqFlags) discard(c *cobra.Command, hashes []string) error {
 		return err
 	}
 	return f.at(c, func(ctx context.Context, d *letters) error {
-		out, err := d.dispose(ctx, "discard", hashes, func(choice *admin.Choice) (admin.Outcome, error) {
+		out, err := d.dispose(ctx, "discard", hashes, func(choice *admin.Choice) (admin.Disposed, error) {
 			return d.dead.Discard(ctx, choice)
 		})
 		if failed := errors.Join(failures(&out), err); failed != nil && out.Done == 0 {

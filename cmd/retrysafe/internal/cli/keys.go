@@ -63,8 +63,8 @@ func keysCommand() *cobra.Command {
 	return keys
 }
 
-// open opens an existing store and a desk on it: reading records must not create a file.
-func (f *keysFlags) open(c *cobra.Command) (s storeapi.Store, d *admin.Desk, closeStore func() error, err error) {
+// open opens an existing store and its records: reading records must not create a file.
+func (f *keysFlags) open(c *cobra.Command) (s storeapi.Store, d *admin.Records, closeStore func() error, err error) {
 	if err := (&retrysafe.Options{Secret: []byte(os.Getenv("RETRYSAFE_SECRET"))}).Validate(); err != nil {
 		return nil, nil, nil, &usageError{fmt.Errorf("RETRYSAFE_SECRET: %w", err)}
 	}
@@ -88,7 +88,7 @@ func (f *keysFlags) open(c *cobra.Command) (s storeapi.Store, d *admin.Desk, clo
 	if sealed != nil {
 		s = sealed
 	}
-	d, err = admin.NewDesk(s, &admin.DeskOptions{Secret: []byte(os.Getenv("RETRYSAFE_SECRET")), Logger: f.log})
+	d, err = admin.NewRecords(s, &admin.RecordsOptions{Secret: []byte(os.Getenv("RETRYSAFE_SECRET")), Logger: f.log})
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, closeStore())
 	}
@@ -112,7 +112,7 @@ func (f *keysFlags) selected() (req storeapi.ListRequest, err error) {
 
 // each calls see with the records that the flags select, until see returns false. During a long
 // walk it reports progress on errOut.
-func (f *keysFlags) each(ctx context.Context, d *admin.Desk, errOut io.Writer, see func(*retrysafe.Record) bool) error {
+func (f *keysFlags) each(ctx context.Context, d *admin.Records, errOut io.Writer, see func(*retrysafe.Record) bool) error {
 	req, err := f.selected()
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ type line struct {
 	Cause     string `json:"cause,omitempty"`
 }
 
-func lineOf(d *admin.Desk, rec *retrysafe.Record) line {
+func lineOf(d *admin.Records, rec *retrysafe.Record) line {
 	return line{
 		Hash: d.Hash(rec.Key), Namespace: rec.Key.Namespace, Layer: rec.Key.Layer, Operation: rec.Key.Operation, State: admin.StateOf(rec), Attempt: rec.Attempt,
 		Fence: uint64(rec.Fence), AgeS: int64(rec.Age().Seconds()), Cause: storeapi.ShownCause(rec),
@@ -202,7 +202,7 @@ func (f *keysFlags) ofNamespace(name string) string {
 }
 
 // find returns the record that a hash, the key of a client or the text of a key names.
-func (f *keysFlags) find(c *cobra.Command, s storeapi.Store, d *admin.Desk, name string) (retrysafe.Record, error) {
+func (f *keysFlags) find(c *cobra.Command, s storeapi.Store, d *admin.Records, name string) (retrysafe.Record, error) {
 	req, err := f.selected()
 	if err != nil {
 		return retrysafe.Record{}, err

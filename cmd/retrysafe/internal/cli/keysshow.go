@@ -85,7 +85,7 @@ func rawAnswer(rec *retrysafe.Record) bool {
 }
 
 // rows prints what everybody may see of a record, and with --reveal its key, tenant and last error.
-func (f *keysFlags) rows(out io.Writer, d *admin.Desk, rec *retrysafe.Record) error {
+func (f *keysFlags) rows(out io.Writer, d *admin.Records, rec *retrysafe.Record) error {
 	l := lineOf(d, rec)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name string, v any) { fmt.Fprintf(w, "%s\t%v\n", name, v) }

@@ -38,7 +38,7 @@ func (o *operators) console(s *setup) (http.Handler, error) {
 	if err != nil || options == nil {
 		return http.NotFoundHandler(), err
 	}
-	desk, err := admin.NewDesk(o.store, &admin.DeskOptions{Secret: []byte(os.Getenv("RETRYSAFE_SECRET")), Logger: o.log})
+	records, err := admin.NewRecords(o.store, &admin.RecordsOptions{Secret: []byte(os.Getenv("RETRYSAFE_SECRET")), Logger: o.log})
 	if err != nil {
 		return nil, err
 	}
@@ -46,8 +46,8 @@ func (o *operators) console(s *setup) (http.Handler, error) {
 		options.Namespace = "app"
 	}
 	options.Audit = admin.NewAudit(o.store, options.Namespace, keep)
-	options.Traffic, options.Logger, options.Refused = o.traffic, o.log, o.mon.ConsoleRefused
-	return admin.New(desk, options)
+	options.Traffic, options.Logger, options.OnRefused = o.traffic, o.log, o.mon.ConsoleRefused
+	return admin.New(records, options)
 }
 
 // ServeHTTP implements [http.Handler].

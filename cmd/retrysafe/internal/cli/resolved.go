@@ -15,7 +15,7 @@ import (
 )
 
 // settle resolves a record, with its entries in the audit log, and prints what it is then.
-func (r *resolveFlags) settle(c *cobra.Command, s storeapi.Store, d *admin.Desk, rec *retrysafe.Record, res retrysafe.Resolution) error {
+func (r *resolveFlags) settle(c *cobra.Command, s storeapi.Store, d *admin.Records, rec *retrysafe.Record, res retrysafe.Resolution) error {
 	ctx, hash := c.Context(), d.Hash(rec.Key)
 	defer whileWaiting(c.ErrOrStderr(), "the store has not answered yet; this command waits for at most about half a minute")()
 	resolved := false
@@ -103,7 +103,7 @@ func ofStore(err error) string {
 }
 
 // lookup returns the record of a key with its answer.
-func lookup(ctx context.Context, d *admin.Desk, key storeapi.StoreKey) (retrysafe.Record, error) {
+func lookup(ctx context.Context, d *admin.Records, key storeapi.StoreKey) (retrysafe.Record, error) {
 	rec, err := d.Lookup(ctx, key)
 	if errors.Is(err, retrysafe.ErrUnavailable) {
 		return rec, &operatorError{"the store cannot be reached or fails, and nothing was changed: " + ofStore(err), err}

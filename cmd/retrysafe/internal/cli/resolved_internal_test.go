@@ -33,8 +33,8 @@ func TestResolveUnconfirmed(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s, rec := inDoubt(t, op)
-				d, err := admin.NewDesk(s, nil)
-				assert.NoError(t, err, "desk")
+				d, err := admin.NewRecords(s, nil)
+				assert.NoError(t, err, "records")
 				hash := d.Hash(rec.Key)
 				r := resolveFlags{outcome: "not-done", who: operator{"ann", "x"}}
 				res := retrysafe.Resolution{Fence: rec.Fence, Outcome: retrysafe.NotDone}

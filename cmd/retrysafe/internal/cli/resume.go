@@ -123,7 +123,7 @@ type abandoned struct {
 }
 
 // list lists the abandoned calls.
-func (f *resumeFlags) list(c *cobra.Command, s storeapi.Store, d *admin.Desk) error {
+func (f *resumeFlags) list(c *cobra.Command, s storeapi.Store, d *admin.Records) error {
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	out := json.NewEncoder(c.OutOrStdout())
 	if !f.json {
@@ -196,7 +196,7 @@ func (f *resumeFlags) finish(c *cobra.Command, s storeapi.Store) (err error) {
 	}
 	o := &retrysafe.Options{
 		Namespace: f.namespace, Secret: []byte(os.Getenv("RETRYSAFE_SECRET")), Sweep: -1, Logger: log,
-		Trace:  &retrysafe.Trace{Call: entries.call(f.told), Doubt: entries.doubt},
+		Trace:  &retrysafe.Trace{Call: entries.call(f.told), InDoubt: entries.doubt},
 		Policy: retrysafe.Policy{Lease: f.lease, MaxRun: max(f.lease, f.timeout), OnDoubt: retrysafe.Reexecute},
 	}
 	if err := o.Validate(); err != nil {

@@ -54,7 +54,7 @@ func (f *sealFlags) wrap(s storeapi.Store, unopened func(storeapi.StoreKey, erro
 		}
 		return nil, nil //nolint:nilnil // as documented
 	}
-	o := &sealstore.Options{Unopened: unopened}
+	o := &sealstore.Options{OnUnopened: unopened}
 	if f.dataKeys != "" {
 		if _, err := os.Stat(f.dataKeys); err != nil { // looking creates nothing
 			return nil, fmt.Errorf("--data-keys: %w", err)

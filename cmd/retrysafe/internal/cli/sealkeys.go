@@ -56,7 +56,7 @@ func forgetCommand() *cobra.Command {
 }
 
 // sealed opens an existing store whose keys are given.
-func (f *keysFlags) sealed(c *cobra.Command) (*sealstore.Store, *admin.Desk, func() error, error) {
+func (f *keysFlags) sealed(c *cobra.Command) (*sealstore.Store, *admin.Records, func() error, error) {
 	s, d, closeStore, err := f.open(c)
 	if err != nil {
 		return nil, nil, nil, err
@@ -121,6 +121,6 @@ func (f *dataKeysFlags) forget(c *cobra.Command) (err error) {
 }
 
 // tenantHash returns what stands for a tenant in the audit log. Its name is as secret as a key.
-func tenantHash(d *admin.Desk, t sealstore.Tenant) string {
+func tenantHash(d *admin.Records, t sealstore.Tenant) string {
 	return d.Hash(storeapi.StoreKey{Namespace: t.Namespace, Layer: "data-key", Key: storeapi.Key{Tenant: t.Name, Operation: "forget", ID: "tenant"}})
 }

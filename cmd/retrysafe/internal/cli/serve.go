@@ -60,7 +60,7 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *
 
 // open makes everything that the gateway needs, and nothing that is visible from outside.
 func (x *running) open(ctx context.Context, s *setup) error {
-	x.mon = gateway.NewMonitor(x.log)
+	x.mon = gateway.NewMonitor(&gateway.MonitorOptions{Logger: x.log})
 	traces, err := x.traces(ctx)
 	if err != nil {
 		return err
@@ -129,8 +129,8 @@ func (x *running) close() error {
 func (x *running) run(ctx context.Context, hup <-chan os.Signal, s *setup) error {
 	server := s.server
 	server.Logger = x.log
-	front := gateway.NewServer(x.live, &server)
-	x.mon.WatchServer(front)
+	httpServer := gateway.NewServer(x.live, &server)
+	x.mon.WatchServer(httpServer)
 	admin := gateway.NewServer(x.desk, &gateway.ServerOptions{Logger: x.log})
 	failed := make(chan error, 2)
 	if x.admin != nil {
@@ -142,7 +142,7 @@ func (x *running) run(ctx context.Context, hup <-chan os.Signal, s *setup) error
 	if x.tls.Config() != nil {
 		scheme = "https"
 	}
-	go func() { failed <- x.serve(front) }()
+	go func() { failed <- x.serve(httpServer) }()
 	shown, _ := parseStore(s.Store) // its name may have a password
 	fmt.Fprintf(x.out, "retrysafe gateway: %s://%s -> %s, records in %s, version %s\n", scheme, x.listener.Addr(), strings.Join(s.Upstream, ", "), shown, built())
 
@@ -153,7 +153,7 @@ func (x *running) run(ctx context.Context, hup <-chan os.Signal, s *setup) error
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.flags.current.grace())
 	defer cancel()
-	err = errors.Join(err, front.Shutdown(end), x.engine.Shutdown(end))
+	err = errors.Join(err, httpServer.Shutdown(end), x.engine.Shutdown(end))
 	return errors.Join(err, x.live.Close(), admin.Close())
 }
 
@@ -214,11 +214,11 @@ func (x *running) gateway(s *setup) (*gateway.Gateway, error) {
 	return gateway.New(x.engine.WithPolicy(s.policy), &o)
 }
 
-func (x *running) serve(front *gateway.Server) error {
+func (x *running) serve(s *gateway.Server) error {
 	if c := x.tls.Config(); c != nil {
-		return front.ServeTLS(x.listener, c)
+		return s.ServeTLS(x.listener, c)
 	}
-	return front.Serve(x.listener)
+	return s.Serve(x.listener)
 }
 
 // listen opens an address; flag is the flag that gave it, for errors.

@@ -98,7 +98,7 @@ func (s *setup) sealed(inner storeapi.Store, log *slog.Logger) (*sealstore.Store
 			return nil, err
 		}
 	}
-	o.Unopened = logUnopened(log)
+	o.OnUnopened = logUnopened(log)
 	return sealstore.New(inner, s.ring, o), nil
 }
 

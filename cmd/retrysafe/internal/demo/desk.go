@@ -79,7 +79,7 @@ func newDesk(shop, run string) *desk {
 		last: map[string]sent{}, told: map[string]replay{}, used: map[string]map[string]bool{},
 	}
 	d.idem = httpidem.New(e, &httpidem.Options{
-		Tenant: httpidem.Global, Key: httpidem.Required, FormKey: true, Answer: forms.Answer(nil), Policy: retrysafe.Policy{Wait: time.Minute},
+		Tenant: httpidem.Global, Key: httpidem.Required, FormKey: true, ErrorHandler: forms.ErrorHandler(nil), Policy: retrysafe.Policy{Wait: time.Minute},
 	})
 	return d
 }

@@ -49,7 +49,7 @@ func openRecords(ctx context.Context, open Opener, s *stage) (*records, error) {
 	engine := retrysafe.New(store, o).Layer("gw")
 	r := &http.Request{Header: http.Header{}}
 	r.SetBasicAuth(shopper, "demo")
-	name, _ := httpidem.Credential(engine)
+	name, _ := httpidem.ByAuthorization(engine)
 	tenant, err := name(r)
 	return &records{s, store, end, engine, tenant, self()}, err
 }

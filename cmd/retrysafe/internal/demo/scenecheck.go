@@ -50,7 +50,7 @@ func examine(ctx context.Context, s *stage, protected bool, see func(check.Event
 		// what the end of the demonstration has to resolve is known by its key
 		NewKey: func() string { return s.key(rand.Text()) },
 		Oracle: check.Page{URL: "http://" + s.shop.addr + "/effects?scene=" + url.QueryEscape(name), Path: "$.orders"},
-	}, &check.Options{Only: sceneChecks, Rate: 1000, Settle: 40 * time.Millisecond, Progress: see})
+	}, &check.Options{Only: sceneChecks, Rate: 1000, Settle: 40 * time.Millisecond, OnEvent: see})
 }
 
 // basic returns the credentials of a user as a field's value.

@@ -44,7 +44,7 @@ type Server struct {
 	draining atomic.Bool
 }
 
-var _ gateway.Fronted = (*Server)(nil)
+var _ gateway.FastPathHandler = (*Server)(nil)
 
 // New claims a worker number, and returns a server that is ready.
 func New(ctx context.Context, o *Options) (*Server, error) {
@@ -73,8 +73,8 @@ func elsewhere(w http.ResponseWriter, r *http.Request) {
 	plain(w, http.StatusNotFound, "There is nothing here. Ask GET /api/snowflake/get/{key}, /api/segment/get/{tag}, /api/time, /healthz, /readyz or /metrics.\n")
 }
 
-// Front implements [gateway.Fronted]: the request asks for ids.
-func (s *Server) Front(r *http.Request) bool {
+// FastPath implements [gateway.FastPathHandler]: the request asks for ids.
+func (s *Server) FastPath(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/api/")
 }
 

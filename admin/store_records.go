@@ -12,20 +12,21 @@ import (
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// Desk looks at the records of a store and resolves them. Its methods can be called concurrently.
-type Desk struct {
+// Records finds, lists and resolves the records of a store. Its methods can be called concurrently.
+type Records struct {
 	store  storeapi.Store
 	lister storeapi.Lister
-	o      DeskOptions
+	o      RecordsOptions
 	refs   *references
 
 	mu      sync.Mutex
 	engines map[[2]string]*retrysafe.Engine // by namespace and layer
 }
 
-// DeskOptions are how a Desk works. A nil *DeskOptions and zero fields mean the defaults.
-type DeskOptions struct {
+// RecordsOptions configure [Records]. A nil *RecordsOptions and zero fields mean the defaults.
+type RecordsOptions struct {
 	// Secret is that of the service, [retrysafe.Options].Secret: the hashes of keys depend on it.
+	// Default: none, as for a service without one. References to records then change at each start.
 	Secret []byte
 	// Logger gets the warnings of the engine. Default: none.
 	Logger *slog.Logger
@@ -34,10 +35,10 @@ type DeskOptions struct {
 // maxEngines bounds the pairs of namespace and layer whose engines are kept.
 const maxEngines = 256
 
-// NewDesk returns a Desk. The error says that the store cannot list its records, or that the secret
-// cannot be used. The Desk does not remove expired records.
-func NewDesk(s storeapi.Store, options *DeskOptions) (*Desk, error) {
-	var o DeskOptions
+// NewRecords returns the Records of s. The error says that the store cannot list its records, or
+// that the secret cannot be used. It never removes expired records.
+func NewRecords(s storeapi.Store, options *RecordsOptions) (*Records, error) {
+	var o RecordsOptions
 	if options != nil {
 		o = *options
 	}
@@ -51,14 +52,14 @@ func NewDesk(s storeapi.Store, options *DeskOptions) (*Desk, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Desk{
+	return &Records{
 		store: s, lister: lister, o: o, refs: newReferences(o.Secret),
 		engines: make(map[[2]string]*retrysafe.Engine),
 	}, nil
 }
 
 // Engine returns an engine on the namespace and layer of k.
-func (d *Desk) Engine(k storeapi.StoreKey) *retrysafe.Engine {
+func (d *Records) Engine(k storeapi.StoreKey) *retrysafe.Engine {
 	of := [2]string{k.Namespace, k.Layer}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,15 +75,15 @@ func (d *Desk) Engine(k storeapi.StoreKey) *retrysafe.Engine {
 }
 
 // Hash returns the name of a record for people: 16 hex digits. It is the one that the service logs.
-func (d *Desk) Hash(k storeapi.StoreKey) string { return d.Engine(k).KeyHash(k.Key) }
+func (d *Records) Hash(k storeapi.StoreKey) string { return d.Engine(k).KeyHash(k.Key) }
 
 // Lookup returns the record of a key with its answer, or [retrysafe.ErrNotFound].
-func (d *Desk) Lookup(ctx context.Context, k storeapi.StoreKey) (retrysafe.Record, error) {
+func (d *Records) Lookup(ctx context.Context, k storeapi.StoreKey) (retrysafe.Record, error) {
 	return d.Engine(k).Lookup(ctx, k.Key)
 }
 
 // Resolve resolves a record; see [retrysafe.Engine.Resolve].
-func (d *Desk) Resolve(ctx context.Context, k storeapi.StoreKey, r retrysafe.Resolution) error {
+func (d *Records) Resolve(ctx context.Context, k storeapi.StoreKey, r retrysafe.Resolution) error {
 	return d.Engine(k).Resolve(ctx, k.Key, r)
 }
 
@@ -90,7 +91,7 @@ func (d *Desk) Resolve(ctx context.Context, k storeapi.StoreKey, r retrysafe.Res
 // onPage, which may be nil, is called with each page before its records: it says how many records
 // were read, and which of them this build cannot read. Pages have req.Limit records, by default
 // 1000.
-func (d *Desk) Each(ctx context.Context, req storeapi.ListRequest, see func(*retrysafe.Record) bool, onPage func(*storeapi.Page)) error {
+func (d *Records) Each(ctx context.Context, req storeapi.ListRequest, see func(*retrysafe.Record) bool, onPage func(*storeapi.Page)) error {
 	if req.Limit == 0 {
 		req.Limit = 1000
 	}
@@ -125,7 +126,7 @@ func IsHash(name string) bool {
 // hash, or else a key that a client sent. The last two have to be searched among all records that
 // req selects; progress, which may be nil, is called with the number that was read, after each
 // page. The errors are [retrysafe.ErrNotFound] and [ErrAmbiguous], and those of the store.
-func (d *Desk) Find(ctx context.Context, name string, req storeapi.ListRequest, progress func(read int)) (key storeapi.StoreKey, err error) {
+func (d *Records) Find(ctx context.Context, name string, req storeapi.ListRequest, progress func(read int)) (key storeapi.StoreKey, err error) {
 	if key.UnmarshalText([]byte(name)) == nil {
 		return key, nil
 	}

@@ -122,8 +122,8 @@ func TestHalfClosedTunnels(t *testing.T) {
 	assert.Equal(t, <-got, "late words", "what the service hears")
 }
 
-// TestShutdownOfBothServers tests that net/http's connections also end while the front waits for a
-// request.
+// TestShutdownOfBothServers tests that net/http's connections also end while the fast path waits
+// for a request.
 func TestShutdownOfBothServers(t *testing.T) {
 	t.Parallel()
 	in, out := make(chan struct{}), make(chan struct{})

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// front serves small requests of HTTP/1.1 itself. At the first request of any other kind it
+// fastPath serves small requests of HTTP/1.1 itself. At the first request of any other kind it
 // hands the connection over to net/http. It never refuses a request itself, so that one server
 // decides how a bad request is answered.
 //
-// net/http's server costs a goroutine, three reads and some deadlines for each request. The front
-// reads once, and one goroutine watches the deadlines of all connections: a deadline is a number in
-// memory until it has passed.
-type front struct {
+// net/http's server costs a goroutine, three reads and some deadlines for each request. The fast
+// path reads once, and one goroutine watches the deadlines of all connections: a deadline is a
+// number in memory until it has passed.
+type fastPath struct {
 	handler http.Handler
 	serves  func(*http.Request) bool
 	rest    *http.Server // gets connections that are handed over
@@ -43,16 +43,16 @@ type times struct {
 	write time.Duration
 }
 
-func newFront(c *Config, rest *http.Server, all *limit) *front {
-	return &front{
-		handler: c.Handler, serves: c.Front, rest: rest, times: times{c.HeaderTime, c.IdleTime, c.WriteTime}, log: c.Log, limit: all,
+func newFastPath(c *Config, rest *http.Server, all *limit) *fastPath {
+	return &fastPath{
+		handler: c.Handler, serves: c.FastPath, rest: rest, times: times{c.HeaderTime, c.IdleTime, c.WriteTime}, log: c.Log, limit: all,
 		handed:    &handedOver{conns: make(chan net.Conn), closed: make(chan struct{})},
 		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{},
 	}
 }
 
 // serve accepts connections from l.
-func (f *front) serve(l net.Listener) error {
+func (f *fastPath) serve(l net.Listener) error {
 	f.mu.Lock()
 	if f.closing.Load() {
 		f.mu.Unlock()
@@ -90,10 +90,10 @@ func (f *front) serve(l net.Listener) error {
 }
 
 // take serves a new connection.
-func (f *front) take(c net.Conn) {
+func (f *fastPath) take(c net.Conn) {
 	ctx, gone := context.WithCancel(context.WithValue(
 		context.WithValue(context.Background(), http.ServerContextKey, f.rest), http.LocalAddrContextKey, c.LocalAddr()))
-	x := &conn{front: f, net: c, gone: gone, bare: new(http.Request).WithContext(ctx)}
+	x := &conn{fastPath: f, net: c, gone: gone, bare: new(http.Request).WithContext(ctx)}
 	x.bare.RemoteAddr = c.RemoteAddr().String()
 	x.since.Store(time.Now().UnixNano())
 	f.mu.Lock()
@@ -107,15 +107,15 @@ func (f *front) take(c net.Conn) {
 	go x.serve()
 }
 
-// forget removes a connection from the front.
-func (f *front) forget(x *conn) {
+// forget removes a connection from the fast path.
+func (f *fastPath) forget(x *conn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.conns, x)
 }
 
 // idleConns returns the connections that wait for a request.
-func (f *front) idleConns() (all []idleConn) {
+func (f *fastPath) idleConns() (all []idleConn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for x := range f.conns {
@@ -126,8 +126,8 @@ func (f *front) idleConns() (all []idleConn) {
 	return all
 }
 
-// watch closes connections whose deadline has passed, until the front has ended.
-func (f *front) watch() {
+// watch closes connections whose deadline has passed, until the fast path has ended.
+func (f *fastPath) watch() {
 	t := time.NewTicker(max(10*time.Millisecond, min(f.times.head/4, f.times.idle/4, time.Second)))
 	defer t.Stop()
 	for ended := false; !ended; {
@@ -142,7 +142,7 @@ func (f *front) watch() {
 }
 
 // stop accepts no new connections and closes the idle ones.
-func (f *front) stop() {
+func (f *fastPath) stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closing.Store(true)
@@ -155,7 +155,7 @@ func (f *front) stop() {
 }
 
 // wait waits for the running requests after stop.
-func (f *front) wait(ctx context.Context) error {
+func (f *fastPath) wait(ctx context.Context) error {
 	t := time.NewTicker(10 * time.Millisecond)
 	defer t.Stop()
 	for {
@@ -173,7 +173,7 @@ func (f *front) wait(ctx context.Context) error {
 	}
 }
 
-func (f *front) close() {
+func (f *fastPath) close() {
 	f.stop()
 	f.mu.Lock()
 	defer f.mu.Unlock()
