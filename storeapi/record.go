@@ -114,8 +114,9 @@ type Record struct {
 	// Cause is one word that says why the record is in doubt or released: timeout, panic, bound,
 	// error, marked-in-part, steps-changed, input, nothing-done, unattended (nothing was done, and
 	// no caller got that outcome), unanswered, resolved or attempts. The gateway's own are
-	// not-sent, timeout, reset, truncated and garbage. An error with a method DoubtCause can name
-	// another; see retrysafe.Attempt.Doubt. Cause is empty after a crash, when the lease expired.
+	// not-sent, timeout, reset, truncated and garbage. An error with a method InDoubtCause can name
+	// another; see retrysafe.Attempt.LeaveInDoubt. Cause is empty after a crash, when the lease
+	// expired.
 	Cause string
 	// LastError is for operators. It is never sent to clients.
 	LastError string
