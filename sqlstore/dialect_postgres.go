@@ -74,12 +74,9 @@ func postgresQueries(table string) queries {
 		tell:     `SELECT count(pg_notify(?, message)) FROM unnest(?::text[]) AS message`,
 		list:     `SELECT r.id, r.parts, ` + selected + `NULL::bytea FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
 		contains: `position(?::bytea in r.parts) > 0`,
-		// IF NOT EXISTS alone would wait for writers
-		hasIndex:    `SELECT count(to_regclass('"` + table + `_listing"'))`,
-		indexKeys:   `CREATE INDEX IF NOT EXISTS "` + table + `_listing" ON ` + t + ` (parts)`,
-		indexOnline: `CREATE INDEX CONCURRENTLY IF NOT EXISTS "` + table + `_listing" ON ` + t + ` (parts)`,
-		numbered:    sqlkit.Numbered,
+		numbered: sqlkit.Numbered,
 	}
+	q.postgresListing(table, t)
 	q.postgresGate()
 	q.postgresSweep(t, meta)
 	q.postgresUsage(meta, `"`+table+`_limits"`)
@@ -91,6 +88,14 @@ func postgresQueries(table string) queries {
 		*statement = sqlkit.Numbered(*statement)
 	}
 	return q
+}
+
+// postgresListing adds the index of Options.Listing. IF NOT EXISTS alone would wait for writers.
+func (q *queries) postgresListing(table, t string) {
+	index := `"` + table + `_listing"`
+	q.hasIndex = `SELECT count(to_regclass('` + index + `'))`
+	q.indexKeys = `CREATE INDEX IF NOT EXISTS ` + index + ` ON ` + t + ` (parts)`
+	q.indexOnline = `CREATE INDEX CONCURRENTLY IF NOT EXISTS ` + index + ` ON ` + t + ` (parts)`
 }
 
 // postgresLocked reads a row as it is after its lock was taken: a row that is locked in a WITH is
