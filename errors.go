@@ -89,6 +89,11 @@ var (
 	// Look the record up again, and decide again.
 	ErrFenceChanged = storeapi.ErrFenceChanged
 
+	// ErrSecretChanged is returned by [Engine.CheckSecret] if [Options].Secret is not the one that
+	// the namespace was used with. Do not serve: a retry of an earlier call could run again. Use
+	// the secret of the other processes.
+	ErrSecretChanged = errors.New("the secret is not the one that the store was used with")
+
 	// ErrTooLate is returned by a [storeapi.Store] that got a call after its time limit and did not
 	// apply it. The engine tries again; its callers get this error together with [ErrUnavailable].
 	ErrTooLate = storeapi.ErrTooLate
@@ -161,6 +166,7 @@ var advice = []struct {
 	{ErrTooManyKeys, "nothing was run; retry with the same key after RetryAfter"},
 	{ErrTooManyRequests, "nothing was run; retry after RetryAfter"},
 	{ErrFenceChanged, "look the record up again and decide anew"},
+	{ErrSecretChanged, "use the Options.Secret (RETRYSAFE_SECRET of the gateway and the commands) that the other processes have: with another one a retry of an earlier call can run again; to change it on purpose, stop them all and run \"retrysafe secret replace\""},
 	{ErrInTransaction, "give the call a store on another database, or move it out of the transaction"},
 	{ErrNoAttempt, "call it inside of the work, with the context that the work was given"},
 	{ErrStepRepeated, "give each step a name of its own (number those of a loop), and try again inside of a step"},

@@ -42,6 +42,23 @@ func ExampleDo() {
 	// r-1 true <nil>
 }
 
+// A program checks its secret before it serves: with another secret than before, a retry of an
+// earlier call could run again.
+func ExampleEngine_CheckSecret() {
+	ctx := context.Background()
+	store := memstore.New(nil) // stands for one that all processes share
+	for _, secret := range []string{"from your configuration", "a copy with a typing error"} {
+		engine := retrysafe.New(store, &retrysafe.Options{Namespace: "shop", Secret: []byte(secret)})
+		defer engine.Shutdown(ctx)
+
+		err := engine.CheckSecret(ctx)
+		fmt.Println(errors.Is(err, retrysafe.ErrSecretChanged))
+	}
+	// Output:
+	// false
+	// true
+}
+
 // An operation is declared once: its name, its policy and its work. The input is the fingerprint,
 // so a caller cannot forget to set one.
 func ExampleNewOperation() {

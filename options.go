@@ -23,7 +23,7 @@ type Options struct {
 	// are plain SHA-256, which can be guessed for short keys; the engine logs one warning about
 	// that. Set it from the first day and do not change it: a tenant or a binding that is made from
 	// a credential (httpidem.ByAuthorization) differs with another secret, so that a retry of an
-	// earlier request runs again.
+	// earlier request runs again. [Engine.CheckSecret] notices another secret.
 	Secret []byte
 	// Codec encodes answers as bytes; default [JSON].
 	Codec Codec

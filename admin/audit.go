@@ -18,7 +18,7 @@ type Entry struct {
 	At     time.Time `json:"at" doc:"time by the store's clock"`
 	Who    string    `json:"who" doc:"name of the caller"`
 	Origin string    `json:"origin,omitempty" doc:"how the name is known: token, proxy, loopback, or command if it was given with --by; absent: the program that wrote the entry does not say"`
-	Action string    `json:"action" doc:"what was done: resolve, reveal, redrive, discard, resume, forget, rewrap"`
+	Action string    `json:"action" doc:"what was done: resolve, reveal, redrive, discard, resume, forget, rewrap, replace-secret"`
 	Object string    `json:"object" doc:"what it was done to: the hash of a record, the name of a queue with ids, or tenant and a hash of a tenant"`
 	Reason string    `json:"reason,omitempty" doc:"why, in the caller's words"`
 	Detail string    `json:"detail,omitempty" doc:"more about the action, such as the outcome that was set; in the entry of the result also what was done, such as counts"`

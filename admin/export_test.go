@@ -17,6 +17,7 @@ type (
 	Record      = recordJSON
 	RecordPage  = recordsJSON
 	Resolution  = resolutionJSON
+	Search      = searchJSON
 	Tenant      = tenantJSON
 )
 

@@ -154,7 +154,7 @@ func (c *call) listPage(tenant string) (any, error) {
 		req.Operation, req.State = "", 0
 	}
 	wants := func(r *recordJSON) bool {
-		return r.Age >= older.Seconds() && r.Age < float64(younger) && r.Layer != "audit" &&
+		return r.Age >= older.Seconds() && r.Age < float64(younger) && !reserved(r.Layer) &&
 			(operation == "" || r.Operation == operation) && (state == "" || r.State == state) &&
 			(!q.Has("cause") || r.Cause == q.Get("cause")) && (!q.Has("on_doubt") || r.OnDoubt == q.Get("on_doubt"))
 	}
@@ -176,6 +176,7 @@ func (d *Records) page(ctx context.Context, req storeapi.ListRequest, wants func
 		out.Read += page.Read
 		out.Unreadable += len(page.Unreadable)
 		out.Scans = out.Scans || page.Scans
+		d.noteSecrets(ctx, page.Records)
 		for i := range page.Records {
 			if r := d.record(&page.Records[i]); wants(&r) {
 				out.Records = append(out.Records, r)

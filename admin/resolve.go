@@ -42,8 +42,8 @@ func resolveRecord(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if key.Layer == "audit" {
-		return nil, badRequest("entries of the audit log are never changed")
+	if reserved(key.Layer) {
+		return nil, badRequest("entries of the audit log and the check value of the secret are never resolved")
 	}
 	if in.Status != 0 && !slices.Contains(httpLayers, key.Layer) {
 		return nil, badRequest("status makes an HTTP answer, and this record is of layer " + key.Layer + "; leave it out")

@@ -21,6 +21,7 @@ type Records struct {
 
 	mu      sync.Mutex
 	engines map[[2]string]*retrysafe.Engine // by namespace and layer
+	noted   map[string]bool                 // namespaces whose secret was compared for a listing
 }
 
 // RecordsOptions configure [Records]. A nil *RecordsOptions and zero fields mean the defaults.
@@ -54,7 +55,7 @@ func NewRecords(s storeapi.Store, options *RecordsOptions) (*Records, error) {
 	}
 	return &Records{
 		store: s, lister: lister, o: o, refs: newReferences(o.Secret),
-		engines: make(map[[2]string]*retrysafe.Engine),
+		engines: make(map[[2]string]*retrysafe.Engine), noted: make(map[string]bool),
 	}, nil
 }
 
@@ -125,17 +126,23 @@ func IsHash(name string) bool {
 // Find returns the key that name stands for: the text of a key ([storeapi.StoreKey.MarshalText]), a
 // hash, or else a key that a client sent. The last two have to be searched among all records that
 // req selects; progress, which may be nil, is called with the number that was read, after each
-// page. The errors are [retrysafe.ErrNotFound] and [ErrAmbiguous], and those of the store.
+// page. The errors are [retrysafe.ErrNotFound] and [ErrAmbiguous], and those of the store. If no
+// record has the hash, and a namespace was used with another secret than that of d, the error also
+// wraps [retrysafe.ErrSecretChanged].
 func (d *Records) Find(ctx context.Context, name string, req storeapi.ListRequest, progress func(read int)) (key storeapi.StoreKey, err error) {
 	if key.UnmarshalText([]byte(name)) == nil {
 		return key, nil
 	}
 	what, read, found := "hash", 0, 0
-	named := func(rec *retrysafe.Record) bool { return d.Hash(rec.Key) == name }
+	seen := map[string]bool{req.Namespace: true}
+	named := func(rec *retrysafe.Record) bool {
+		seen[rec.Key.Namespace] = true
+		return d.Hash(rec.Key) == name
+	}
 	if !IsHash(name) {
 		what = "key"
-		named = func(rec *retrysafe.Record) bool { // the audit log has numbers
-			return rec.Key.ID == name && (rec.Key.Layer != "audit" || req.Layer == "audit")
+		named = func(rec *retrysafe.Record) bool { // the ids of reserved layers are no client's
+			return rec.Key.ID == name && (!reserved(rec.Key.Layer) || req.Layer == rec.Key.Layer)
 		}
 	}
 	err = d.Each(ctx, req, func(rec *retrysafe.Record) bool {
@@ -152,6 +159,9 @@ func (d *Records) Find(ctx context.Context, name string, req storeapi.ListReques
 	case err != nil:
 		return key, err
 	case found == 0:
+		if err := d.otherSecret(ctx, seen); err != nil && IsHash(name) {
+			return key, fmt.Errorf("%w: no record has the hash %q: %w", retrysafe.ErrNotFound, name, err)
+		}
 		return key, fmt.Errorf("%w: no record has the %s %q; is the secret the one of the service?", retrysafe.ErrNotFound, what, name)
 	case found > 1:
 		return key, fmt.Errorf("several records have the %s %q: %w", what, name, ErrAmbiguous)

@@ -15,7 +15,7 @@ import (
 // a path or a secret.
 //
 //	GET /healthz   200 while the process lives
-//	GET /readyz    200 if requests can be served: the store answers, an upstream is healthy, and the process is not draining; else 503
+//	GET /readyz    200 if requests can be served: the store answers, the secret is the one that it was used with, an upstream is healthy, and the process is not draining; else 503
 //	GET /metrics   the metrics of the monitor, if there is one
 func Admin(l *Live, e *retrysafe.Engine, m *Monitor) http.Handler {
 	mux := http.NewServeMux()
@@ -49,8 +49,12 @@ func (p *readiness) serve(w http.ResponseWriter, r *http.Request) {
 	g := p.live.now.Load()
 	well, all := g.upstreams.well(), len(g.upstreams.all)
 	store, draining := p.ask(r.Context()), p.live.draining.Load()
+	var secret error
+	if store == nil {
+		secret = g.CheckSecret(r.Context())
+	}
 	status, said := http.StatusOK, "ready\n"
-	if store != nil || well == 0 || draining {
+	if store != nil || secret != nil || well == 0 || draining {
 		status, said = http.StatusServiceUnavailable, "not ready\n"
 	}
 	word := "answers"
@@ -58,6 +62,13 @@ func (p *readiness) serve(w http.ResponseWriter, r *http.Request) {
 		word = "does not answer"
 	}
 	said += fmt.Sprintf("store: %s\nupstreams: %d of %d are well\n", word, well, all)
+	switch {
+	case secret == nil:
+	case errors.Is(secret, retrysafe.ErrSecretChanged):
+		said += "secret: is not the one that the store was used with; the log has more\n"
+	default:
+		said += "secret: is not compared with the store's yet\n"
+	}
 	if draining {
 		said += "this process is going away\n"
 	}

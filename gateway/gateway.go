@@ -49,6 +49,7 @@ type Gateway struct {
 	upgrades []string
 	counts   map[string]bool // fields that a guard decides by
 	newKeys  *newKeys        // nil: not counted
+	secret   *secretCheck
 	// running requests, and answers that are awaited without a client
 	busy  atomic.Int64
 	lates atomic.Int64 // only the latter
@@ -95,6 +96,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if g.logger == nil {
 		g.logger = slog.Default()
 	}
+	g.secret = newSecretCheck(e, g.logger)
 	g.plain = g.plainProxy()
 	g.tokens = o.issuer(e)
 	if err := g.addRoutes(e, o); err != nil {
@@ -191,6 +193,7 @@ func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
 	if o.ErrorHandler == nil {
 		o.ErrorHandler = g.refused
 	}
+	o.Ready = g.readyAnd(o.Ready)
 	if o.Layer == "" {
 		o.Layer = "gw"
 	}

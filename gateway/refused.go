@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/retrysafe/retrysafe"
@@ -40,4 +41,33 @@ func (g *Gateway) admit(r *http.Request) (begun func(bool), refused *httpidem.Pr
 			g.newKeys.giveBack(counted)
 		}
 	}, nil
+}
+
+// CheckSecret returns an error that wraps [retrysafe.ErrSecretChanged] if the secret of the engine
+// is not the one that its namespace was used with; see [retrysafe.Engine.CheckSecret]. Call it
+// before serving, and do not serve after that error. After any other error the gateway can serve:
+// until it has checked the secret itself, it answers guarded requests with 503 store-unavailable,
+// as it does if it is not called at all. A gateway that has checked the secret does not ask again.
+func (g *Gateway) CheckSecret(ctx context.Context) error { return g.secret.ready(ctx) }
+
+// readyAnd returns the Ready hook of a route, which may have one of its own.
+func (g *Gateway) readyAnd(own func(context.Context) error) func(context.Context) error {
+	if own == nil {
+		return g.ready
+	}
+	return func(ctx context.Context) error {
+		if err := g.ready(ctx); err != nil {
+			return err
+		}
+		return own(ctx)
+	}
+}
+
+// ready returns nil if guarded requests may be served.
+func (g *Gateway) ready(ctx context.Context) error {
+	err := g.secret.ready(ctx)
+	if err != nil {
+		metricsOf(ctx).record("unavailable")
+	}
+	return err
 }

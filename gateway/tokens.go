@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway/internal/clientaddr"
@@ -44,6 +45,10 @@ func (g *Gateway) issue(w http.ResponseWriter, r *http.Request) {
 		}
 		// also if it is refused later: a caller that invents credentials invents accounts
 		begun(true)
+	}
+	if err := g.ready(r.Context()); err != nil {
+		g.refused(w, r, httpidem.NewProblem("store-unavailable", err).WithRetryAfter(time.Second))
+		return
 	}
 	g.tokens.ServeHTTP(w, r)
 	if aw, ok := w.(*answerWriter); ok && aw.status == http.StatusCreated {

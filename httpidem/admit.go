@@ -2,6 +2,7 @@ package httpidem
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -13,8 +14,22 @@ func (m *Middleware) known(r *http.Request, key retrysafe.Key) bool {
 	return err == nil && (rec.State == retrysafe.StateInProgress || rec.State.Finished())
 }
 
+// notReady returns the problem of Options.Ready, or nil.
+func (m *Middleware) notReady(r *http.Request) *Problem {
+	if m.o.Ready == nil {
+		return nil
+	}
+	if err := m.o.Ready(r.Context()); err != nil {
+		return NewProblem("store-unavailable", err).WithRetryAfter(time.Second)
+	}
+	return nil
+}
+
 // begin claims the key if the request is admitted.
 func (m *Middleware) begin(r *http.Request, key retrysafe.Key, x *claim) (a *retrysafe.Attempt, refused *Problem, err error) {
+	if p := m.notReady(r); p != nil {
+		return nil, p, nil
+	}
 	if m.o.Admit == nil {
 		a, err = m.engine.BeginTo(r.Context(), key, &x.found, x.opts[:]...)
 		return a, nil, err

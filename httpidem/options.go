@@ -1,6 +1,7 @@
 package httpidem
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -125,6 +126,10 @@ type Options struct {
 	// Bodies bounds the memory for request bodies, and is shared by the middlewares of a process.
 	// Default: each body of up to MaxBody has room.
 	Bodies *Bodies
+	// Ready is called before the store is asked about a key; default: it is asked at once. After an
+	// error the answer is 503 store-unavailable, and nothing is done. It is for services that check
+	// something first, such as [retrysafe.Engine.CheckSecret].
+	Ready func(context.Context) error
 	// Admit is called before the key is looked up, for limits of your own; default: every request
 	// is admitted. It returns a problem to refuse the request. A duplicate of a known key is
 	// answered all the same. If the request goes on, begun, if not nil, is called with whether an

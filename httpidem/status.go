@@ -87,6 +87,9 @@ func (m *Middleware) lookup(asked *http.Request) (*retrysafe.Record, *Problem) {
 	if p != nil {
 		return nil, p
 	}
+	if p := m.notReady(asked); p != nil {
+		return nil, p
+	}
 	rec, err := m.engine.Lookup(asked.Context(), who.key)
 	if errors.Is(err, retrysafe.ErrNotFound) {
 		return nil, nil //nolint:nilnil // no record and no problem

@@ -29,6 +29,9 @@ func (s *Store) prepare(ctx context.Context, req *storeapi.AcquireRequest) (noKe
 	if err := check(&req.Key); err != nil {
 		return nil, err
 	}
+	if req.Copy != nil && req.Copy.State.Finished() && bare(&req.Copy.Answer) && req.Copy.LastError == "" {
+		return nil, nil // nothing is sealed, now or later
+	}
 	k, err := s.sealing(ctx, tenantOf(&req.Key))
 	if err != nil {
 		// A duplicate of finished work needs no key.

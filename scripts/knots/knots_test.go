@@ -40,7 +40,7 @@ var layers = []struct {
 		"issue.go", "reconcile.go", "replay.go", "tx.go",
 	}},
 	{"operations", []string{
-		"format.go", "operation.go", "rate.go", "reconcile_all.go", "resolve.go", "resumable.go", "worker.go", "worker_recover.go",
+		"format.go", "operation.go", "rate.go", "reconcile_all.go", "resolve.go", "resumable.go", "secret.go", "worker.go", "worker_recover.go",
 	}},
 }
 
