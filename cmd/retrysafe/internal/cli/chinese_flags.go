@@ -118,7 +118,7 @@ var chineseFlags = map[string]string{ //nolint:gosec // help, no credentials
 	// keys
 	"the service has no RETRYSAFE_SECRET; needed by resolve, release and show --reveal on Redis, PostgreSQL and MySQL without one": "服务没有 RETRYSAFE_SECRET；在 Redis、PostgreSQL 和 MySQL 上没有它时，resolve、release 和 show --reveal 需要这个命令行选项",
 	"only this namespace": "仅限这个命名空间",
-	"only this layer; those of retrysafe: gw http rpc mcp mcp-derived nginx fn tx mq callback token sig ids map audit data-key": "仅限这一层；retrysafe 的层有：gw http rpc mcp mcp-derived nginx fn tx mq callback token sig ids map audit data-key",
+	"only this layer; those of retrysafe: gw http rpc mcp mcp-derived nginx fn tx mq callback token sig ids map audit secret data-key": "仅限这一层；retrysafe 的层有：gw http rpc mcp mcp-derived nginx fn tx mq callback token sig ids map audit secret data-key",
 	"only this tenant": "仅限这个租户",
 	`only this operation, for example "POST /orders"`:                        `仅限这个操作，例如 "POST /orders"`,
 	"only this state: issued in-progress in-doubt completed failed released": "仅限这个状态：issued in-progress in-doubt completed failed released",
@@ -171,9 +171,11 @@ var chineseFlags = map[string]string{ //nolint:gosec // help, no credentials
 
 	// sealkeys
 	"namespace whose audit log gets the entry; required on Redis, PostgreSQL and MySQL, otherwise the default is app": "哪个命名空间的审计日志记下这个条目；在 Redis、PostgreSQL 和 MySQL 上必须写，其他默认 app",
-	"why, for the audit log; required":                 "理由，写入审计日志；必须写",
-	"the namespace of the gateway; app if it has none": "网关的命名空间；网关没有设置时是 app",
-	"the tenant, as keys show --reveal prints it":      "租户，如 keys show --reveal 所显示",
+	"why, for the audit log; required": "理由，写入审计日志；必须写",
+	"the namespace of the service; required on Redis, PostgreSQL and MySQL, otherwise the default is app": "服务的命名空间；在 Redis、PostgreSQL 和 MySQL 上必须写，其他存储的默认值是 app",
+	"from now on the service has no RETRYSAFE_SECRET; needed on Redis, PostgreSQL and MySQL without one":  "从现在起服务没有 RETRYSAFE_SECRET；在 Redis、PostgreSQL 和 MySQL 上没有它时，需要这个命令行选项",
+	"the namespace of the gateway; app if it has none":                                                    "网关的命名空间；网关没有设置时是 app",
+	"the tenant, as keys show --reveal prints it":                                                         "租户，如 keys show --reveal 所显示",
 
 	// demo
 	"open no page and exit after the table; the exit code is 1 if a scene fails":            "不打开页面，打印表格之后退出；有场景失败时退出码是 1",

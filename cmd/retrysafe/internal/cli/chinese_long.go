@@ -93,9 +93,10 @@ SIGTERM：响应进行中的请求，交还机器号，然后退出。`,
 	// keys
 	`keys reads the records of a store. A key can be a secret, so it is shown as a hash of 16 digits, keyed by
 RETRYSAFE_SECRET. Set that to the value of the gateway. show, release and resolve accept the hash, the key
-that the client sent, or the whole text of the record's key. list leaves out the audit log, unless --layer is audit.`: `keys 读取存储里的记录。键可能是机密，所以显示为 16 位的哈希，它以 RETRYSAFE_SECRET 为密钥；
+that the client sent, or the whole text of the record's key. list leaves out the audit log and the
+check value of the secret, unless --layer is audit or secret.`: `keys 读取存储里的记录。键可能是机密，所以显示为 16 位的哈希，它以 RETRYSAFE_SECRET 为密钥；
 请设成网关的值。show、release 和 resolve 接受哈希、客户端发送的键，或记录的键的完整文本。
-list 不列出审计日志，除非 --layer 是 audit。`,
+list 不列出审计日志和 secret 的校验值，除非 --layer 是 audit 或 secret。`,
 
 	// keysshow
 	`show shows one record. With --reveal it also shows the key, the tenant, the last error and the answer. That is written
@@ -176,6 +177,22 @@ nothing. Processes keep data keys in memory for at most seal.cache, 5 minutes by
 进程在内存里保留数据密钥的时间最长是 seal.cache，默认 5 分钟。`,
 	`The audit log of the namespace gets an entry first, with a hash of the tenant. The log has a data key of its own, so it
 stays readable.`: `在销毁之前，先写入这个命名空间的审计日志，条目里是租户的哈希。审计日志有自己的数据密钥，所以仍然可读。`,
+
+	// secret
+	`secret works on the check value that a gateway keeps in its store, one for each namespace. From it every gateway and
+command learns whether its RETRYSAFE_SECRET is the one that the store was used with. The secret itself is not stored.`: `secret 处理网关保存在存储里的校验值，每个命名空间一个。每个网关和命令由它得知，自己的 RETRYSAFE_SECRET
+是不是这个存储一直在用的那一个。secret 本身不保存。`,
+	`check compares RETRYSAFE_SECRET with the check value of the namespace, and writes nothing. It exits with 0 if they
+belong together or if there is no check value yet, with 1 if the namespace was used with another secret or if the
+store does not answer, and with 2 for a wrong call.`: `check 把 RETRYSAFE_SECRET 与命名空间的校验值比较，什么也不写。两者相符，或者还没有校验值，退出码是 0；
+命名空间用的是另一个 secret，或者存储没有响应，退出码是 1；调用有误，退出码是 2。`,
+	`replace makes RETRYSAFE_SECRET the secret of the namespace. Callers that are known by a credential become new ones: a
+retry of a request that was made before runs again. So replace a secret only if that does no harm, for example when no
+client retries any more what was sent before, or if the secret is known to others.`: `replace 把 RETRYSAFE_SECRET 设为命名空间的 secret。由凭据认出的调用者都变成新的：之前的请求，重试时会再执行一次。
+所以只在这样做没有害处时（例如已经没有客户端再重试之前的请求），或 secret 已被他人知道时，才更换它。`,
+	`First stop all gateways and services of the namespace: those that run keep the old secret and do not notice. Then
+replace it, and start them with the new one. The audit log of the namespace gets an entry first.`: `请先停止这个命名空间的所有网关和服务：仍在运行的会继续用旧的 secret，察觉不到更换。然后更换，
+再用新的 secret 启动它们。在更换之前，先写入这个命名空间的审计日志。`,
 
 	// demo
 	`demo starts a small shop and a gateway on loopback, and sends real requests: each scene first straight to the shop,

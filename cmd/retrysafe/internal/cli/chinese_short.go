@@ -60,6 +60,11 @@ var chineseShort = map[string]string{ //nolint:gosec // help, no credentials
 	"Encrypt all data keys with the current master key":   "用当前主密钥加密所有数据密钥",
 	"Destroy a tenant's data key, and so all its answers": "销毁一个租户的数据密钥，从而销毁它的全部响应",
 
+	// secret
+	"Check the secret of a store, or replace it":                  "检查存储的 secret，或更换它",
+	"Check whether RETRYSAFE_SECRET is the secret of a namespace": "检查 RETRYSAFE_SECRET 是不是一个命名空间的 secret",
+	"Make RETRYSAFE_SECRET the secret of a namespace":             "把 RETRYSAFE_SECRET 设为一个命名空间的 secret",
+
 	// version
 	"Print the version and the commit": "打印版本和提交",
 

@@ -68,6 +68,7 @@ func (f *consoleFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
+	f.compareShown(c, records, f.namespace)
 	o.Audit = admin.NewAudit(s, f.namespace, f.audit)
 	closeMessages, err := f.others(c.Context(), &o, records)
 	if err != nil {

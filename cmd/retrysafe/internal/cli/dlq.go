@@ -69,6 +69,7 @@ type letters struct {
 	queue   mqidem.DeadLetters
 	store   storeapi.Store
 	records *admin.Records // nil, as store, if the handlers keep no records
+	command *cobra.Command
 	errOut  io.Writer
 }
 
@@ -85,7 +86,7 @@ func (f *dlqFlags) at(c *cobra.Command, do func(context.Context, *letters) error
 		return err
 	}
 	defer closeQueue()
-	d := &letters{flags: f, queue: queue, errOut: c.ErrOrStderr()}
+	d := &letters{flags: f, queue: queue, command: c, errOut: c.ErrOrStderr()}
 	if f.store != "none" {
 		var closeStore func() error
 		if d.store, d.records, closeStore, err = f.open(c); err != nil {
@@ -137,6 +138,7 @@ func (f *dlqFlags) list(c *cobra.Command) error {
 			if !f.wants(m) {
 				return true
 			}
+			d.compareShown(m)
 			l := d.line(ctx, m)
 			if f.json {
 				_ = out.Encode(l) // the pipe may be closed; the walk then ends with the limit

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/mqidem"
@@ -26,6 +27,11 @@ func (l *onLetters) before(ctx context.Context, m *mqidem.DeadLetter) error {
 	if err != nil {
 		return err
 	}
+	if l.of.records != nil {
+		if err := sameSecret(ctx, l.of.records, namespace); err != nil {
+			return err
+		}
+	}
 	l.begun, err = audit(l.of.store, namespace).Begin(ctx, l.entry)
 	return err
 }
@@ -41,6 +47,9 @@ func (d *letters) dispose(ctx context.Context, action string, hashes []string, d
 	choice := in.Choice()
 	choice.Before = entries.before
 	out, err := do(choice)
+	if slices.ContainsFunc(out.Failed, func(f admin.LetterError) bool { return errors.Is(f.Err, admin.ErrNoLetter) }) {
+		err = errors.Join(err, d.otherSecret(ctx))
+	}
 	if entries.begun != nil {
 		err = entries.begun.End(ctx, out.Counts(), err)
 	}
@@ -57,6 +66,35 @@ func (d *letters) namespace(m *mqidem.DeadLetter) (string, error) {
 		return "", &usageError{errors.New("--namespace is needed: the first message has no record, which would say whose audit log this belongs to; nothing was done")}
 	}
 	return cmp.Or(d.flags.namespace, "app"), nil
+}
+
+// otherSecret returns an error if the records of the first message that has one were made with
+// another secret: messages that are named by their hashes are then not found.
+func (d *letters) otherSecret(ctx context.Context) error {
+	if d.records == nil {
+		return nil
+	}
+	var different error
+	err := d.dead.Walk(ctx, func(ctx context.Context, m *mqidem.DeadLetter) bool {
+		var key storeapi.StoreKey
+		if key.UnmarshalText([]byte(m.Reason.Key)) != nil {
+			return true
+		}
+		different = sameSecret(ctx, d.records, key.Namespace)
+		return false
+	})
+	if different != nil {
+		return different
+	}
+	return err
+}
+
+// compareShown warns if the namespace of a message that is shown was used with another secret.
+func (d *letters) compareShown(m *mqidem.DeadLetter) {
+	var key storeapi.StoreKey
+	if d.records != nil && key.UnmarshalText([]byte(m.Reason.Key)) == nil {
+		d.flags.compareShown(d.command, d.records, key.Namespace)
+	}
 }
 
 // byRule writes the entries of each message that a rule redrives.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -141,6 +142,11 @@ func (f *dlqFlags) run(c *cobra.Command, rule mqidem.RedriverOptions, every time
 	}
 	f.serves = every != 0
 	return f.at(c, func(ctx context.Context, d *letters) error {
+		if d.records != nil {
+			if err := sameSecret(ctx, d.records, cmp.Or(f.namespace, "app")); err != nil {
+				return err
+			}
+		}
 		rule.Logger = logger(d.errOut)
 		var e *retrysafe.Engine
 		if d.records != nil {

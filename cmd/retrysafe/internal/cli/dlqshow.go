@@ -39,6 +39,7 @@ func (f *dlqFlags) show(c *cobra.Command, hash string) error {
 		var failed error
 		var text bytes.Buffer // what is hidden is not shown unless both entries are stored
 		err := d.dead.Walk(ctx, func(ctx context.Context, m *mqidem.DeadLetter) bool {
+			d.compareShown(m)
 			if !f.wants(m) || d.dead.Hash(m) != hash {
 				return true
 			}

@@ -47,10 +47,11 @@ func (f *keysFlags) warnings(c *cobra.Command) *slog.Logger {
 	return slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
 }
 
-// secret warns if the store needs a secret and there is none: hashes are then not those that the
-// gateway logs. If the command writes them to the audit log, it is an error instead.
-func (f *keysFlags) secret(c *cobra.Command, audited bool) error {
-	if f.noSecret || os.Getenv("RETRYSAFE_SECRET") != "" {
+// noSecretWarning warns if the store needs a secret and there is none: hashes are then not those
+// that the gateway logs. If the command writes them to the audit log, it is an error instead. It is
+// for namespaces without a check value, which would say what is the case.
+func (f *keysFlags) noSecretWarning(c *cobra.Command, audited bool) error {
+	if f.noSecret || f.warned || os.Getenv("RETRYSAFE_SECRET") != "" {
 		return nil
 	}
 	if n, err := parseStore(f.store); err != nil || !n.shared() {
@@ -60,6 +61,7 @@ func (f *keysFlags) secret(c *cobra.Command, audited bool) error {
 	if audited {
 		return &usageError{errors.New(why + ", and no one would find this one in the audit log. Set it, or say --no-secret if the service has none; nothing was done")}
 	}
+	f.warned = true
 	fmt.Fprintln(c.ErrOrStderr(), why+". Set it, or say --no-secret if the service has none.")
 	return nil
 }

@@ -32,17 +32,22 @@ type keysFlags struct {
 	of       string       // whose store it is, for errors; default: the gateway
 	log      *slog.Logger // set when the store is open
 	unopened error        // why the last record was not opened
+
+	guesses  bool     // warn of a missing secret if a namespace has no check value
+	compared []string // namespaces whose secret was compared
+	warned   bool     // that there is no secret
 }
 
 func keysCommand() *cobra.Command {
-	var f keysFlags
+	f := keysFlags{guesses: true}
 	keys := &cobra.Command{
 		Use:   "keys",
 		RunE:  onlySubcommands,
 		Short: "List the records of a store, and resolve those in doubt",
 		Long: "keys reads the records of a store. A key can be a secret, so it is shown as a hash of 16 digits, keyed by\n" +
 			"RETRYSAFE_SECRET. Set that to the value of the gateway. show, release and resolve accept the hash, the key\n" +
-			"that the client sent, or the whole text of the record's key. list leaves out the audit log, unless --layer is audit.",
+			"that the client sent, or the whole text of the record's key. list leaves out the audit log and the\n" +
+			"check value of the secret, unless --layer is audit or secret.",
 	}
 	keys.PersistentFlags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store, or RETRYSAFE_STORE: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
 	keys.PersistentFlags().StringVar(&f.namespace, "namespace", "", "only this namespace")
@@ -154,14 +159,14 @@ func lineOf(d *admin.Records, rec *retrysafe.Record) line {
 }
 
 func (f *keysFlags) list(c *cobra.Command) (err error) {
-	if err := f.secret(c, false); err != nil {
-		return err
-	}
 	s, d, closeStore, err := f.open(c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
+	if f.namespace != "" {
+		f.compareShown(c, d, f.namespace)
+	}
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	out := json.NewEncoder(c.OutOrStdout())
 	if !f.json {
@@ -169,9 +174,10 @@ func (f *keysFlags) list(c *cobra.Command) (err error) {
 	}
 	n := 0
 	err = f.each(c.Context(), d, c.ErrOrStderr(), func(rec *retrysafe.Record) bool {
-		if rec.Key.Layer == "audit" && f.layer != "audit" {
+		if reserved(rec.Key.Layer) && f.layer != rec.Key.Layer {
 			return true // the console shows the log
 		}
+		f.compareShown(c, d, rec.Key.Namespace)
 		n++
 		l := lineOf(d, rec)
 		if f.json {
@@ -185,6 +191,9 @@ func (f *keysFlags) list(c *cobra.Command) (err error) {
 		}
 		return f.limit <= 0 || n < f.limit
 	})
+	if len(f.compared) == 0 {
+		err = errors.Join(err, f.noSecretWarning(c, false))
+	}
 	if err == nil && n == 0 {
 		if err = f.nobodys(c.Context(), s); err == nil && f.namespace != "" {
 			fmt.Fprintf(c.ErrOrStderr(), "nothing was found in namespace %s\n", printable(f.namespace))
@@ -215,6 +224,8 @@ func (f *keysFlags) find(c *cobra.Command, s storeapi.Store, d *admin.Records, n
 		}
 	})
 	switch {
+	case errors.Is(err, retrysafe.ErrSecretChanged):
+		return retrysafe.Record{}, err
 	case errors.Is(err, retrysafe.ErrNotFound) && !admin.IsHash(name):
 		return retrysafe.Record{}, errors.Join(f.nobodys(c.Context(), s), fmt.Errorf("no record%s has the key %s; keys list shows the hashes of all, and --operation narrows it", f.inNamespace(), printable(name)))
 	case errors.Is(err, retrysafe.ErrNotFound):

@@ -40,15 +40,12 @@ func (f *keysFlags) show(c *cobra.Command, name string, who *operator) (err erro
 			return err
 		}
 	}
-	if err := f.secret(c, f.reveal); err != nil {
-		return err
-	}
 	s, d, closeStore, err := f.open(c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
-	rec, err := f.find(c, s, d, name)
+	rec, err := f.found(c, s, d, name, f.reveal)
 	if err != nil {
 		return err
 	}

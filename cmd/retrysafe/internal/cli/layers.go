@@ -10,7 +10,10 @@ import (
 )
 
 // layers are the layers of this project. A program may use others.
-var layers = []string{"gw", "http", "rpc", "mcp", "mcp-derived", "nginx", "fn", "tx", "mq", "callback", "token", "sig", "ids", "map", "audit", "data-key"}
+var layers = []string{"gw", "http", "rpc", "mcp", "mcp-derived", "nginx", "fn", "tx", "mq", "callback", "token", "sig", "ids", "map", "audit", "secret", "data-key"}
+
+// reserved reports whether a layer has no calls: the audit log, and the check value of the secret.
+func reserved(layer string) bool { return layer == "audit" || layer == "secret" }
 
 // nobodys returns an error if the layer is unknown and no record has it. A known layer, or one that
 // a record has, may have nothing to list.

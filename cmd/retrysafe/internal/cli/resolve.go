@@ -131,9 +131,6 @@ func (f *keysFlags) resolve(c *cobra.Command, name string, r *resolveFlags) (err
 	if err == nil {
 		err = r.who.check(true)
 	}
-	if err == nil {
-		err = f.secret(c, true)
-	}
 	if err != nil {
 		return err
 	}
@@ -142,7 +139,7 @@ func (f *keysFlags) resolve(c *cobra.Command, name string, r *resolveFlags) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
-	rec, err := f.find(c, s, d, name)
+	rec, err := f.found(c, s, d, name, true)
 	if err != nil {
 		return err
 	}
@@ -150,8 +147,8 @@ func (f *keysFlags) resolve(c *cobra.Command, name string, r *resolveFlags) (err
 	if layer := rec.Key.Layer; r.status != 0 && !slices.Contains([]string{"gw", "http", "nginx", "token"}, layer) {
 		return &usageError{fmt.Errorf("--status makes an HTTP answer, and this record is of layer %s; leave it out", layer)}
 	}
-	if rec.Key.Layer == "audit" {
-		return &usageError{errors.New("entries of the audit log are never changed")}
+	if reserved(rec.Key.Layer) {
+		return &usageError{errors.New("entries of the audit log and the check value of the secret are never resolved")}
 	}
 	return r.settle(c, s, d, &rec, res)
 }

@@ -109,6 +109,9 @@ func (f *resumeFlags) run(c *cobra.Command) (err error) {
 	if f.exec == "" && f.post == "" {
 		return f.list(c, s, d)
 	}
+	if err := sameSecret(c.Context(), d, cmp.Or(f.namespace, "app")); err != nil {
+		return err
+	}
 	return f.finish(c, s)
 }
 
@@ -139,6 +142,7 @@ func (f *resumeFlags) list(c *cobra.Command, s storeapi.Store, d *admin.Records)
 		if err != nil || full.State.Finished() {
 			return c.Context().Err() == nil // it has finished meanwhile, or is gone
 		}
+		f.compareShown(c, d, full.Key.Namespace)
 		a := abandoned{line: lineOf(d, &full), Steps: []string{}}
 		p, err := retrysafe.ProgressOf(&full)
 		if err != nil {

@@ -66,7 +66,7 @@ func rootCommand() *cobra.Command {
 	root.SetVersionTemplate("retrysafe {{.Version}}\n")
 	show := demo.Command(openForDemo)
 	onlyByFlag(show.Flags()) // it makes records, and kills its gateways
-	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), migrateCommand(), sealCommand(), idsCommand(), dlqCommand(), consoleCommand(), checkCommand(), adviseCommand(), versionCommand(), show, demo.ShopCommand())
+	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), migrateCommand(), sealCommand(), secretCommand(), idsCommand(), dlqCommand(), consoleCommand(), checkCommand(), adviseCommand(), versionCommand(), show, demo.ShopCommand())
 	complete(root)
 	return root
 }

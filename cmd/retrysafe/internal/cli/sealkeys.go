@@ -75,11 +75,14 @@ func (f *dataKeysFlags) rewrap(c *cobra.Command) (err error) {
 	if err := f.who.check(false); err != nil {
 		return err
 	}
-	s, _, closeStore, err := f.sealed(c)
+	s, d, closeStore, err := f.sealed(c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
+	if err := sameSecret(c.Context(), d, cmp.Or(f.namespace, "app")); err != nil {
+		return err
+	}
 	begun, err := audit(s, cmp.Or(f.namespace, "app")).Begin(c.Context(), f.who.entry("rewrap", "data keys", ""))
 	if err != nil {
 		return err
@@ -104,6 +107,9 @@ func (f *dataKeysFlags) forget(c *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
+	if err := sameSecret(c.Context(), d, f.namespace); err != nil {
+		return err
+	}
 	tenant := sealstore.Tenant{Namespace: f.namespace, Name: f.tenant}
 	object := "tenant " + tenantHash(d, tenant)
 	err = audit(s, f.namespace).Do(c.Context(), f.who.entry("forget", object, ""), func() error {

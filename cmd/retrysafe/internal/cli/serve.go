@@ -105,6 +105,9 @@ func (x *running) open(ctx context.Context, s *setup) error {
 	if err != nil {
 		return err
 	}
+	if err := x.sameSecret(ctx, g); err != nil {
+		return errors.Join(err, g.Close())
+	}
 	x.live = gateway.NewLive(g)
 	x.mon.WatchUpstreams(x.live)
 	if x.desk, err = newOperators(x, store, s); err != nil {
@@ -187,6 +190,9 @@ func (x *running) reload() error {
 	if err != nil {
 		return err
 	}
+	if err := x.sameSecret(context.Background(), g); err != nil {
+		return errors.Join(err, g.Close())
+	}
 	cert, clients, err := s.certificates()
 	console, consoleErr := x.desk.console(s)
 	if err := errors.Join(err, consoleErr, x.access.reopen()); err != nil {
@@ -212,6 +218,20 @@ func (x *running) gateway(s *setup) (*gateway.Gateway, error) {
 		o.Continue, o.Propagate = x.tel.Continue, x.tel.Propagate
 	}
 	return gateway.New(x.engine.WithPolicy(s.policy), &o)
+}
+
+// sameSecret refuses to serve with another secret than the one that the store was used with. If the
+// store does not say, the gateway asks again before the first guarded request.
+func (x *running) sameSecret(ctx context.Context, g *gateway.Gateway) error {
+	err := g.CheckSecret(ctx)
+	switch {
+	case errors.Is(err, retrysafe.ErrSecretChanged):
+		return &usageError{err}
+	case errors.Is(err, retrysafe.ErrUnavailable):
+		x.log.Warn("the store does not say yet whether the secret is the one that it was used with; until it does, guarded requests are refused", "error", err.Error())
+		return nil
+	}
+	return err
 }
 
 func (x *running) serve(s *gateway.Server) error {

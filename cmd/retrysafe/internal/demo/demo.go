@@ -132,7 +132,7 @@ func scenario(ctx context.Context, out io.Writer, dir string, o *options) error 
 // openScenes opens a stage for scenes. end ends it, and leaves nothing in doubt in the user's
 // store.
 func openScenes(ctx context.Context, dir, name string, o *options) (s *stage, end func(), err error) {
-	s, err = open(ctx, dir, name, o.store, "--retention", "1h", "--in-progress", "wait 1m", "--lease", "4s")
+	s, err = open(ctx, dir, name, o, "--retention", "1h", "--in-progress", "wait 1m", "--lease", "4s")
 	if err != nil || !s.stays {
 		return s, func() { s.kill() }, err
 	}

@@ -46,7 +46,7 @@ func openPage(ctx context.Context, dir string, o *options) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := open(ctx, dir, "page", o.store, how...)
+	s, err := open(ctx, dir, "page", o, how...)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,9 @@ type process struct {
 	says string
 	log  *tail
 
+	// before prepares a start; nil: there is nothing to prepare.
+	before func(context.Context) error
+
 	mu      sync.Mutex
 	cmd     *exec.Cmd
 	exited  chan struct{}
@@ -37,6 +40,11 @@ const patience = 2 * time.Minute
 
 // start starts the process and waits until it listens.
 func (p *process) start(ctx context.Context) error {
+	if p.before != nil {
+		if err := p.before(ctx); err != nil {
+			return fmt.Errorf("demo: cannot start the %s: %w", p.name, err)
+		}
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)

@@ -45,7 +45,7 @@ func openRecords(ctx context.Context, open Opener, s *stage) (*records, error) {
 		return nil, fmt.Errorf("demo: the gateway's records: %w", err)
 	}
 	// the gateway's options
-	o := &retrysafe.Options{Namespace: "demo", Secret: []byte(os.Getenv(secretName)), Sweep: -1, Logger: quiet}
+	o := &retrysafe.Options{Namespace: namespace, Secret: []byte(os.Getenv(secretName)), Sweep: -1, Logger: quiet}
 	engine := retrysafe.New(store, o).Layer("gw")
 	r := &http.Request{Header: http.Header{}}
 	r.SetBasicAuth(shopper, "demo")

@@ -38,15 +38,17 @@ func sceneName(name string, protected bool) string {
 
 // build makes a stage. The shop's file is dir/name-shop.db. The gateway's records are in
 // dir/name.db if no store is given. how are options of the gateway.
-func build(dir, name, store string, how ...string) (*stage, error) {
+func build(dir, name string, o *options, how ...string) (*stage, error) {
 	addrs, err := freeAddrs(3)
 	if err != nil {
 		return nil, err
 	}
 	shop, gateway, console := addrs[0], addrs[1], addrs[2]
-	stays := store != ""
+	store, stays := o.store, o.store != ""
+	var before func(context.Context) error
 	if stays {
 		console = "" // it would show all that the store has
+		before = func(ctx context.Context) error { return lendSecret(ctx, o.open, store) }
 	} else {
 		store = "sqlite:" + filepath.Join(dir, name+".db")
 	}
@@ -57,18 +59,18 @@ func build(dir, name, store string, how ...string) (*stage, error) {
 			args: []string{"demo-shop", "--listen", shop, "--db", filepath.Join(dir, name+"-shop.db")},
 		},
 		gateway: &process{
-			name: "gateway", addr: gateway, says: "://" + gateway + " -> ", log: newTail(),
+			name: "gateway", addr: gateway, says: "://" + gateway + " -> ", log: newTail(), before: before,
 			args: append([]string{
-				"gateway", "--listen", gateway, "--upstream", "http://" + shop, "--store", store, "--namespace", "demo", "--admin", console,
+				"gateway", "--listen", gateway, "--upstream", "http://" + shop, "--store", store, "--namespace", namespace, "--admin", console,
 			}, how...),
 		},
 	}, nil
 }
 
 // open makes a stage and starts it, on other ports if another program has taken one meanwhile.
-func open(ctx context.Context, dir, name, store string, how ...string) (*stage, error) {
+func open(ctx context.Context, dir, name string, o *options, how ...string) (*stage, error) {
 	for try := 1; ; try++ {
-		s, err := build(dir, name, store, how...)
+		s, err := build(dir, name, o, how...)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,45 @@
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/admin"
+	"github.com/retrysafe/retrysafe/storeapi"
+)
+
+// namespace is that of the gateways, also in the user's store.
+const namespace = "retrysafe-demo"
+
+// lendSecret makes the secret of this demonstration the one of its namespace in the user's store,
+// whatever an earlier demonstration had. Like all its records there, that of the check value
+// expires within an hour, while a gateway would keep it for ever.
+func lendSecret(ctx context.Context, open Opener, store string) (err error) {
+	s, end, err := open(ctx, store, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	desk, err := admin.NewRecords(s, &admin.RecordsOptions{Secret: []byte(os.Getenv(secretName))})
+	if err != nil {
+		return err
+	}
+	if _, err := desk.ReplaceSecret(ctx, namespace); err != nil {
+		return err
+	}
+	key := storeapi.StoreKey{Namespace: namespace, Layer: "secret", Key: retrysafe.Key{Operation: "secret", ID: "check"}}
+	rec, err := s.Lookup(ctx, key)
+	if err != nil {
+		return err
+	}
+	req := storeapi.AcquireRequest{Key: key, Lease: time.Second, Retention: time.Hour, OnDoubt: storeapi.Refuse, IfFence: rec.Fence, Copy: &rec}
+	rec.Expires = rec.Now.Add(time.Hour)
+	_, _ = rand.Read(req.Owner[:]) // never fails
+	_, err = s.Acquire(ctx, req)
+	return err
+}
