@@ -27,6 +27,11 @@ function M.credential(secret, data)
   return hmac(secret, "retrysafe credential\n", data)
 end
 
+-- check returns the check value of a secret, by which all processes of a namespace know each other.
+function M.check(secret)
+  return hmac(secret, "retrysafe check value of the secret 1\n")
+end
+
 function M.hex(s)
   return (s:gsub(".", function(c) return ("%02x"):format(byte(c)) end))
 end

@@ -141,6 +141,9 @@ function M.text(namespace, tenant, operation, id)
   return part(namespace) .. "/nginx/" .. part(tenant) .. "/" .. part(operation) .. "/" .. part(id)
 end
 
+-- check_of returns the text of the key whose record has the check value of a namespace's secret.
+function M.check_of(namespace) return part(namespace) .. "/secret//secret/check" end
+
 -- boundary returns the boundary of a multipart content type, or nil if it has none that can be
 -- parsed.
 local function boundary(content_type)

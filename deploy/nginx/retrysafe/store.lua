@@ -2,6 +2,7 @@
 -- only calls them.
 local redis = require "retrysafe.library" "redis"
 local digest = require "retrysafe.digest"
+local keys = require "retrysafe.key"
 local scripts = require "retrysafe.scripts"
 local be8, number = digest.be8, digest.number
 
@@ -35,6 +36,19 @@ local function now()
   return ngx.now() * 1e6
 end
 
+-- same_secret compares the secret with the check value that gateways and services keep for the
+-- namespace, if there is one. It returns nil and the reason if it is another one: known callers would
+-- be new ones, and their requests would run again.
+local function same_secret(r, o)
+  local v, err = r:get(o.prefix .. keys.check_of(o.namespace))
+  if v == ngx.null then return true end
+  if not v then return nil, err end
+  local at = 82 + (v:byte(81) or 0) -- after the fingerprint: the binding, which is the value
+  if v:sub(at + 1, at + (v:byte(at) or 0)) == digest.check(o.secret) then return true end
+  return nil, "the secret is not the one that namespace " .. o.namespace .. " was used with; set RETRYSAFE_SECRET to that of the other " ..
+    "gateways, or replace it on purpose with: retrysafe secret replace"
+end
+
 -- connect returns a connection that is logged in. It refuses a server that may drop records.
 function M:connect()
   local r, o = redis:new(), self.o.redis
@@ -63,6 +77,11 @@ function M:connect()
     if type(kept) == "table" and kept[2] ~= "noeviction" and not o.allow_eviction then
       r:close()
       return nil, "the server drops records for want of memory (maxmemory-policy), and each drop lets a key run again"
+    end
+    ok, err = same_secret(r, self.o)
+    if not ok then
+      r:close()
+      return nil, err
     end
     local clock
     clock, err = r:time()
