@@ -25,7 +25,7 @@ func TestKeysNamespace(t *testing.T) {
 	out, _ = keys("list", "--json")
 	assert.Contains(t, out, `"namespace":"shop"`, "JSON")
 	out, _ = keys("show", hash)
-	assert.True(t, strings.Contains(out, "namespace   shop\n") && strings.Contains(out, "\nage "), "show: %s", out)
+	assert.True(t, strings.Contains(out, " shop\n") && strings.Contains(out, "\nin doubt since ") && strings.Contains(out, "\nage "), "show: %s", out)
 
 	out, code := keys("list", "--namespace", "typo")
 	assert.True(t, code == 0 && strings.Contains(out, "nothing was found in namespace typo\n"), "list of a namespace without records: %s", out)
