@@ -4,8 +4,8 @@ export const lang = ["en", "zh"].find((one) => one === chosen) ?? (navigator.lan
 const locale = lang === "zh" ? "zh-CN" : navigator.language.startsWith("en") ? navigator.language : "en";
 
 // Only the texts of one language are loaded.
-const { default: table } = await (lang === "zh" ? import("./zh.js") : import("./en.js"));
-const texts = new Map(table.trim().split("\n").map((line) => line.split("|")));
+const tables = await Promise.all(lang === "zh" ? [import("./zh.js"), import("./zh-causes.js")] : [import("./en.js"), import("./en-causes.js")]);
+const texts = new Map(tables.flatMap((one) => one.default.trim().split("\n")).map((line) => line.split("|")));
 
 // storage does something with what the browser keeps, which it may forbid.
 export function storage(act) {

@@ -27,7 +27,7 @@ class Traffic extends View {
     for (const p of flow.history) for (const [o, n] of Object.entries(p.outcomes)) hour[o] = (hour[o] ?? 0) + n;
     return [h("h1", t("nav.traffic")), h("p.lead", t("traffic.lead")),
       h("section.card", h("h2", t("traffic.hour")), flow.history.length ? chart(flow.history) : h("p.hint", t("traffic.soon")),
-        h("ul.legend", names.map((k, i) => h("li", h(`span.key.${k}`, { "aria-hidden": "true" }), t(k === "doubt" ? "state.in-doubt" : `kind.${k}`), " ", h("strong", number(sums(hour)[i])))))),
+        h("ul.legend", names.map((k, i) => h("li", h(`span.key.${k}`, { "aria-hidden": "true" }), t(`kind.${k}`), " ", h("strong", number(sums(hour)[i])))))),
       h("section", h("h2", t("routes")), !flow.routes.length && h("p.hint", t("routes.none")),
         h("ul.rows", flow.routes.map((r) => this.route(r, before))))];
   }

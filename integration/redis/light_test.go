@@ -29,6 +29,10 @@ func TestRedisLight(t *testing.T) {
 	s := teststores.Redis(t, servers.RueidisTo(t, server.Addr), &redisstore.Options{Light: true})
 	e := retrysafe.New(s, &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+	assert.NoError(t, e.CheckSecret(t.Context()), "the secret")
+	other := retrysafe.New(s, &retrysafe.Options{Namespace: "app", Sweep: -1, Secret: []byte("another secret of 24 bytes"), Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { _ = other.Shutdown(context.Background()) })
+	assert.ErrorIs(t, other.CheckSecret(t.Context()), retrysafe.ErrSecretChanged, "another secret")
 	for name, tt := range map[string]struct {
 		policy retrysafe.Policy
 		want   error
