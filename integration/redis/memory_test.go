@@ -110,7 +110,7 @@ func TestRedisFullOfRefusals(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
 	t.Cleanup(up.Close)
-	c, err := config.Parse([]byte("upstream: "+up.URL+"\ntrusted: [127.0.0.0/8]\nlimits: {new_by_address: {per_s: 5, burst: 200}}\n"), nil)
+	c, err := config.Parse([]byte("upstream: "+up.URL+"\ntrusted_proxies: [127.0.0.0/8]\nlimits: {new_by_address: {per_s: 5, burst: 200}}\n"), nil)
 	assert.NoError(t, err, "parse")
 	o, policy, err := c.Options()
 	assert.NoError(t, err, "options")
