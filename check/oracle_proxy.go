@@ -63,9 +63,14 @@ func ListenProxy(addr, upstream string) (*Proxy, error) {
 			return
 		}
 		// without it the server would read the whole body before it sends the first byte back
-		_ = http.NewResponseController(w).EnableFullDuplex()
+		rc, body := http.NewResponseController(w), r.Body
+		_ = rc.EnableFullDuplex()
 		r.Body = http.MaxBytesReader(w, r.Body, maxForwarded)
 		forward.ServeHTTP(w, r)
+		if rc.Flush() == nil {
+			// with full duplex the server panics if it comes to the end of the body by itself
+			_ = body.Close()
+		}
 	}))
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
@@ -58,12 +59,31 @@ func serveGateway(t *testing.T, e *retrysafe.Engine, o *gateway.Options) (*gatew
 	}
 	g, err := gateway.New(e, o)
 	assert.NoError(t, err, "gateway")
-	s := gateway.NewServer(g, &gateway.ServerOptions{Logger: o.Logger})
+	s := gateway.NewServer(g, &gateway.ServerOptions{Logger: slog.New(noPanics{o.Logger.Handler(), t})})
 	t.Cleanup(func() {
 		_ = s.Close()
 		_ = g.Close()
 	})
 	return g, "http://" + listen(t, s.Serve)
+}
+
+// noPanics fails the test if the server logs a panic: its client sees only a lost connection, and
+// mostly sends again.
+type noPanics struct {
+	slog.Handler
+	t *testing.T
+}
+
+func (h noPanics) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h noPanics) Handle(ctx context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "panic serving") {
+		h.t.Errorf("the server panics: %.300s", r.Message)
+	}
+	if !h.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
 }
 
 // listen serves on a free port until the server ends.

@@ -114,6 +114,16 @@ func (p *pace) readBy(t time.Time) {
 	}
 }
 
+// drain reads what is left of the client's body after the answer. With full duplex net/http's
+// server must not be the one that comes to its end: it would begin to watch for a client that goes
+// away, and then panic when it reads the next request (Go 1.26: "invalid concurrent Body.Read
+// call").
+func (p *pace) drain() {
+	if p.rc.Flush() == nil { // not hijacked
+		_ = p.body.ReadCloser.Close()
+	}
+}
+
 // stop stops watching the exchange.
 func (p *pace) stop() {
 	p.mu.Lock()

@@ -35,14 +35,15 @@ func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	metricsOf(r.Context()).record(unguarded)
 	r, p := paced(w, r, g.quietTime, g.bodyTime)
 	defer p.finish() // the fast path's contexts end only with their connections
-	if r.ProtoMajor == 1 && p.body != nil {
-		// The service may answer before it has read all. Without full duplex the gateway's server
-		// would then read the rest of the body itself. A ResponseWriter that does not support it
-		// has read the body already.
-		_ = http.NewResponseController(w).EnableFullDuplex()
-	}
+	// The service may answer before it has read all. Without full duplex the gateway's server would
+	// then read the rest of the body itself. A ResponseWriter that does not support it has read the
+	// body already.
+	duplex := r.ProtoMajor == 1 && p.body != nil && p.rc.EnableFullDuplex() == nil
 	w.Header()["Content-Type"] = nil // no type is sniffed if the service sends none
 	g.plain.ServeHTTP(w, r)
+	if duplex {
+		p.drain()
+	}
 }
 
 // exchange is one guarded request to the service.

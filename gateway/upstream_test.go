@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -12,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
 )
 
 // rawUpstream is a service that does things to its connections that no real service should do.
@@ -148,4 +152,38 @@ func told(t *testing.T, base, method, key, body string) string {
 	_, code, _ := strings.Cut(b, `"code":"`)
 	code, _, _ = strings.Cut(code, `"`)
 	return strings.TrimSpace(fmt.Sprintf("%d %s %s", resp.StatusCode, code, resp.Header.Get("Retry-After")))
+}
+
+// TestServiceIsDown: while the service is down, a client that keeps its connection gets an answer
+// to each of its requests on it, whether their bodies were read or not, and the server does not
+// panic.
+func TestServiceIsDown(t *testing.T) {
+	t.Parallel()
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{nobody(t)}})
+	dials, closed := 0, 0
+	keeping := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dials++
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}}
+	defer keeping.CloseIdleConnections()
+	for i := range 30 {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", base, strings.NewReader(strings.Repeat("x", 1+i*5000)))
+		assert.NoError(t, err, "request")
+		if i%3 == 2 {
+			r.Header.Set("Idempotency-Key", fmt.Sprintf("a-long-key-of-a-client-%06d", i))
+		}
+		if i%3 == 1 {
+			r.ContentLength = -1 // chunked
+		}
+		resp, err := keeping.RoundTrip(r)
+		assert.NoError(t, err, "request %d", i)
+		_, err = io.Copy(io.Discard, resp.Body)
+		assert.NoError(t, err, "answer %d", i)
+		if resp.Close {
+			closed++
+		}
+		_ = resp.Body.Close()
+		assert.True(t, resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusServiceUnavailable, "status %d", resp.StatusCode)
+	}
+	assert.Equal(t, dials, 1+closed, "connections of the client; a server that closes one says so")
 }
