@@ -166,7 +166,7 @@ var advice = []struct {
 	{ErrTooManyKeys, "nothing was run; retry with the same key after RetryAfter"},
 	{ErrTooManyRequests, "nothing was run; retry after RetryAfter"},
 	{ErrFenceChanged, "look the record up again and decide anew"},
-	{ErrSecretChanged, "use the Options.Secret (RETRYSAFE_SECRET of the gateway and the commands) that the other processes have: with another one a retry of an earlier call can run again; to change it on purpose, stop them all and run \"retrysafe secret replace\""},
+	{ErrSecretChanged, "use the Options.Secret (RETRYSAFE_SECRET of the gateway and the commands) that the other processes have: with another one a retry of an earlier call can run again; to change it on purpose, stop them all and run \"retrysafe secret replace --store STORE --namespace NAME --by YOU --reason WHY\" with the new one"},
 	{ErrInTransaction, "give the call a store on another database, or move it out of the transaction"},
 	{ErrNoAttempt, "call it inside of the work, with the context that the work was given"},
 	{ErrStepRepeated, "give each step a name of its own (number those of a loop), and try again inside of a step"},

@@ -10,7 +10,7 @@ var advice = map[string]string{
 	"MASTERDOWN":  "the replica has lost its primary",
 	"NOREPLICAS":  "fewer replicas are well than min-replicas-to-write asks for",
 	"MISCONF":     "it cannot write its snapshot to disk; look at its log",
-	"NOAUTH":      "it wants a password",
+	"NOAUTH":      "it wants a password; put it into the URL, redis://USER:PASSWORD@HOST:PORT, which RETRYSAFE_STORE can hold",
 	"WRONGPASS":   "user or password are wrong",
 	"BUSY":        "another script has been running for too long",
 	"WRONGTYPE":   "the key holds something that was not written here; choose another Prefix",

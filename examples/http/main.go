@@ -23,7 +23,8 @@ func main() {
 	store := must(sqlstore.New(db, sqlstore.SQLite, nil)) // keeps keys and answers in the same file
 	must(store, store.Migrate(ctx))
 
-	// The tenant keeps callers apart. Add your own login: this does not check the password.
+	// Names the caller; "" is anonymous, an error refuses. Put your login before: this checks no
+	// password.
 	user := func(r *http.Request) (string, error) { name, _, _ := r.BasicAuth(); return name, nil }
 	idem := httpidem.New(retrysafe.New(store, nil), &httpidem.Options{Tenant: user, Key: httpidem.Required})
 	http.Handle("POST /payments", idem.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
