@@ -23,8 +23,7 @@ func main() {
 	store := must(sqlstore.New(db, sqlstore.SQLite, nil)) // keeps keys and answers in the same file
 	must(store, store.Migrate(ctx))
 
-	// Names the caller; "" is anonymous, an error refuses. Put your login before: this checks no
-	// password.
+	// Names the caller: "" is anonymous, an error refuses. Add your login: no password is checked.
 	user := func(r *http.Request) (string, error) { name, _, _ := r.BasicAuth(); return name, nil }
 	idem := httpidem.New(retrysafe.New(store, nil), &httpidem.Options{Tenant: user, Key: httpidem.Required})
 	http.Handle("POST /payments", idem.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
