@@ -195,7 +195,9 @@ func following(p *place, req storeapi.AcquireRequest, won, there *storeapi.Recor
 	if there.State == 0 || there.Owner != req.Owner { // after that, the fence would be another one
 		req.Until = earlier(req.Until, time.UnixMicro(int64(won.Fence))) //nolint:gosec // fences stay below 2^53
 	}
-	req.MinFence, req.Copy = won.Fence, won
+	rec := *won
+	rec.DoubtSince = moved(rec.DoubtSince, by)
+	req.MinFence, req.Copy = won.Fence, &rec
 	req.Fingerprint, req.Binding, req.OnDoubt = won.Fingerprint, won.Binding, won.OnDoubt
 	switch {
 	case req.IfFence != 0 && there.State == storeapi.StateFailed:
@@ -252,7 +254,7 @@ func moved(t time.Time, by time.Duration) time.Time {
 func shifted(rec storeapi.Record, now time.Time) storeapi.Record {
 	by := now.Sub(rec.Now)
 	// Created stays: it is what the record began with, at whichever shard, and part of KeyFor.
-	for _, t := range []*time.Time{&rec.Now, &rec.Updated, &rec.Expires} {
+	for _, t := range []*time.Time{&rec.Now, &rec.Updated, &rec.Expires, &rec.DoubtSince} {
 		*t = moved(*t, by)
 	}
 	return rec

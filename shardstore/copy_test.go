@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/shardstore"
 	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
@@ -133,4 +134,40 @@ func TestDoubtOfACopy(t *testing.T) {
 	loose.OnDoubt = storeapi.Reexecute
 	got, err = s.Acquire(t.Context(), loose)
 	assert.True(t, err == nil && got.Status == storeapi.StatusInDoubt, "weeks later: %+v, %v", got, err)
+}
+
+// TestDoubtOverAMove: a doubt that is asked about in a move is as old as before, although the next
+// home has another clock.
+func TestDoubtOverAMove(t *testing.T) {
+	t.Parallel()
+	for _, skew := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
+		clock := storetest.NewClock()
+		all := memories(2, clock)
+		all["b"] = memstore.New(&memstore.Options{Now: func() time.Time { return clock.Now().Add(skew) }})
+		win(t, open(t, shards{"a": all["a"]}, nil), keyOf(1), 1)
+		clock.Advance(3 * time.Hour)
+		announce(t, all, []string{"b"}, clock)
+		s := open(t, all, nil)
+		before, err := s.Lookup(t.Context(), keyOf(1))
+		assert.NoError(t, err, "look")
+		assert.True(t, before.InDoubt() && before.Age() > time.Hour, "before the move: %+v", before)
+		at := clock.Now()
+		req := ask(keyOf(1), 2)
+		req.Asks, req.IfFence = true, before.Fence
+		got, err := s.Acquire(t.Context(), req)
+		assert.True(t, err == nil && got.Status == storeapi.StatusAcquired, "ask: %v, %v", got.Status, err)
+		same := func(s storeapi.Store, what string) {
+			t.Helper()
+			rec, err := s.Lookup(t.Context(), keyOf(1))
+			assert.NoError(t, err, "look")
+			off := (rec.Age() - before.Age() - clock.Now().Sub(at)).Abs()
+			assert.True(t, off < time.Minute, "%s, with a clock %v ahead: %v old, and %v before the move", what, skew, rec.Age(), before.Age())
+		}
+		same(s, "asked about")
+		same(all["b"], "asked about, at the next home")
+		err = s.Release(t.Context(), storeapi.ReleaseRequest{Key: req.Key, Owner: req.Owner, Fence: got.Record.Fence, InDoubt: true})
+		assert.NoError(t, err, "no answer")
+		assert.NoError(t, finish(t, all, []string{"b"}, clock), "the end of the move")
+		same(open(t, all, nil), "after the move")
+	}
 }

@@ -137,12 +137,13 @@ func (r *Record) MayHaveWorked() []Worked {
 func (r *Record) InDoubt() bool { return r.State == StateInProgress && r.LeaseLeft <= 0 }
 
 // Age returns how long the doubt about the record has lasted, or without a doubt how long ago the
-// record changed.
+// record changed. It is zero while the store's clock is before that, since it was set back.
 func (r *Record) Age() time.Duration {
-	if !r.DoubtSince.IsZero() {
-		return r.Now.Sub(r.DoubtSince)
+	since := r.DoubtSince
+	if since.IsZero() {
+		since = r.Updated
 	}
-	return r.Now.Sub(r.Updated)
+	return max(0, r.Now.Sub(since))
 }
 
 // Fence is the fencing token: for one key it only ever grows, through release, takeover, expiry and
