@@ -117,6 +117,16 @@ func TestCommandsWithAnotherSecret(t *testing.T) {
 	}
 	out, code := ended(t, withSecret(t, oneSecret, "keys", "--store", store, "list", "--layer", "secret"))
 	assert.True(t, code == 0 && strings.Contains(out, "secret"), "list --layer secret: %d %s", code, out)
+
+	out, code = ended(t, withSecret(t, oneSecret, "keys", "--store", store, "show", "k-1", "--reveal", "--reason", "x"))
+	assert.Equal(t, code, 0, "reveal: %s", out)
+	_, key, _ := strings.Cut(out, "\nkey ")
+	key, _, _ = strings.Cut(strings.TrimSpace(key), "\n")
+	assert.True(t, strings.HasPrefix(key, "app/"), "the text of the key: %q", key)
+	for _, flag := range []string{"app", "bank"} { // the key is of app, whatever the flag says
+		out, code = ended(t, withSecret(t, otherSecret, "keys", "--store", store, "--namespace", flag, "show", key, "--reveal", "--reason", "x"))
+		assert.True(t, code == 2 && strings.Contains(out, `namespace "app" was used with another secret`), "the whole key, with --namespace %s: %d %s", flag, code, out)
+	}
 }
 
 // TestStoreWithoutSecret: a store that was used without a secret says so, and needs no --no-secret.
@@ -162,6 +172,12 @@ func TestSecretReplace(t *testing.T) {
 	assert.True(t, code == 2 && strings.Contains(out, "another secret"), "a gateway with the old one: %d %s", code, out)
 	out, code = ended(t, withSecret(t, otherSecret, "keys", "--store", store, "list", "--layer", "audit"))
 	assert.True(t, code == 0 && strings.Count(out, "completed") == 2, "the entries of the audit log: %d %s", code, out)
+	out, code = secret(oneSecret, "replace", "--no-secret", "--reason", "x")
+	assert.True(t, code == 2 && strings.Contains(out, "unset one of them"), "--no-secret with a secret: %d %s", code, out)
+	for _, want := range []string{"has no secret now", "has no secret, as before"} {
+		out, code = secret("", "replace", "--reason", "x")
+		assert.True(t, code == 0 && strings.Contains(out, want), "by none: %d %s", code, out)
+	}
 	out, code = secret(otherSecret, "check", "--namespace", "bank")
 	assert.True(t, code == 0 && strings.Contains(out, "no check value yet"), "another namespace: %d %s", code, out)
 	out, code = ended(t, withSecret(t, oneSecret, "secret", "check", "--store", "redis://127.0.0.1:1"))

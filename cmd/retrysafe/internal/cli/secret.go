@@ -45,7 +45,8 @@ func (f *keysFlags) compareShown(c *cobra.Command, d *admin.Records, namespace s
 // the record, another secret is an error, and otherwise a warning.
 func (f *keysFlags) found(c *cobra.Command, s storeapi.Store, d *admin.Records, name string, acts bool) (retrysafe.Record, error) {
 	rec, err := f.find(c, s, d, name)
-	namespace := cmp.Or(f.namespace, rec.Key.Namespace)
+	// The text of a key has its own namespace, whatever the flag says.
+	namespace := cmp.Or(rec.Key.Namespace, f.namespace)
 	switch {
 	case errors.Is(err, retrysafe.ErrSecretChanged):
 		if acts {
@@ -160,8 +161,12 @@ func (f *secretFlags) replace(c *cobra.Command) (err error) {
 	if err := f.who.check(true); err != nil {
 		return err
 	}
+	secret := os.Getenv("RETRYSAFE_SECRET")
+	if f.noSecret && secret != "" {
+		return &usageError{errors.New("--no-secret is set, and RETRYSAFE_SECRET is too; unset one of them. Nothing was changed")}
+	}
 	if !f.noSecret {
-		if err := needsSecret(f.store, []byte(os.Getenv("RETRYSAFE_SECRET"))); err != nil {
+		if err := needsSecret(f.store, []byte(secret)); err != nil {
 			return &usageError{fmt.Errorf("%w. Say --no-secret if the service is to have none", err)}
 		}
 	}
@@ -171,7 +176,11 @@ func (f *secretFlags) replace(c *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
 	if known, err := d.CheckSecret(c.Context(), f.namespace); known && err == nil {
-		fmt.Fprintf(c.OutOrStdout(), "namespace %s has this secret already; nothing was changed\n", printable(f.namespace))
+		already := "has this secret already"
+		if secret == "" {
+			already = "has no secret, as before"
+		}
+		fmt.Fprintf(c.OutOrStdout(), "namespace %s %s; nothing was changed\n", printable(f.namespace), already)
 		return nil
 	}
 	err = audit(s, f.namespace).Do(c.Context(), f.who.entry("replace-secret", "namespace "+f.namespace, ""), func() error {
@@ -181,7 +190,11 @@ func (f *secretFlags) replace(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.OutOrStdout(), "namespace %s has the secret of RETRYSAFE_SECRET now. Callers that are known by a credential are new ones: a retry of a request\n"+
-		"that was made before runs again. Start all gateways and services of the namespace with this secret.\n", printable(f.namespace))
+	has, with := "has the secret of RETRYSAFE_SECRET", "with this secret"
+	if secret == "" {
+		has, with = "has no secret", "without RETRYSAFE_SECRET"
+	}
+	fmt.Fprintf(c.OutOrStdout(), "namespace %s %s now. Callers that are known by a credential are new ones: a retry of a request\n"+
+		"that was made before runs again. Start all gateways and services of the namespace %s.\n", printable(f.namespace), has, with)
 	return nil
 }
