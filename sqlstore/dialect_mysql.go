@@ -72,6 +72,7 @@ func mysqlQueries(table string) queries {
 			AND IF(@@lower_case_table_names = 0, CAST(table_name AS BINARY) = '` + table + `', table_name = '` + table + `')`,
 		indexKeys:   `CREATE INDEX listing ON ` + t + ` (parts)`,
 		indexOnline: `CREATE INDEX listing ON ` + t + ` (parts) ALGORITHM=INPLACE LOCK=NONE`,
+		onlineWaits: " (while a transaction on the table stays open it waits, and all calls wait for it: SET lock_wait_timeout = 1 before it lets it give up after a second)",
 		numbered:    func(q string) string { return q },
 	}
 	// The session is the caller's: its time zone stays as it is.

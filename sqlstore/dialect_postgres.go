@@ -90,10 +90,15 @@ func postgresQueries(table string) queries {
 	return q
 }
 
-// postgresListing adds the index of Options.Listing. IF NOT EXISTS alone would wait for writers.
+// postgresListing adds the index of Options.Listing. IF NOT EXISTS alone would wait for writers,
+// and is content with an index that is not valid.
 func (q *queries) postgresListing(table, t string) {
 	index := `"` + table + `_listing"`
-	q.hasIndex = `SELECT count(to_regclass('` + index + `'))`
+	// Not by its name alone: another schema may have an index of that name.
+	named := `SELECT count(*) FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+		WHERE i.indrelid = to_regclass('` + t + `') AND c.relname = '` + table + `_listing' AND `
+	q.hasIndex, q.badIndex = named+`i.indisvalid`, named+`NOT i.indisvalid`
+	q.dropBad = `DROP INDEX CONCURRENTLY ` + index
 	q.indexKeys = `CREATE INDEX IF NOT EXISTS ` + index + ` ON ` + t + ` (parts)`
 	q.indexOnline = `CREATE INDEX CONCURRENTLY IF NOT EXISTS ` + index + ` ON ` + t + ` (parts)`
 }

@@ -20,6 +20,7 @@ const (
 	numberExecutionTime = 3024 // MySQL: max_execution_time
 	numberSessionKilled = 3169 // MySQL
 	numberNoWait        = 3572 // MySQL: NOWAIT; MariaDB says numberLockWait
+	numberNoRight       = 1142
 	numberIdle          = 4031 // MySQL: wait_timeout
 )
 
@@ -41,7 +42,7 @@ var mysqlAdvice = map[uint16]string{
 	1698:             "the server refuses the user or the password",
 	1049:             "there is no such database; create it, or look at the address",
 	numberNoDatabase: "the address names no database; put one behind the last slash",
-	1142:             mysqlNoRight,
+	numberNoRight:    mysqlNoRight,
 	1143:             mysqlNoRight,
 	1227:             mysqlNoRight,
 	1290:             mysqlReadOnly,

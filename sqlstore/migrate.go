@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
@@ -18,7 +19,8 @@ import (
 //
 // It may take a minute to create tables on a busy server. The index of [Options].Listing on tables
 // that are there must be ready within [Options].LockWait, since writers wait meanwhile; otherwise
-// the error has the statement that makes it without holding up anybody.
+// the error has the statement that makes it without holding up anybody. MySQL and MariaDB hold up
+// calls for that one too, if it has to wait for a transaction that stays open.
 func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -30,11 +32,22 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err != nil || !s.listing {
 		return s.db.failed("migrate", err)
 	}
-	err = s.backend.migrate(ctx, s.db.lockWait, s.indexKeys)
+	return s.indexFailed(s.backend.migrate(ctx, s.db.lockWait, s.indexKeys))
+}
+
+// indexFailed adds to err, which came from creating the index, the statement that does it without
+// Migrate.
+func (s *Store) indexFailed(err error) error {
+	q := &s.db.queries
 	var inVain *lockError
-	if errors.As(err, &inVain) && inVain.ended == nil && s.db.queries.indexOnline != "" {
-		return stateError(fmt.Sprintf("sqlstore: migrate: the index of Options.Listing was not there after LockWait (%v), and writers wait while it is made; "+
-			"make it yourself, once, and call Migrate again: %s", s.db.lockWait, s.db.queries.indexOnline))
+	switch {
+	case err == nil || q.indexOnline == "":
+	case errors.As(err, &inVain) && inVain.ended == nil:
+		return stateError(fmt.Sprintf("sqlstore: migrate: the index of Options.Listing was not there within LockWait (%v) and the deadline of the call, "+
+			"and writers wait while it is made; make it yourself, once%s, and call Migrate again: %s", s.db.lockWait, q.onlineWaits, q.indexOnline))
+	case dberr.SQLState(err) == stateNoRight, dberr.MySQLNumber(err) == numberNoRight:
+		return fmt.Errorf("sqlstore: migrate: this user may not create the index of Options.Listing; let the owner of the table make it, once%s, "+
+			"and call Migrate again: %s: %w", q.onlineWaits, q.indexOnline, err)
 	}
 	return s.db.failed("migrate", err)
 }
@@ -65,13 +78,23 @@ func (s *Store) createTables(ctx context.Context, w sqlkit.Execer) error {
 
 // indexKeys creates the index of [Options].Listing if there is none.
 func (s *Store) indexKeys(ctx context.Context, w sqlkit.Execer) error {
-	if s.db.queries.hasIndex != "" {
-		var n int
-		if err := w.QueryRowContext(ctx, s.db.queries.hasIndex).Scan(&n); err != nil || n > 0 {
+	q := &s.db.queries
+	var n int
+	if q.hasIndex != "" {
+		if err := w.QueryRowContext(ctx, q.hasIndex).Scan(&n); err != nil || n > 0 {
 			return err
 		}
 	}
-	_, err := w.ExecContext(ctx, s.db.queries.indexKeys)
+	if q.badIndex != "" {
+		if err := w.QueryRowContext(ctx, q.badIndex).Scan(&n); err != nil {
+			return err
+		}
+		if n > 0 {
+			return stateError(fmt.Sprintf("sqlstore: migrate: the index of Options.Listing is not valid: the statement that makes it was interrupted, "+
+				"or still runs; if none runs, remove it, and call Migrate again: %s", q.dropBad))
+		}
+	}
+	_, err := w.ExecContext(ctx, q.indexKeys)
 	return err
 }
 

@@ -16,6 +16,11 @@ type queries struct {
 	// indexes; empty: indexKeys does nothing if there is one. indexOnline creates the index while
 	// others write; empty: the database cannot.
 	indexKeys, hasIndex, indexOnline string
+	// badIndex is like hasIndex, for indexes that exist and cannot be used, since the statement
+	// that makes them was interrupted or still runs; dropBad removes one. Empty: there are none.
+	badIndex, dropBad string
+	// onlineWaits says, for an error, for what indexOnline waits while calls wait for it.
+	onlineWaits string
 	// resumes: schema can be run over existing tables, and must be if the tables have no version. A
 	// database that commits after each CREATE TABLE can stop half way.
 	resumes bool

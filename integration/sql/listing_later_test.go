@@ -1,11 +1,15 @@
 package sql_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/retrysafe/retrysafe/integration/internal/servers"
 	"github.com/retrysafe/retrysafe/integration/internal/shops"
+	"github.com/retrysafe/retrysafe/integration/internal/sqltest"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
@@ -49,4 +53,93 @@ func TestSQLListingLater(t *testing.T) {
 		defer writes()() //nolint:errcheck // a rollback
 		assert.NoError(t, with(true, time.Minute).Migrate(t.Context()), "Migrate beside a writer, when the index is there")
 	})
+}
+
+// TestPostgresListingNotValid: an index that was interrupted while it was made is of no use, and
+// Migrate says how to remove it. One of the same name in another schema is not taken for it.
+func TestPostgresListingNotValid(t *testing.T) {
+	t.Parallel()
+	server := servers.StartPostgres(t)
+	plain, db := teststores.Postgres(t, server.URL(), &sqlstore.Options{Table: "Orders"})
+	_, err := plain.Acquire(t.Context(), teststores.Request("one"))
+	assert.NoError(t, err, "Acquire")
+	with := func(parameters ...string) error {
+		s, err := sqlstore.New(sqltest.Open(t, "pgx", server.URL(parameters...)), sqlstore.PostgreSQL, &sqlstore.Options{Table: "Orders", Listing: true})
+		assert.NoError(t, err, "New")
+		return s.Migrate(t.Context())
+	}
+	tx, err := db.BeginTx(t.Context(), nil)
+	assert.NoError(t, err, "begin")
+	_, err = tx.ExecContext(t.Context(), `UPDATE "Orders" SET updated = updated + 1`)
+	assert.NoError(t, err, "somebody writes")
+	hasty := sqltest.Open(t, "pgx", server.URL("statement_timeout=100"))
+	_, err = hasty.ExecContext(t.Context(), `CREATE INDEX CONCURRENTLY "Orders_listing" ON "Orders" (parts)`)
+	assert.True(t, err != nil, "the statement is interrupted")
+	assert.NoError(t, tx.Rollback(), "rollback")
+	err = with()
+	assert.Contains(t, fmt.Sprint(err), "is not valid", "Migrate with half an index")
+	_, statement, _ := strings.Cut(fmt.Sprint(err), "call Migrate again: ")
+	sqltest.Exec(t, db, statement)
+	assert.NoError(t, with(), "Migrate without it")
+
+	sqltest.Exec(t, db, `CREATE SCHEMA b`)
+	for _, suffix := range []string{"", "_limits", "_meta"} {
+		sqltest.Exec(t, db, `CREATE TABLE b."Orders`+suffix+`" (LIKE "Orders`+suffix+`" INCLUDING ALL EXCLUDING INDEXES)`)
+	}
+	sqltest.Exec(t, db, `ALTER TABLE b."Orders" ADD PRIMARY KEY (id)`)
+	sqltest.Exec(t, db, `INSERT INTO b."Orders_meta" SELECT * FROM "Orders_meta"`)
+	assert.NoError(t, with("search_path=b,public"), "Migrate with another schema first")
+	var n int
+	assert.NoError(t, db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_indexes WHERE schemaname = 'b' AND indexname = 'Orders_listing'`).Scan(&n), "count")
+	assert.Equal(t, n, 1, "indexes in that schema")
+}
+
+// TestSQLListingRights: a user who does not own the table cannot make the index, and gets the
+// statement for its owner. Once the index is there, that user can migrate.
+func TestSQLListingRights(t *testing.T) {
+	t.Parallel()
+	const grant = `GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s`
+	for name, start := range map[string]func() (d shops.Database, clerk, user string){
+		"PostgreSQL": func() (shops.Database, string, string) {
+			url := servers.StartPostgres(t).URL()
+			return shops.OnPostgres(url), strings.Replace(url, "retrysafe@", "clerk@", 1), "clerk"
+		},
+		"MariaDB": func() (shops.Database, string, string) {
+			dsn := servers.StartMySQL(t).DSN()
+			return shops.OnMySQL(dsn), strings.Replace(dsn, "root@", "clerk@", 1), "clerk@'%'"
+		},
+	} {
+		d, clerk, user := start()
+		admin := d.Shop(t).DB
+		sqltest.Exec(t, admin, `CREATE USER `+user)
+		for _, suffix := range []string{"", "_limits", "_meta"} {
+			sqltest.Exec(t, admin, fmt.Sprintf(grant, "retrysafe_records"+suffix, user))
+		}
+		s, err := sqlstore.New(sqltest.Open(t, d.Driver, clerk), d.Dialect, &sqlstore.Options{Listing: true})
+		assert.NoError(t, err, "New")
+		err = s.Migrate(t.Context())
+		assert.Contains(t, fmt.Sprint(err), "let the owner of the table make it", "%s: no right to make the index", name)
+		_, statement, _ := strings.Cut(fmt.Sprint(err), "call Migrate again: ")
+		statement, _, _ = strings.Cut(statement, ": ")
+		sqltest.Exec(t, admin, statement)
+		assert.NoError(t, s.Migrate(t.Context()), "%s: the index is there", name)
+	}
+}
+
+// TestSQLListingDeadline: the error of a call whose context ends before LockWait does not say that
+// LockWait has passed.
+func TestSQLListingDeadline(t *testing.T) {
+	t.Parallel()
+	a := shops.OnPostgres(servers.PostgresDatabase(t)).Shop(t)
+	tx, err := a.DB.BeginTx(t.Context(), nil)
+	assert.NoError(t, err, "begin")
+	defer tx.Rollback() //nolint:errcheck // nothing is to be kept
+	_, err = tx.ExecContext(t.Context(), "LOCK TABLE retrysafe_records IN ROW EXCLUSIVE MODE")
+	assert.NoError(t, err, "somebody writes")
+	s, err := sqlstore.New(a.DB, sqlstore.PostgreSQL, &sqlstore.Options{Listing: true, LockWait: time.Hour})
+	assert.NoError(t, err, "New")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	err = s.Migrate(ctx)
+	assert.True(t, err != nil && !strings.Contains(err.Error(), "after LockWait"), "Migrate with a deadline: %v", err)
 }
