@@ -3,6 +3,7 @@ package admin_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -144,5 +145,40 @@ func TestOriginOfAName(t *testing.T) {
 	}
 	if len(got) != 2 || got["rex token"] != 2 || got["ann proxy"] != 2 {
 		t.Errorf("origins: %v", got)
+	}
+}
+
+// TestAnotherSecret: of a namespace that was used with another secret, nothing is changed or
+// revealed, and nothing is written to its audit log: no one would find the hashes there.
+func TestAnotherSecret(t *testing.T) {
+	p := open(t)
+	ref := p.withBank(t)
+	p.options.AllNamespaces = true
+	p.serve(t)
+	reveal, resolve := "/records/"+ref+"/reveal", "/records/"+ref+"/resolve"
+	if status, text := p.ask(t, "rex", "POST", reveal, `{"reason":"x"}`, nil); status != 200 {
+		t.Fatalf("without a check value: %d %s", status, text)
+	}
+	bank := retrysafe.New(p.store, &retrysafe.Options{Namespace: "bank", Secret: []byte(otherSecret)})
+	t.Cleanup(func() { _ = bank.Shutdown(context.Background()) })
+	if err := bank.CheckSecret(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := get[admin.Detail](t, p, "vera", "/records/"+ref)
+	entries := len(get[admin.Log](t, p, "vera", "/audit?namespace=bank").Entries)
+	for path, c := range map[string]struct{ who, body string }{
+		reveal:  {"rex", `{"reason":"x"}`},
+		resolve: {"rita", fmt.Sprintf(`{"fence":%d,"outcome":"not-done","reason":"x"}`, before.Fence)},
+	} {
+		status, text := p.ask(t, c.who, "POST", path, c.body, nil)
+		if status != 409 || !strings.Contains(text, `"other-secret"`) || strings.Contains(text, "transfer-1") {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	if after := get[admin.Detail](t, p, "vera", "/records/"+ref); after.Fence != before.Fence || after.State != before.State {
+		t.Errorf("the record is %+v, and was %+v", after, before)
+	}
+	if n := len(get[admin.Log](t, p, "vera", "/audit?namespace=bank").Entries); n != entries {
+		t.Errorf("%d entries, and %d before", n, entries)
 	}
 }

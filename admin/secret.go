@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -35,6 +36,20 @@ func (d *Records) checkSecret(ctx context.Context, namespace string) (rec storea
 		err = &retrysafe.Error{Op: "check the secret", Err: err}
 	}
 	return rec, true, err
+}
+
+// sameSecret returns an error if a namespace was used with another secret than that of this server:
+// no one would find the hash of a record in the audit log.
+func (c *call) sameSecret(namespace string) error {
+	if namespace == "" {
+		return nil
+	}
+	_, err := c.records.CheckSecret(c.r.Context(), namespace)
+	if errors.Is(err, retrysafe.ErrSecretChanged) {
+		return problem(http.StatusConflict, "other-secret", fmt.Sprintf("namespace %q was used with another secret than that of this server, so nothing is changed or "+
+			"revealed here; start this server with the RETRYSAFE_SECRET of that service, or ask the one of that service", namespace))
+	}
+	return err
 }
 
 // secretTries is how often ReplaceSecret begins again after a lost reply or a change of others.

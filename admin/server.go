@@ -267,6 +267,9 @@ func (c *call) audited(log *Audit, e Entry, do func() (string, error)) error {
 	if log == nil {
 		return problem(http.StatusForbidden, "no-audit", "this server has no audit log, so nothing is changed or revealed here")
 	}
+	if err := c.sameSecret(log.namespace); err != nil {
+		return err
+	}
 	e.Who, e.Origin = c.caller.Name, c.origin
 	begun, err := log.Begin(c.r.Context(), e)
 	if err != nil {

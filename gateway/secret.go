@@ -63,12 +63,13 @@ func (s *secretCheck) ready(ctx context.Context) error {
 	return s.err
 }
 
-// warn logs that the secret has changed, at most once in a minute. The monitor logs failures of the
-// store.
+// warn logs that the secret has changed, at most once in a minute. It does not say that requests
+// are refused: after a reload that failed, the gateway before it still serves. The monitor logs
+// failures of the store.
 func (s *secretCheck) warn() {
 	if errors.Is(s.err, retrysafe.ErrUnavailable) || s.err == nil || !s.told.IsZero() && time.Since(s.told) < time.Minute {
 		return
 	}
 	s.told = time.Now()
-	s.logger.Error("guarded requests are refused", "error", s.err.Error())
+	s.logger.Error("guarded requests cannot be served with this secret", "error", s.err.Error())
 }

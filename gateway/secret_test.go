@@ -119,7 +119,7 @@ func TestSecretWhileStoreIsAway(t *testing.T) {
 				status, text := ask(t, s.admin, "/readyz")
 				return status == 503 && strings.Contains(text, "store: answers") && strings.Contains(text, "secret: is not the one")
 			})
-			assert.Equal(t, strings.Count(s.log.String(), "guarded requests are refused"), 1, "lines: %s", s.log)
+			assert.Equal(t, strings.Count(s.log.String(), "guarded requests cannot be served with this secret"), 1, "lines: %s", s.log)
 			assert.True(t, !strings.Contains(s.log.String(), oneSecret), "the log has the secret: %s", s.log)
 
 			desk, err := admin.NewRecords(store, &admin.RecordsOptions{Secret: []byte(oneSecret)})

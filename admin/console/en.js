@@ -345,6 +345,8 @@ problem.busy|The server has too many requests at once.
 problem.busy.do|Nothing was done. Try again soon.
 problem.not-json|The answer is not one of this server.
 problem.not-json.do|A proxy before it may have answered, perhaps since your login there has ended. Load the page again.
+problem.other-secret|This server has another secret than the one that the namespace was used with.
+problem.other-secret.do|So nothing is changed or revealed here. Start this server with the RETRYSAFE_SECRET of that service.
 problem.no-quotas|This store does not report what tenants use.
 problem.no-list|This backend cannot list its locks.
 problem.bad-request|The server does not accept this. Nothing was done.

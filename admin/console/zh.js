@@ -345,6 +345,8 @@ problem.busy|服务器同时处理的请求过多。
 problem.busy.do|什么都没有做。请稍后重试。
 problem.not-json|这个响应不是这个服务器发出的。
 problem.not-json.do|可能是它前面的代理发出的，也许你在那里的登录已经过期。请重新加载页面。
+problem.other-secret|这个服务器的 secret 与该命名空间一直使用的不同。
+problem.other-secret.do|因此在这里不能修改任何内容，也不能查看隐藏内容。请用那个服务的 RETRYSAFE_SECRET 启动这个服务器。
 problem.no-quotas|这个存储不报告租户的用量。
 problem.no-list|这个后端不能列出锁。
 problem.bad-request|服务器不接受这个请求。什么都没有做。
