@@ -36,7 +36,7 @@ func TestSQLListingLater(t *testing.T) {
 		writes := func() (end func() error) {
 			tx, err := a.DB.BeginTx(t.Context(), nil)
 			assert.NoError(t, err, "begin")
-			_, err = tx.ExecContext(t.Context(), "UPDATE "+table+" SET updated = updated + 1")
+			_, err = tx.ExecContext(t.Context(), "UPDATE "+table+" SET updated = updated + 1") //nolint:gosec // a name made here
 			assert.NoError(t, err, "somebody writes")
 			return tx.Rollback
 		}
@@ -50,7 +50,7 @@ func TestSQLListingLater(t *testing.T) {
 		// MariaDB may still have made it, in the second after the call was given up
 		assert.True(t, err == nil || strings.Contains(err.Error(), "Duplicate key name"), "the statement of the error, %s: %v", statement, err)
 
-		defer writes()() //nolint:errcheck // a rollback
+		defer writes()()
 		assert.NoError(t, with(true, time.Minute).Migrate(t.Context()), "Migrate beside a writer, when the index is there")
 	})
 }
@@ -133,7 +133,7 @@ func TestSQLListingDeadline(t *testing.T) {
 	a := shops.OnPostgres(servers.PostgresDatabase(t)).Shop(t)
 	tx, err := a.DB.BeginTx(t.Context(), nil)
 	assert.NoError(t, err, "begin")
-	defer tx.Rollback() //nolint:errcheck // nothing is to be kept
+	defer tx.Rollback()
 	_, err = tx.ExecContext(t.Context(), "LOCK TABLE retrysafe_records IN ROW EXCLUSIVE MODE")
 	assert.NoError(t, err, "somebody writes")
 	s, err := sqlstore.New(a.DB, sqlstore.PostgreSQL, &sqlstore.Options{Listing: true, LockWait: time.Hour})
