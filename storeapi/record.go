@@ -86,9 +86,9 @@ type Record struct {
 	// Asks is set while the attempt only asks for the outcome of earlier ones, or resolves them. It
 	// has not worked.
 	Asks bool
-	// DoubtSince is when the doubt began: when the lease of the attempt ended or was given up. It
-	// is also set while an attempt only asks about that doubt, and stays when the attempt has no
-	// answer. Zero: there is no doubt.
+	// DoubtSince is when the doubt began: when the lease of the attempt ended or was given up,
+	// whichever was first. It is also set while an attempt only asks about that doubt, and stays
+	// when the attempt has no answer. Zero: there is no doubt.
 	DoubtSince time.Time
 	// Earlier are the attempts before this one that may have had an effect, oldest first; nil for a
 	// finished record. At most 16 are kept: EarlierCut says that there were more.

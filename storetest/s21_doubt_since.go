@@ -8,8 +8,9 @@ import (
 )
 
 // s21DoubtSince: a record in doubt says since when: since the end of its lease, or since it was
-// given up. An attempt that only asks leaves that time as it is, however it ends without an answer.
-// A doubt is over when somebody works, or the record is released or finished.
+// given up, whichever was first. An attempt that only asks leaves that time as it is, however it
+// ends without an answer. A doubt is over when somebody works, or the record is released or
+// finished.
 func s21DoubtSince(e *env) {
 	for _, s := range []situation{lapsed, doubted} {
 		e.run(s.name+", and asked about", func(e *env) {
@@ -54,6 +55,18 @@ func s21DoubtSince(e *env) {
 		e.noDoubt(asker, "taken over before there was a doubt")
 		e.doubt(asker)
 		e.doubtSince(asker, e.lookup(work.Key).Updated, "given up by the asker")
+	})
+	e.run("given up after the lease had ended", func(e *env) {
+		work := lapsed.reach(e, e.ask(e.key()))
+		since := work.DoubtSince
+		e.pass(e.short)
+		e.doubt(work)
+		e.doubtSince(work, since, "given up late")
+		asker := e.win(e.asking(work))
+		e.doubt(asker)
+		e.doubtSince(asker, since, "asked about after that")
+		e.complete(ending(e.win(e.asking(asker)), "done"))
+		e.noDoubt(work, "completed")
 	})
 	e.run("a new try", func(e *env) {
 		work := doubted.reach(e, e.rerun(e.key()))

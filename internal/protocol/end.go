@@ -54,6 +54,9 @@ func Release(cur Row, now Micros, req *storeapi.ReleaseRequest) (next Row, write
 	}
 	cur.Cause, cur.LastError = clip(req.Cause, maxCause), clip(req.LastError, maxLastError)
 	if req.InDoubt {
+		if cur.AskedSince == 0 && cur.InDoubt(now) {
+			cur.AskedSince = cur.LeaseEnd // it began before it was given up
+		}
 		cur.end(now, Span(req.Retention))
 		if cur.OnDoubt == storeapi.Refuse {
 			cur.Expires = 0

@@ -28,8 +28,9 @@ type Row struct {
 	Owner   storeapi.Owner
 	// Asks, Earlier and EarlierCut are as in [storeapi.Record].
 	Asks, EarlierCut bool
-	// AskedSince is when the doubt began that an attempt with Asks is about. Zero: there is none,
-	// or it began with this attempt.
+	// AskedSince is when the doubt began that an attempt with Asks is about, or that of an attempt
+	// which was put in doubt after its lease had ended. Zero: there is none, or it began when this
+	// attempt ended.
 	AskedSince           Micros
 	Earlier              []storeapi.Worked
 	Fingerprint, Binding []byte

@@ -12,7 +12,7 @@ import (
 const maxEarlier = 16
 
 // The format of a record's list of attempts that may have worked: nothing, or a byte of flags, the
-// time of the doubt that the attempt asks about, and 12 bytes for each earlier attempt.
+// time when a doubt began, and 12 bytes for each earlier attempt.
 const (
 	workedAsks  = 1 << 0
 	workedCut   = 1 << 1
@@ -80,7 +80,7 @@ func (r *Row) ParseWorked(b []byte) error {
 	}
 	flags, rest := b[0], b[1:]
 	if flags&workedSince != 0 {
-		if flags&workedAsks == 0 || len(rest) < 8 {
+		if len(rest) < 8 {
 			return errWorked
 		}
 		r.AskedSince = int64(binary.BigEndian.Uint64(rest)) //nolint:gosec // two's complement is the format

@@ -9,6 +9,10 @@ if ARGV[2] ~= '' then retention, r.retention8 = tonumber(string.sub(ARGV[2], 9))
 r.expires = after(now, retention)
 open(doubt)
 if doubt then
+  local f = string.byte(cur.worked) or 0
+  if cur.lease <= now and not has(f, 4) then -- the doubt began before it was given up
+    r.worked = string.char(f + 4) .. int8(cur.lease) .. string.sub(cur.worked, 2)
+  end
   if not cur.reexecute then r.expires = 0 end -- nothing but a person removes it
 else
   r.state = RELEASED

@@ -338,7 +338,7 @@ return say(DONE, head)
 ]==],
   },
   release = {
-    sha1 = "fe4663c8437d1791fbb614110113e9125cb90e23",
+    sha1 = "fb1b450381f0441d505d47404fddeb81f95e3f6c",
     source = "#!lua flags=allow-oom\n" .. head .. [==[
 ]==] .. lib .. [==[
 -- KEYS: record, and the index of unfinished records if there is one. ARGV: fence8 and owner; empty for the record's retention, or retention8 and its digits; in doubt; cause; last error; 1 to publish.
@@ -352,6 +352,10 @@ if ARGV[2] ~= '' then retention, r.retention8 = tonumber(string.sub(ARGV[2], 9))
 r.expires = after(now, retention)
 open(doubt)
 if doubt then
+  local f = string.byte(cur.worked) or 0
+  if cur.lease <= now and not has(f, 4) then -- the doubt began before it was given up
+    r.worked = string.char(f + 4) .. int8(cur.lease) .. string.sub(cur.worked, 2)
+  end
   if not cur.reexecute then r.expires = 0 end -- nothing but a person removes it
 else
   r.state = RELEASED

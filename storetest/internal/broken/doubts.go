@@ -6,6 +6,14 @@ import "github.com/retrysafe/retrysafe/internal/protocol"
 func doubts() []Broken {
 	return []Broken{
 		rule("a doubt begins again with each question", "S21", won(func(_, next *row, _ *acquireReq) { next.AskedSince = 0 })),
+		rule("a doubt begins again when it is given up", "S21", func(r *rules) {
+			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
+				since := cur.AskedSince
+				next, write, err := protocol.Release(cur, now, &req)
+				next.AskedSince = since
+				return next, write, err
+			}
+		}),
 		rule("a doubt outlives the beginning of work", "S21", func(r *rules) {
 			r.extend = func(cur row, now micros, req extendReq) (row, error) {
 				since := cur.AskedSince
