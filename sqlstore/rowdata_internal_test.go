@@ -28,7 +28,7 @@ func dataRows() []protocol.Row {
 		{
 			State: storeapi.StateCompleted, OnDoubt: storeapi.Reexecute, Issued: true, Attempt: 3, Fence: 7, Owner: storeapi.Owner{1},
 			Fingerprint: []byte("print"), Binding: []byte{}, Expires: 9, Created: 1_700_000_000_000_000, Updated: 1_700_000_000_000_123,
-			NotAfter: 1_700_000_000_500_000, Retention: 86_400_000_000, Cause: "error", LastError: "lost", Asks: true, AskedSince: 6,
+			NotAfter: 1_700_000_000_500_000, Retention: 86_400_000_000, Cause: "error", LastError: "lost", Asks: true, DoubtBegan: 6,
 			Earlier: []storeapi.Worked{{Attempt: 1, Fence: 5}}, Answer: storeapi.Answer{Codec: "json", Kept: true, Body: []byte("{}"), Size: 2, Digest: digest},
 		},
 		{

@@ -123,7 +123,7 @@ func win(cur *Row, now Micros, floor storeapi.Fence, req *storeapi.AcquireReques
 		if cur.unfinished() {
 			next.Answer = cur.Answer
 			if req.Asks && cur.State == storeapi.StateInProgress {
-				next.AskedSince = cur.doubtSince(now)
+				next.DoubtBegan = cur.doubtSince(now)
 			}
 			next.Earlier, next.EarlierCut = cur.Earlier, cur.EarlierCut
 			if cur.mayHaveWorked() {

@@ -22,7 +22,7 @@ func CopyRow(req *storeapi.AcquireRequest) Row {
 		Created: c.Created.UnixMicro(), Retention: Span(req.Retention), Answer: c.Answer,
 	}
 	if c.Asks && !c.DoubtSince.IsZero() && c.State == storeapi.StateInProgress {
-		r.AskedSince = c.DoubtSince.UnixMicro()
+		r.DoubtBegan = c.DoubtSince.UnixMicro()
 	}
 	r.Cause, r.LastError = Clip(c.Cause, c.LastError)
 	if !req.NotAfter.IsZero() {

@@ -14,7 +14,7 @@ func Extend(cur Row, now Micros, req *storeapi.ExtendRequest) (Row, error) {
 	}
 	cur.renew(now, Span(req.Lease))
 	if req.Works {
-		cur.Asks, cur.AskedSince = false, 0
+		cur.Asks, cur.DoubtBegan = false, 0
 	}
 	if p := req.Progress; p != nil && p.Size > cur.Answer.Size {
 		cur.Answer = *p
@@ -36,7 +36,7 @@ func Complete(cur Row, now Micros, req *storeapi.CompleteRequest) (next Row, wri
 		return cur, false, storeapi.ErrLeaseLost
 	}
 	cur.State, cur.Answer, cur.Cause = req.State, req.Answer, ""
-	cur.Asks, cur.AskedSince, cur.Earlier, cur.EarlierCut = false, 0, nil, false
+	cur.Asks, cur.DoubtBegan, cur.Earlier, cur.EarlierCut = false, 0, nil, false
 	cur.end(now, Span(req.Retention))
 	return cur, true, nil
 }
@@ -54,8 +54,8 @@ func Release(cur Row, now Micros, req *storeapi.ReleaseRequest) (next Row, write
 	}
 	cur.Cause, cur.LastError = clip(req.Cause, maxCause), clip(req.LastError, maxLastError)
 	if req.InDoubt {
-		if cur.AskedSince == 0 && cur.InDoubt(now) {
-			cur.AskedSince = cur.LeaseEnd // it began before it was given up
+		if cur.DoubtBegan == 0 && cur.InDoubt(now) {
+			cur.DoubtBegan = cur.LeaseEnd // it began before it was given up
 		}
 		cur.end(now, Span(req.Retention))
 		if cur.OnDoubt == storeapi.Refuse {

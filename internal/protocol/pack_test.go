@@ -55,7 +55,7 @@ func rows() map[string]protocol.Row {
 	asks.Attempt, asks.Asks, asks.EarlierCut = 19, true, true
 	asks.Earlier = []storeapi.Worked{{Attempt: 1, Fence: 1_774_745_000_000_000}, {Attempt: 17, Fence: 1_774_745_900_000_000}}
 	since := asks
-	since.AskedSince, since.Earlier, since.EarlierCut = minute-90_000_000, asks.Earlier[:1], false
+	since.DoubtBegan, since.Earlier, since.EarlierCut = minute-90_000_000, asks.Earlier[:1], false
 	return map[string]protocol.Row{
 		"running": running, "full": full, "completed": done, "completed-empty": empty, "completed-nil": none, "completed-large": large,
 		"completed-hijacked": hijacked, "failed": failed, "in-doubt": doubt, "released": released, "issued": issued, "asks": asks, "asks-since": since,

@@ -28,10 +28,10 @@ type Row struct {
 	Owner   storeapi.Owner
 	// Asks, Earlier and EarlierCut are as in [storeapi.Record].
 	Asks, EarlierCut bool
-	// AskedSince is when the doubt began that an attempt with Asks is about, or that of an attempt
+	// DoubtBegan is when the doubt began that an attempt with Asks is about, or that of an attempt
 	// which was put in doubt after its lease had ended. Zero: there is none, or it began when this
 	// attempt ended.
-	AskedSince           Micros
+	DoubtBegan           Micros
 	Earlier              []storeapi.Worked
 	Fingerprint, Binding []byte
 	// LeaseEnd is zero unless the record is in progress. It is also zero after the attempt was put
@@ -62,8 +62,8 @@ func (r *Row) InDoubt(now Micros) bool {
 // doubtSince returns when the doubt about a row in progress began, or zero.
 func (r *Row) doubtSince(now Micros) Micros {
 	switch {
-	case r.AskedSince != 0:
-		return r.AskedSince
+	case r.DoubtBegan != 0:
+		return r.DoubtBegan
 	case !r.InDoubt(now):
 		return 0
 	case r.abandoned():

@@ -51,15 +51,15 @@ func (r *Row) AppendWorked(b []byte) []byte {
 	if r.EarlierCut {
 		flags |= workedCut
 	}
-	if r.AskedSince != 0 {
+	if r.DoubtBegan != 0 {
 		flags |= workedSince
 	}
 	if flags == 0 && len(r.Earlier) == 0 {
 		return b
 	}
 	b = append(b, flags)
-	if r.AskedSince != 0 {
-		b = binary.BigEndian.AppendUint64(b, uint64(r.AskedSince)) //nolint:gosec // two's complement is the format
+	if r.DoubtBegan != 0 {
+		b = binary.BigEndian.AppendUint64(b, uint64(r.DoubtBegan)) //nolint:gosec // two's complement is the format
 	}
 	return AppendEarlier(b, r.Earlier)
 }
@@ -83,8 +83,8 @@ func (r *Row) ParseWorked(b []byte) error {
 		if len(rest) < 8 {
 			return errWorked
 		}
-		r.AskedSince = int64(binary.BigEndian.Uint64(rest)) //nolint:gosec // two's complement is the format
-		if rest = rest[8:]; r.AskedSince == 0 {
+		r.DoubtBegan = int64(binary.BigEndian.Uint64(rest)) //nolint:gosec // two's complement is the format
+		if rest = rest[8:]; r.DoubtBegan == 0 {
 			return errWorked
 		}
 	}

@@ -5,26 +5,26 @@ import "github.com/retrysafe/retrysafe/internal/protocol"
 // doubts are mistakes in the time of a doubt.
 func doubts() []Broken {
 	return []Broken{
-		rule("a doubt begins again with each question", "S21", won(func(_, next *row, _ *acquireReq) { next.AskedSince = 0 })),
+		rule("a doubt begins again with each question", "S21", won(func(_, next *row, _ *acquireReq) { next.DoubtBegan = 0 })),
 		rule("a doubt begins again when it is given up", "S21", func(r *rules) {
 			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
-				since := cur.AskedSince
+				since := cur.DoubtBegan
 				next, write, err := protocol.Release(cur, now, &req)
-				next.AskedSince = since
+				next.DoubtBegan = since
 				return next, write, err
 			}
 		}),
 		rule("a doubt outlives the beginning of work", "S21", func(r *rules) {
 			r.extend = func(cur row, now micros, req extendReq) (row, error) {
-				since := cur.AskedSince
+				since := cur.DoubtBegan
 				next, err := protocol.Extend(cur, now, &req)
-				next.AskedSince = since
+				next.DoubtBegan = since
 				return next, err
 			}
 		}),
 		rule("a live attempt is in doubt once it is taken over", "S21", won(func(cur, next *row, req *acquireReq) {
-			if req.Asks && next.AskedSince == 0 {
-				next.AskedSince = cur.Updated
+			if req.Asks && next.DoubtBegan == 0 {
+				next.DoubtBegan = cur.Updated
 			}
 		})),
 	}

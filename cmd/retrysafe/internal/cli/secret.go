@@ -19,6 +19,11 @@ import (
 // audit log would be found by no one, and a program that finishes calls would make other keys.
 func sameSecret(ctx context.Context, d *admin.Records, namespace string) error {
 	_, err := d.CheckSecret(ctx, namespace)
+	return callersMistake(err)
+}
+
+// callersMistake makes another secret, if that is what err says, the mistake of the caller.
+func callersMistake(err error) error {
 	if errors.Is(err, retrysafe.ErrSecretChanged) {
 		return &usageError{fmt.Errorf("nothing was done: %w", err)}
 	}
@@ -50,7 +55,7 @@ func (f *keysFlags) found(c *cobra.Command, s storeapi.Store, d *admin.Records, 
 	switch {
 	case errors.Is(err, retrysafe.ErrSecretChanged):
 		if acts {
-			err = &usageError{fmt.Errorf("nothing was done: %w", err)}
+			err = callersMistake(err)
 		}
 		return rec, err
 	case namespace == "": // none was found, and any could be meant
@@ -61,9 +66,7 @@ func (f *keysFlags) found(c *cobra.Command, s storeapi.Store, d *admin.Records, 
 		f.compareShown(c, d, namespace)
 	default:
 		known, wrong := d.CheckSecret(c.Context(), namespace)
-		if errors.Is(wrong, retrysafe.ErrSecretChanged) {
-			wrong = &usageError{fmt.Errorf("nothing was done: %w", wrong)}
-		}
+		wrong = callersMistake(wrong)
 		if wrong == nil && !known {
 			wrong = f.noSecretWarning(c, true)
 		}

@@ -25,11 +25,11 @@ func lendSecret(ctx context.Context, open Opener, store string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	desk, err := admin.NewRecords(s, &admin.RecordsOptions{Secret: []byte(os.Getenv(secretName))})
+	records, err := admin.NewRecords(s, &admin.RecordsOptions{Secret: []byte(os.Getenv(secretName))})
 	if err != nil {
 		return err
 	}
-	if _, err := desk.ReplaceSecret(ctx, namespace); err != nil {
+	if _, err := records.ReplaceSecret(ctx, namespace); err != nil {
 		return err
 	}
 	key := storeapi.StoreKey{Namespace: namespace, Layer: "secret", Key: retrysafe.Key{Operation: "secret", ID: "check"}}
