@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe/check"
+	"github.com/retrysafe/retrysafe/check/internal/place"
 )
 
 // Shell is what a curl command may use besides its own text. The zero value gives it nothing.
@@ -32,17 +33,17 @@ func (s Shell) Curl(line string) (check.Request, error) {
 	}
 	request, err := s.curl(line)
 	if err != nil {
-		return check.Request{}, fmt.Errorf("curl command: %w", placed(line, err))
+		return check.Request{}, fmt.Errorf("curl command: %w", place.Named(line, err))
 	}
 	return request, nil
 }
 
 func (s Shell) curl(line string) (check.Request, error) {
 	if at := strings.IndexByte(line, 0); at >= 0 {
-		return check.Request{}, fault(at, "a character 0, which no shell reads")
+		return check.Request{}, place.Fault(at, "a character 0, which no shell reads")
 	}
 	if at := strings.Index(line, `^"`); at >= 0 && !strings.Contains(line[:at], "'") {
-		return check.Request{}, fault(at, `this is the form for cmd.exe; copy as "cURL (bash)" instead`)
+		return check.Request{}, place.Fault(at, `this is the form for cmd.exe; copy as "cURL (bash)" instead`)
 	}
 	all, err := split(line, s.LookupEnv)
 	if err != nil {
@@ -54,7 +55,7 @@ func (s Shell) curl(line string) (check.Request, error) {
 		if len(all) > 0 {
 			at = all[0].at
 		}
-		return check.Request{}, fault(at, "it has to start with curl")
+		return check.Request{}, place.Fault(at, "it has to start with curl")
 	}
 	c := &curl{shell: s, header: make(http.Header), defaults: make(http.Header), removed: make(map[string]bool)}
 	if err := c.read(all[1:]); err != nil {

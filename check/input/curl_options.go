@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/retrysafe/retrysafe/check/internal/sendable"
 )
 
 // flags are options without a value. Those that are not in switches change how curl connects, waits
@@ -33,7 +35,7 @@ var ignored = set(`output output-dir write-out max-time connect-timeout retry re
 
 // values are the options with a value that change the request.
 var values = map[string]func(*curl, word) error{
-	"request": func(c *curl, w word) error { c.method = w.text; return validMethod(w.text) },
+	"request": func(c *curl, w word) error { c.method = w.text; return sendable.Method(w.text) },
 	"url":     func(c *curl, w word) error { return c.setURL(w, w.text) },
 	"header":  func(c *curl, w word) error { return c.addHeader(w.text) },
 
@@ -117,14 +119,14 @@ func (c *curl) addHeader(text string) error {
 		if !semicolon {
 			return fmt.Errorf("write it as 'Name: value', or as 'Name;' for an empty value")
 		}
-		return addField(c.header, empty, "")
+		return sendable.AddField(c.header, empty, "")
 	}
 	if strings.TrimSpace(value) == "" {
 		// so curl leaves out a field of its own
 		c.removed[canonical(name)] = true
 		return nil
 	}
-	return addField(c.header, name, value)
+	return sendable.AddField(c.header, name, value)
 }
 
 // setField takes an option that is a field; the last one counts, and -H is stronger.
@@ -133,7 +135,7 @@ func (c *curl) setField(name, value string) error {
 	if value == "" {
 		return nil
 	}
-	return addField(c.defaults, name, value)
+	return sendable.AddField(c.defaults, name, value)
 }
 
 func (c *curl) setReferer(text string) error {
@@ -153,5 +155,5 @@ func (c *curl) addCookies(text string) error {
 		return errors.New("a file of cookies is not read; write them as NAME=VALUE")
 	}
 	c.cookies = append(c.cookies, text)
-	return addField(make(map[string][]string), "Cookie", text)
+	return sendable.AddField(make(map[string][]string), "Cookie", text)
 }

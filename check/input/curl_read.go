@@ -3,6 +3,8 @@ package input
 import (
 	"errors"
 	"strings"
+
+	"github.com/retrysafe/retrysafe/check/internal/place"
 )
 
 // read reads the words after curl.
@@ -57,7 +59,7 @@ func (c *curl) options(w word, next []word) (used int, err error) {
 // option takes one option. attached is a value in the same word.
 func (c *curl) option(w word, name, shown, attached string, next []word) (used int, err error) {
 	if why := refused[name]; why != "" {
-		return 0, fault(w.at, "the option %s: %s", shown, why)
+		return 0, place.Fault(w.at, "the option %s: %s", shown, why)
 	}
 	if flags[name] {
 		if do := switches[name]; do != nil {
@@ -72,7 +74,7 @@ func (c *curl) option(w word, name, shown, attached string, next []word) (used i
 	value := word{attached, w.at}
 	if attached == "" {
 		if len(next) == 0 {
-			return 0, fault(w.at, "the option %s needs a value", shown)
+			return 0, place.Fault(w.at, "the option %s needs a value", shown)
 		}
 		value, used = next[0], 1
 	}
@@ -85,24 +87,24 @@ func (c *curl) option(w word, name, shown, attached string, next []word) (used i
 }
 
 func unknown(w word, shown string) error {
-	return fault(w.at, "the option %s of curl is not known here; leave it out if the request is the same without", shown)
+	return place.Fault(w.at, "the option %s of curl is not known here; leave it out if the request is the same without", shown)
 }
 
 // at gives an error of an option its place.
 func at(value word, shown string, err error) error {
-	var p *placeError
+	var p *place.Error
 	if errors.As(err, &p) {
 		return err
 	}
-	return fault(value.at, "the option %s: %w", shown, err)
+	return place.Fault(value.at, "the option %s: %w", shown, err)
 }
 
 func (c *curl) setURL(w word, text string) error {
 	if c.url != "" {
-		return fault(w.at, "a second URL; one request has one, and other words belong in quotes")
+		return place.Fault(w.at, "a second URL; one request has one, and other words belong in quotes")
 	}
 	if text == "" {
-		return fault(w.at, "the URL is empty")
+		return place.Fault(w.at, "the URL is empty")
 	}
 	c.url, c.urlAt = text, w.at
 	return nil

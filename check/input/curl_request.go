@@ -8,13 +8,15 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe/check"
+	"github.com/retrysafe/retrysafe/check/internal/place"
+	"github.com/retrysafe/retrysafe/check/internal/sendable"
 )
 
 // request returns what was read as a request.
 func (c *curl) request() (check.Request, error) {
 	r := check.Request{Method: c.methodOf(), Header: c.header}
 	if err := c.setTarget(&r); err != nil {
-		return check.Request{}, &placeError{c.urlAt, err}
+		return check.Request{}, place.Fault(c.urlAt, "%w", err)
 	}
 	for name := range c.defaults {
 		c.setDefault(name, c.defaults.Get(name))
@@ -70,7 +72,7 @@ func (c *curl) setTarget(r *check.Request) error {
 	if !strings.Contains(target, "://") {
 		target = "http://" + target
 	}
-	u, err := validURL(target)
+	u, err := sendable.URL(target)
 	if err != nil {
 		return err
 	}
@@ -98,7 +100,7 @@ func (c *curl) setTarget(r *check.Request) error {
 		target = withQuery(target, part)
 	}
 	target, _, _ = strings.Cut(target, "#") // of -G; curl leaves it out as well
-	if _, err := validURL(target); err != nil {
+	if _, err := sendable.URL(target); err != nil {
 		return err
 	}
 	r.URL = target

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe/check"
+	"github.com/retrysafe/retrysafe/check/internal/place"
+	"github.com/retrysafe/retrysafe/check/internal/sendable"
 )
 
 // harFile is what is read of a HAR file, version 1.1 or 1.2.
@@ -54,7 +56,7 @@ func HAR(data []byte) ([]Named, error) {
 	var file harFile
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if err := json.Unmarshal(data, &file); err != nil {
-		return nil, fmt.Errorf("HAR file: %w", placed(string(data), jsonFault(data, err)))
+		return nil, fmt.Errorf("HAR file: %w", place.Named(string(data), place.OfJSON(data, err)))
 	}
 	if file.Log == nil {
 		return nil, errors.New("HAR file: /log is missing")
@@ -75,20 +77,6 @@ func HAR(data []byte) ([]Named, error) {
 	return numbered(all), nil
 }
 
-// jsonFault gives an error of encoding/json its place.
-func jsonFault(data []byte, err error) error {
-	var syntax *json.SyntaxError
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &syntax):
-		return fault(max(0, int(syntax.Offset)-1), "%w", err)
-	case errors.As(err, &wrong):
-		return fault(max(0, int(wrong.Offset)-1), "/%s is a JSON %s of the wrong kind",
-			strings.ReplaceAll(wrong.Field, ".", "/"), wrong.Value)
-	}
-	return fault(len(data), "%w", err)
-}
-
 func (r *harRequest) name() string {
 	path := "/"
 	if u, err := url.Parse(r.URL); err == nil && u.Path != "" {
@@ -100,10 +88,10 @@ func (r *harRequest) name() string {
 // fill sets to. Its error begins with the rest of a JSON pointer.
 func (r *harRequest) fill(to *check.Request) error {
 	to.Method, to.Header = r.Method, make(http.Header)
-	if err := validMethod(r.Method); err != nil {
+	if err := sendable.Method(r.Method); err != nil {
 		return fmt.Errorf("/method: %w", err)
 	}
-	u, err := validURL(r.URL)
+	u, err := sendable.URL(r.URL)
 	if err != nil {
 		return fmt.Errorf("/url: %w", err)
 	}
@@ -118,7 +106,7 @@ func (r *harRequest) fill(to *check.Request) error {
 		return fmt.Errorf("/postData: %w", err)
 	}
 	if len(to.Body) > 0 && to.Header["Content-Type"] == nil && r.Body.MimeType != "" {
-		if err := addField(to.Header, "Content-Type", r.Body.MimeType); err != nil {
+		if err := sendable.AddField(to.Header, "Content-Type", r.Body.MimeType); err != nil {
 			return fmt.Errorf("/postData/mimeType: %w", err)
 		}
 	}
@@ -130,7 +118,7 @@ func (r *harRequest) fillHeader(h http.Header, u *url.URL) error {
 		if strings.HasPrefix(pair.Name, ":") || strings.EqualFold(pair.Name, "Host") && strings.EqualFold(pair.Value, u.Host) {
 			continue
 		}
-		if err := addField(h, pair.Name, pair.Value); err != nil {
+		if err := sendable.AddField(h, pair.Name, pair.Value); err != nil {
 			return fmt.Errorf("/headers/%d: %w", i, err)
 		}
 	}
@@ -145,7 +133,7 @@ func (r *harRequest) fillHeader(h http.Header, u *url.URL) error {
 	for _, pair := range r.Cookies {
 		cookies = append(cookies, pair.Name+"="+pair.Value)
 	}
-	if err := addField(h, "Cookie", strings.Join(cookies, "; ")); err != nil {
+	if err := sendable.AddField(h, "Cookie", strings.Join(cookies, "; ")); err != nil {
 		return fmt.Errorf("/cookies: %w", err)
 	}
 	return nil

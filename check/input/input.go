@@ -1,5 +1,5 @@
-// Package input makes a [check.Request] of what a developer has at hand: a curl command, a HAR file
-// of a browser, or an OpenAPI document.
+// Package input makes a [check.Request] of what a developer has at hand: a curl command, or a HAR
+// file of a browser. Package openapi reads OpenAPI documents.
 //
 // It reads text only. It sends nothing, and opens no file and no page that the text names, unless
 // the caller gives a function that does. Errors name the place in the text.
@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/retrysafe/retrysafe/check"
@@ -89,60 +88,6 @@ func numbered(all []Named) []Named {
 		}
 	}
 	return all
-}
-
-// ofConnection are the fields that whatever sends a request makes itself.
-var ofConnection = map[string]bool{
-	"Accept-Encoding": true, "Connection": true, "Content-Length": true, "Expect": true,
-	"Keep-Alive": true, "Proxy-Connection": true, "Te": true, "Trailer": true,
-	"Transfer-Encoding": true, "Upgrade": true,
-}
-
-// addField adds a field to h unless it is one of the connection. It returns an error if HTTP does
-// not allow the name or the value.
-func addField(h http.Header, name, value string) error {
-	if name == "" || strings.IndexFunc(name, notOfToken) >= 0 {
-		return fmt.Errorf("%q is no name of a header field", name)
-	}
-	value = strings.Trim(value, " \t")
-	if strings.IndexFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) >= 0 {
-		return fmt.Errorf("the field %s has a control character in its value", name)
-	}
-	if name = http.CanonicalHeaderKey(name); !ofConnection[name] {
-		h[name] = append(h[name], value)
-	}
-	return nil
-}
-
-// notOfToken reports whether names of fields and methods cannot have c.
-func notOfToken(c rune) bool {
-	letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-	return !letter && (c > 0x7e || !strings.ContainsRune("!#$%&'*+-.^_`|~", c))
-}
-
-// method returns an error if text is no method of HTTP.
-func validMethod(text string) error {
-	if text == "" || strings.IndexFunc(text, notOfToken) >= 0 {
-		return fmt.Errorf("%q is no method of HTTP", text)
-	}
-	return nil
-}
-
-// validURL returns text as a URL, or an error if no request can be sent to it. Errors do not have
-// the URL, which may have secrets.
-func validURL(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	if err != nil {
-		var outer *url.Error
-		if errors.As(err, &outer) {
-			err = outer.Err
-		}
-		return nil, fmt.Errorf("the URL: %w", err)
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return nil, errors.New("the URL needs http:// or https:// and a host")
-	}
-	return u, nil
 }
 
 // unsafe reports whether a method may have an effect.

@@ -1,10 +1,9 @@
 package input
 
 import (
-	"errors"
-	"fmt"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/retrysafe/retrysafe/check/internal/place"
 )
 
 // word is a word of a shell command, after quotes and variables.
@@ -23,31 +22,6 @@ type words struct {
 	in     bool // a word has begun, perhaps an empty one
 	start  int
 	out    []word
-}
-
-// placeError is an error at a place.
-type placeError struct {
-	at  int
-	err error
-}
-
-func (e *placeError) Error() string { return e.err.Error() }
-func (e *placeError) Unwrap() error { return e.err }
-
-func fault(at int, format string, args ...any) error {
-	return &placeError{at, fmt.Errorf(format, args...)}
-}
-
-// placed puts line and column, from 1, in front of a placeError. A column is a character.
-func placed(src string, err error) error {
-	var p *placeError
-	if !errors.As(err, &p) {
-		return err
-	}
-	before := src[:min(p.at, len(src))]
-	line := strings.Count(before, "\n") + 1
-	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
-	return fmt.Errorf("line %d, column %d: %w", line, column, p.err)
 }
 
 // split returns the words of the first command of src. A pipe ends it.
@@ -104,7 +78,7 @@ func (w *words) step() (ended bool, err error) {
 	case c == '$':
 		return false, w.dollar(false)
 	case operators[c] != "":
-		return false, fault(w.pos, "%s", operators[c])
+		return false, place.Fault(w.pos, "%s", operators[c])
 	default:
 		w.keep(c)
 	}
@@ -123,9 +97,9 @@ func (w *words) rest(advice string) (ended bool, err error) {
 		case strings.IndexByte(" \t\r\n;", c) >= 0:
 			w.pos++
 		case advice != "":
-			return false, fault(w.pos, "%s", advice)
+			return false, place.Fault(w.pos, "%s", advice)
 		default:
-			return false, fault(w.pos, `a second command starts here; end the line before with \ if it goes on`)
+			return false, place.Fault(w.pos, `a second command starts here; end the line before with \ if it goes on`)
 		}
 	}
 	return true, nil
@@ -187,7 +161,7 @@ func (w *words) single() error {
 	w.begin()
 	text, _, closed := strings.Cut(w.src[w.pos+1:], "'")
 	if !closed {
-		return fault(w.pos, "the quote ' is not closed")
+		return place.Fault(w.pos, "the quote ' is not closed")
 	}
 	w.word.WriteString(text)
 	w.pos += len(text) + 2
@@ -204,7 +178,7 @@ func (w *words) double() error {
 			w.pos++
 			return nil
 		case '`':
-			return fault(w.pos, "%s", operators[c])
+			return place.Fault(w.pos, "%s", operators[c])
 		case '$':
 			if err := w.dollar(true); err != nil {
 				return err
@@ -215,7 +189,7 @@ func (w *words) double() error {
 			w.keep(c)
 		}
 	}
-	return fault(open, `the quote " is not closed`)
+	return place.Fault(open, `the quote " is not closed`)
 }
 
 func (w *words) escapedInDouble() {

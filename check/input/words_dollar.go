@@ -3,6 +3,8 @@ package input
 import (
 	"strconv"
 	"strings"
+
+	"github.com/retrysafe/retrysafe/check/internal/place"
 )
 
 // dollar reads $'…', $"…", $NAME and ${NAME}.
@@ -18,15 +20,15 @@ func (w *words) dollar(quoted bool) error {
 		w.pos++
 		return w.double()
 	case strings.HasPrefix(rest, "("):
-		return fault(at, "$( runs a command; put its output there")
+		return place.Fault(at, "$( runs a command; put its output there")
 	case strings.HasPrefix(rest, "{"):
 		name, _, closed := strings.Cut(rest[1:], "}")
 		if !closed || name == "" || nameLength(name) != len(name) {
-			return fault(at, "only variables such as ${NAME} are known; a $ of a text needs single quotes")
+			return place.Fault(at, "only variables such as ${NAME} are known; a $ of a text needs single quotes")
 		}
 		return w.variable(name, len(name)+3)
 	case rest != "" && strings.IndexByte("0123456789$!?#*@-", rest[0]) >= 0:
-		return fault(at, "a shell reads $%c as a variable of its own; put the text in single quotes", rest[0])
+		return place.Fault(at, "a shell reads $%c as a variable of its own; put the text in single quotes", rest[0])
 	}
 	if n := nameLength(rest); n > 0 {
 		return w.variable(rest[:n], n+1)
@@ -58,7 +60,7 @@ func (w *words) variable(name string, length int) error {
 		value, ok = w.lookup(name)
 	}
 	if !ok {
-		return fault(at, "the variable $%s is not set; set it, or put the value there", name)
+		return place.Fault(at, "the variable $%s is not set; set it, or put the value there", name)
 	}
 	w.word.WriteString(value)
 	return nil
@@ -99,15 +101,15 @@ func (w *words) ansi(open int) error {
 			w.pos += 2
 			w.number(d.base, d.most, next != 'x')
 		case next == 'c':
-			return fault(at, `\c is not known; write the character as \x and its number`)
+			return place.Fault(at, `\c is not known; write the character as \x and its number`)
 		default:
 			w.keep(c)
 		}
 		if strings.HasSuffix(w.word.String(), "\x00") {
-			return fault(at, "a word of a shell cannot have the character 0")
+			return place.Fault(at, "a word of a shell cannot have the character 0")
 		}
 	}
-	return fault(open, "the quote $' is not closed")
+	return place.Fault(open, "the quote $' is not closed")
 }
 
 // number reads digits and adds the byte or the character that they are.

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/drivers"
 )
 
-func main() { os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { os.Exit(cli.Main(drivers.All(), os.Args[1:], os.Stdout, os.Stderr)) }

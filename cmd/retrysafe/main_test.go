@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/drivers"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/testclient"
 )
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 		os.Exit(asAdviser(os.Args[1:]))
 	}
 	if os.Getenv(asCommand) != "" {
-		os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
+		os.Exit(cli.Main(drivers.All(), os.Args[1:], os.Stdout, os.Stderr))
 	}
 	if os.Getenv(asBare) != "" {
 		fmt.Fprintln(os.Stderr, serveBare())

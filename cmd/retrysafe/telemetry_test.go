@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	metricspb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
@@ -22,8 +22,8 @@ import (
 type collector struct {
 	*httptest.Server
 	mu      sync.Mutex
-	traces  []*tracepb.ExportTraceServiceRequest
-	metrics []*metricspb.ExportMetricsServiceRequest
+	traces  []*tracepb.TracesData
+	metrics []*metricspb.MetricsData
 }
 
 func startCollector(t *testing.T) *collector {
@@ -35,13 +35,13 @@ func startCollector(t *testing.T) *collector {
 		defer c.mu.Unlock()
 		switch r.URL.Path {
 		case "/v1/traces":
-			one := new(tracepb.ExportTraceServiceRequest)
+			one := new(tracepb.TracesData)
 			if err == nil {
 				err = proto.Unmarshal(body, one)
 			}
 			c.traces = append(c.traces, one)
 		case "/v1/metrics":
-			one := new(metricspb.ExportMetricsServiceRequest)
+			one := new(metricspb.MetricsData)
 			if err == nil {
 				err = proto.Unmarshal(body, one)
 			}
@@ -122,9 +122,9 @@ func TestTelemetryOfTheEnvironment(t *testing.T) {
 	t.Cleanup(up.Close)
 	for env, want := range map[string]string{
 		"OTEL_TRACES_EXPORTER=zipkin": "use otlp or none", "OTEL_METRICS_EXPORTER=prometheus": "/metrics",
-		"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_EXPORTER_OTLP_PROTOCOL=http/json":             "use http/protobuf or grpc",
-		"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_PROPAGATORS=b3":                               "use tracecontext, baggage or none",
-		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://127.0.0.1:1 OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=carrier": "use http/protobuf or grpc",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_EXPORTER_OTLP_PROTOCOL=http/json":          "use http/protobuf",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_PROPAGATORS=b3":                            "use tracecontext, baggage or none",
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://127.0.0.1:1 OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc": "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: grpc is not supported; use http/protobuf",
 	} {
 		run := command(t, "gateway", "--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", "memory:")
 		run.Env = append(run.Environ(), strings.Fields(env)...)

@@ -3,7 +3,10 @@ package forms
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"html"
 	"html/template"
+	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -21,29 +24,46 @@ type Refusal struct {
 	Seconds int
 }
 
-var page = template.Must(template.New("answer").Parse(`<!doctype html>
+// Template makes a page of data, as the templates of html/template do.
+type Template interface {
+	Execute(w io.Writer, data any) error
+}
+
+// plainPage is the page without style. It is no template: a program that renders none does not link
+// html/template.
+type plainPage struct{}
+
+func (plainPage) Execute(w io.Writer, data any) error {
+	r := data.(Refusal) //nolint:errcheck,forcetypeassert // ErrorHandler calls it
+	advice := html.EscapeString(r.Detail)
+	switch {
+	case r.Again && r.Seconds > 0:
+		advice = fmt.Sprintf("Reload this page in %d s to ask again, and let the browser send the form again: it is done once at most.", r.Seconds)
+	case r.Again:
+		advice = "Reload this page to ask again, and let the browser send the form again: it is done once at most."
+	case r.Code == "payload-mismatch":
+		advice = "This form was sent before with other entries, and this time nothing was done. To send it as it is now, open the form again."
+	}
+	title := html.EscapeString(r.Title)
+	_, err := fmt.Fprintf(w, `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{.Title}}</title>
-<h1>{{.Title}}</h1>
-{{- if .Again}}
-<p>Reload this page{{if .Seconds}} in {{.Seconds}} s{{end}} to ask again, and let the browser send the form again: it is done once at most.</p>
-{{- else if eq .Code "payload-mismatch"}}
-<p>This form was sent before with other entries, and this time nothing was done. To send it as it is now, open the form anew.</p>
-{{- else}}
-<p>{{.Detail}}</p>
-{{- end}}
+<title>%s</title>
+<h1>%s</h1>
+<p>%s</p>
 </html>
-`))
+`, title, title, advice)
+	return err
+}
 
 // ErrorHandler is for httpidem.Options.ErrorHandler. It answers people who have sent a form with an
 // HTML page, where programs get a problem document. It executes t with a [Refusal]; if t is nil, it
 // uses a page without style. Clients that do not accept text/html get the problem document, as does
 // everyone if t fails.
-func ErrorHandler(t *template.Template) func(w http.ResponseWriter, r *http.Request, err error) {
-	if t == nil {
-		t = page
+func ErrorHandler(t Template) func(w http.ResponseWriter, r *http.Request, err error) {
+	if none, ok := t.(*template.Template); t == nil || ok && none == nil {
+		t = plainPage{}
 	}
 	return func(w http.ResponseWriter, r *http.Request, err error) {
 		var p *httpidem.Problem

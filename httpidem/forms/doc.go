@@ -17,5 +17,7 @@
 // it does not say that the user wanted either. Keep your protection: SameSite cookies,
 // http.CrossOriginProtection, a session token.
 //
-// This is a separate package because html/template adds more than 2 MB to a program.
+// A program that renders its pages in another way than with html/template uses [KeyField],
+// [Options.TokenField] and [Header], and links no templates: with them the linker keeps every
+// exported method, which can add many megabytes.
 package forms

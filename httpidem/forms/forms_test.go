@@ -116,7 +116,7 @@ func TestFormChanged(t *testing.T) {
 	w := d.post(url.Values{"idempotency_key": {key}, "item": {"<b>cake"}})
 	assert.Equal(t, w.Code, 422, "changed")
 	assert.Equal(t, w.Header().Get("Content-Type"), "text/html; charset=utf-8", "type")
-	assert.Contains(t, w.Body.String(), "open the form anew", "page")
+	assert.Contains(t, w.Body.String(), "open the form again", "page")
 	assert.True(t, !strings.Contains(w.Body.String(), "cake") && !strings.Contains(w.Body.String(), key), "the page tells nothing of the form")
 	assert.Equal(t, d.orders, 1, "orders")
 }

@@ -35,18 +35,21 @@ func Funcs(o *Options) template.FuncMap {
 		o = new(Options)
 	}
 	issue := *o
-	return template.FuncMap{
-		"retrysafeKey":   func() template.HTML { return hidden(rand.Text()) },
-		"retrysafeToken": issue.token,
-	}
+	return template.FuncMap{"retrysafeKey": KeyField, "retrysafeToken": issue.TokenField}
 }
+
+// KeyField returns a hidden field with a new random key of 130 bits, for pages that are rendered in
+// another way than by html/template. See [Header].
+func KeyField() template.HTML { return hidden(rand.Text()) }
 
 var (
 	errNoIssuer  = errors.New("forms: retrysafeToken needs Options.Issuer and Options.Tenant; or use retrysafeKey")
 	errNoRequest = errors.New("forms: retrysafeToken needs the request that asked for the page: {{retrysafeToken .Request}}")
 )
 
-func (o *Options) token(r *http.Request) (template.HTML, error) {
+// TokenField returns a hidden field with a one-time token for the user who asks for the page, as
+// [KeyField] does with a key.
+func (o *Options) TokenField(r *http.Request) (template.HTML, error) {
 	switch {
 	case o.Issuer == nil || o.Tenant == nil:
 		return "", errNoIssuer

@@ -54,7 +54,7 @@ func (f *requestFlags) read(stdin io.Reader, methodGiven bool) (r check.Request,
 	case f.har != "":
 		r, err = f.fromDocument(f.har, input.HAR)
 	case f.openapi != "":
-		r, err = f.fromDocument(f.openapi, func(data []byte) ([]input.Named, error) { return input.OpenAPI(data, f.server) })
+		r, err = f.fromDocument(f.openapi, func(data []byte) ([]input.Named, error) { return readOpenAPI(data, f.server) })
 	default:
 		r = check.Request{Method: f.method, URL: f.url}
 	}
@@ -79,6 +79,13 @@ func (f *requestFlags) read(stdin io.Reader, methodGiven bool) (r check.Request,
 	}
 	guessType(&r)
 	return r, nil
+}
+
+func readOpenAPI(document []byte, server string) ([]input.Named, error) {
+	if drivers.OpenAPI == nil {
+		return nil, notLinked("a reader of OpenAPI documents")
+	}
+	return drivers.OpenAPI(document, server)
 }
 
 func (f *requestFlags) fromCurl(stdin io.Reader) (check.Request, error) {
@@ -125,7 +132,7 @@ func addFields(h http.Header, lines []string, flag string) error {
 	for _, line := range lines {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || strings.TrimSpace(name) == "" {
-			return fmt.Errorf("%s %q: write it as 'Name: value'", flag, printable(name))
+			return fmt.Errorf("%s %q: write it as 'Name: value'", flag, Printable(name))
 		}
 		h.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}

@@ -96,11 +96,11 @@ func (f *consoleFlags) others(ctx context.Context, o *admin.Options, records *ad
 		}
 	}
 	if f.queue != "" {
-		queue, closeQueue, err := openDeadLetters(ctx, f.broker, f.queue, o.Logger)
+		queue, err := openDeadLetters(ctx, f.broker, f.queue, o.Logger)
 		if err != nil {
 			return nil, err
 		}
-		closers = append(closers, closeQueue)
+		closers = append(closers, queue.Close)
 		o.DeadLetters = map[string]*admin.DeadLetters{f.queue: admin.NewDeadLetters(queue, records, []byte(os.Getenv("RETRYSAFE_SECRET")))}
 	}
 	if f.outbox != "" {
@@ -153,7 +153,7 @@ func consoleTokenCommand() *cobra.Command {
 			if _, err := admin.ParseTokens("NAME", []byte(line)); err != nil {
 				return &usageError{err} // a name with a space in it
 			}
-			fmt.Fprintf(c.ErrOrStderr(), "token of %s, which is not shown again:\n%s\nline for the file of tokens:\n", printable(args[0]), token)
+			fmt.Fprintf(c.ErrOrStderr(), "token of %s, which is not shown again:\n%s\nline for the file of tokens:\n", Printable(args[0]), token)
 			fmt.Fprintln(c.OutOrStdout(), line)
 			return nil
 		},

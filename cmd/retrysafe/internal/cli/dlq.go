@@ -81,11 +81,11 @@ func (f *dlqFlags) at(c *cobra.Command, do func(context.Context, *letters) error
 	}
 	f.of = "the consumer"
 	ctx := c.Context()
-	queue, closeQueue, err := openDeadLetters(ctx, f.broker, f.queue, logger(c.ErrOrStderr()))
+	queue, err := openDeadLetters(ctx, f.broker, f.queue, logger(c.ErrOrStderr()))
 	if err != nil {
 		return err
 	}
-	defer closeQueue()
+	defer queue.Close()
 	d := &letters{flags: f, queue: queue, command: c, errOut: c.ErrOrStderr()}
 	if f.store != "none" {
 		var closeStore func() error
@@ -143,8 +143,8 @@ func (f *dlqFlags) list(c *cobra.Command) error {
 			if f.json {
 				_ = out.Encode(l) // the pipe may be closed; the walk then ends with the limit
 			} else {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", l.Hash, printable(l.Why), printable(l.Consumer), l.Tries, l.Redrives,
-					time.Duration(l.AgeS)*time.Second, l.Record, printable(l.Source))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", l.Hash, Printable(l.Why), Printable(l.Consumer), l.Tries, l.Redrives,
+					time.Duration(l.AgeS)*time.Second, l.Record, Printable(l.Source))
 			}
 			n++
 			return f.limit <= 0 || n < f.limit

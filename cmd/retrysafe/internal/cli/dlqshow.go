@@ -68,7 +68,7 @@ func (f *dlqFlags) show(c *cobra.Command, hash string) error {
 }
 
 func noSuch(hash string) error {
-	return fmt.Errorf("no dead message has the hash %s; is RETRYSAFE_SECRET the one that it was listed with?", printable(hash))
+	return fmt.Errorf("no dead message has the hash %s; is RETRYSAFE_SECRET the one that it was listed with?", Printable(hash))
 }
 
 func (d *letters) print(ctx context.Context, out io.Writer, m *mqidem.DeadLetter) error {
@@ -76,17 +76,17 @@ func (d *letters) print(ctx context.Context, out io.Writer, m *mqidem.DeadLetter
 	row := func(name string, v any) { fmt.Fprintf(w, "%s\t%v\n", name, v) }
 	l := d.line(ctx, m)
 	row("hash", l.Hash)
-	row("why", printable(l.Why))
-	row("consumer", printable(l.Consumer))
+	row("why", Printable(l.Why))
+	row("consumer", Printable(l.Consumer))
 	row("tries", l.Tries)
 	row("redrives", l.Redrives)
 	row("dead since", m.Reason.At.Format(time.RFC3339))
 	row("record", l.Record)
-	row("source", printable(l.Source))
-	row("content type", printable(m.Message.ContentType))
+	row("source", Printable(l.Source))
+	row("content type", Printable(m.Message.ContentType))
 	row("bytes", len(m.Message.Body))
 	if m.Reason.Cut != "" {
-		row("cut", fmt.Sprintf("%s, since the broker took no more; the whole body has %d bytes, SHA-256 %s", m.Reason.Cut, m.Reason.Size, printable(m.Reason.SHA256)))
+		row("cut", fmt.Sprintf("%s, since the broker took no more; the whole body has %d bytes, SHA-256 %s", m.Reason.Cut, m.Reason.Size, Printable(m.Reason.SHA256)))
 	}
 	if !d.flags.reveal {
 		if err := w.Flush(); err != nil {
@@ -95,16 +95,16 @@ func (d *letters) print(ctx context.Context, out io.Writer, m *mqidem.DeadLetter
 		fmt.Fprintln(d.errOut, "id, headers, last error and body are hidden; --reveal with a --reason shows them")
 		return nil
 	}
-	row("id", printable(m.Message.ID))
-	row("key", printable(m.Message.Key))
-	row("last error", printable(m.Reason.Error))
+	row("id", Printable(m.Message.ID))
+	row("key", Printable(m.Message.Key))
+	row("last error", Printable(m.Reason.Error))
 	var names []string
 	for name := range m.Message.Headers {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		row("header "+printable(name), printable(m.Message.Header(name)))
+		row("header "+Printable(name), Printable(m.Message.Header(name)))
 	}
 	if err := w.Flush(); err != nil {
 		return err

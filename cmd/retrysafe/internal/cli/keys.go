@@ -129,7 +129,7 @@ func (f *keysFlags) each(ctx context.Context, d *admin.Records, errOut io.Writer
 			fmt.Fprintf(errOut, "… %d records\n", read)
 		}
 		for _, u := range page.Unreadable {
-			fmt.Fprintf(errOut, "a record of layer %q and operation %q cannot be read by this build, and is left out: %s\n", u.Key.Layer, u.Key.Operation, printable(u.Err.Error()))
+			fmt.Fprintf(errOut, "a record of layer %q and operation %q cannot be read by this build, and is left out: %s\n", u.Key.Layer, u.Key.Operation, Printable(u.Err.Error()))
 		}
 	})
 	if err != nil {
@@ -183,8 +183,8 @@ func (f *keysFlags) list(c *cobra.Command) (err error) {
 		if f.json {
 			_ = out.Encode(l) // the pipe may be closed; the walk then ends with the limit
 		} else {
-			fmt.Fprintf(w, "%s\t%s%s\t%s\t%s\t%d\t%d\t%s\t%s\n", l.Hash, f.ofNamespace(l.Namespace), printable(l.Layer), printable(l.Operation), l.State, l.Attempt, l.Fence,
-				time.Duration(l.AgeS)*time.Second, printable(l.Cause))
+			fmt.Fprintf(w, "%s\t%s%s\t%s\t%s\t%d\t%d\t%s\t%s\n", l.Hash, f.ofNamespace(l.Namespace), Printable(l.Layer), Printable(l.Operation), l.State, l.Attempt, l.Fence,
+				time.Duration(l.AgeS)*time.Second, Printable(l.Cause))
 		}
 		if n%1000 == 0 {
 			_ = w.Flush() // do not buffer a long list; the last Flush returns the error
@@ -196,7 +196,7 @@ func (f *keysFlags) list(c *cobra.Command) (err error) {
 	}
 	if err == nil && n == 0 {
 		if err = f.nobodys(c.Context(), s); err == nil && f.namespace != "" {
-			fmt.Fprintf(c.ErrOrStderr(), "nothing was found in namespace %s\n", printable(f.namespace))
+			fmt.Fprintf(c.ErrOrStderr(), "nothing was found in namespace %s\n", Printable(f.namespace))
 		}
 	}
 	return errors.Join(err, w.Flush())
@@ -207,7 +207,7 @@ func (f *keysFlags) ofNamespace(name string) string {
 	if f.namespace != "" {
 		return ""
 	}
-	return printable(name) + "\t"
+	return Printable(name) + "\t"
 }
 
 // find returns the record that a hash, the key of a client or the text of a key names.
@@ -227,7 +227,7 @@ func (f *keysFlags) find(c *cobra.Command, s storeapi.Store, d *admin.Records, n
 	case errors.Is(err, retrysafe.ErrSecretChanged):
 		return retrysafe.Record{}, err
 	case errors.Is(err, retrysafe.ErrNotFound) && !admin.IsHash(name):
-		return retrysafe.Record{}, errors.Join(f.nobodys(c.Context(), s), fmt.Errorf("no record%s has the key %s; keys list shows the hashes of all, and --operation narrows it", f.inNamespace(), printable(name)))
+		return retrysafe.Record{}, errors.Join(f.nobodys(c.Context(), s), fmt.Errorf("no record%s has the key %s; keys list shows the hashes of all, and --operation narrows it", f.inNamespace(), Printable(name)))
 	case errors.Is(err, retrysafe.ErrNotFound):
 		return retrysafe.Record{}, errors.Join(f.nobodys(c.Context(), s), fmt.Errorf("no record%s has the hash %s; %sis RETRYSAFE_SECRET the one of the gateway?", f.inNamespace(), name, f.orNamespace()))
 	case err != nil:
@@ -241,7 +241,7 @@ func (f *keysFlags) inNamespace() string {
 	if f.namespace == "" {
 		return ""
 	}
-	return " of namespace " + printable(f.namespace)
+	return " of namespace " + Printable(f.namespace)
 }
 
 // orNamespace asks whether the namespace is right, if the flag selects one.

@@ -87,9 +87,9 @@ func (f *keysFlags) rows(out io.Writer, d *admin.Records, rec *retrysafe.Record)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name string, v any) { fmt.Fprintf(w, "%s\t%v\n", name, v) }
 	row("hash", l.Hash)
-	row("namespace", printable(l.Namespace))
-	row("layer", printable(l.Layer))
-	row("operation", printable(l.Operation))
+	row("namespace", Printable(l.Namespace))
+	row("layer", Printable(l.Layer))
+	row("operation", Printable(l.Operation))
 	row("state", l.State)
 	row("on doubt", rec.OnDoubt)
 	row("attempt", l.Attempt)
@@ -104,23 +104,23 @@ func (f *keysFlags) rows(out io.Writer, d *admin.Records, rec *retrysafe.Record)
 	if !rec.Expires.IsZero() {
 		row("expires", rec.Expires.Format(time.RFC3339))
 	}
-	row("cause", printable(l.Cause))
+	row("cause", Printable(l.Cause))
 	progress, unread := retrysafe.ProgressOf(rec)
 	switch {
 	case rec.Answer.Sealed():
 		row("answer", f.whySealed())
 	case rec.State.Finished():
-		row("answer", printable(rec.Answer.String()))
+		row("answer", Printable(rec.Answer.String()))
 	case unread != nil:
-		row("steps", printable(unread.Error()))
+		row("steps", Printable(unread.Error()))
 	case rec.Answer.Codec != "":
 		row("steps done", shownSteps(stepNames(&progress)))
 		row("input kept", progress.Input.Codec != "")
 	}
 	if f.reveal {
 		text, _ := rec.Key.MarshalText()
-		row("key", printable(string(text)))
-		row("tenant", printable(rec.Key.Tenant))
+		row("key", Printable(string(text)))
+		row("tenant", Printable(rec.Key.Tenant))
 		row("last error", shownError(rec.LastError))
 	}
 	return w.Flush()
@@ -145,7 +145,7 @@ func (f *keysFlags) whySealed() string {
 	if f.unopened == nil {
 		return "sealed; --seal-keys or RETRYSAFE_SEAL_KEYS opens it"
 	}
-	return "sealed; " + printable(f.unopened.Error())
+	return "sealed; " + Printable(f.unopened.Error())
 }
 
 // shownError returns the text of an error, or that it is sealed.
@@ -153,7 +153,7 @@ func shownError(text string) string {
 	if strings.HasPrefix(text, "sealed:") {
 		return "(sealed)"
 	}
-	return printable(text)
+	return Printable(text)
 }
 
 // shownSteps returns the names of the steps for people.
@@ -165,7 +165,7 @@ func shownSteps(done, begun []string) string {
 	if len(begun) > 0 {
 		text += "; begun: " + strings.Join(begun, ", ")
 	}
-	return printable(text)
+	return Printable(text)
 }
 
 // reveal prints the input and the answers of a half-done call.
@@ -175,7 +175,7 @@ func reveal(out io.Writer, p *retrysafe.Progress) (err error) {
 	}
 	for _, s := range p.Steps {
 		if s.Finished && err == nil {
-			_, err = fmt.Fprintf(out, "\nstep %s\n%s\n", printable(s.Name), indented(s.Answer.Body))
+			_, err = fmt.Fprintf(out, "\nstep %s\n%s\n", Printable(s.Name), indented(s.Answer.Body))
 		}
 	}
 	return err

@@ -53,7 +53,6 @@ func usageWords() *strings.Replacer {
 func addCobra(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
-	root.InitDefaultVersionFlag()
 	addHelpFlags(root)
 }
 

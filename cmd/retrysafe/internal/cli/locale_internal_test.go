@@ -120,7 +120,7 @@ func TestHelpSpeaksChinese(t *testing.T) {
 	run := func(lang string, args ...string) (out, errOut string, code int) {
 		t.Setenv("LANG", lang)
 		var o, e bytes.Buffer
-		code = Main(args, &o, &e)
+		code = Main(Drivers{}, args, &o, &e)
 		return o.String(), e.String(), code
 	}
 	root := rootCommand()

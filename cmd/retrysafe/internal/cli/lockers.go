@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
 	"github.com/retrysafe/retrysafe/lock"
 	"github.com/retrysafe/retrysafe/lock/redislock"
 	"github.com/retrysafe/retrysafe/lock/sqllock"
@@ -25,7 +24,7 @@ func openLocks(ctx context.Context, name string) (lock.Lister, func(), error) {
 		return nil, nil, &usageError{err}
 	}
 	if n.redis != nil {
-		client, err := rueidisclient.Open(n.redis)
+		client, err := connectRedis(n.redis, false)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -74,13 +73,10 @@ func parseMySQL(name string) (*mysqlAddress, error) {
 
 // openMySQL connects to a server. If the store is to serve, it creates the tables.
 func openMySQL(ctx context.Context, a *mysqlAddress, log *slog.Logger, how access, with storeSettings) (*sqlstore.Store, func() error, error) {
-	db, err := sql.Open("mysql", a.dsn)
+	db, err := openSQL("mysql", a.dsn, a.conns)
 	if err != nil {
-		// The cause may quote the address.
-		return nil, nil, fmt.Errorf("store %s: the address cannot be used; look at its parameters", a.shown)
+		return nil, nil, fmt.Errorf("store %s: %w", a.shown, err)
 	}
-	db.SetMaxOpenConns(a.conns)
-	db.SetMaxIdleConns(a.conns)
 	s, err := sqlstore.New(db, sqlstore.MySQL, &sqlstore.Options{Logger: log, NoGroupCommit: with.naive})
 	if err == nil && how == toServe {
 		err = s.Migrate(ctx)

@@ -2,16 +2,12 @@ package cli
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"strconv"
 
-	"github.com/jackc/pgx/v5"
-
-	"github.com/retrysafe/retrysafe/adapters/pgxidem"
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
@@ -48,17 +44,15 @@ func parsePostgres(name string) (*postgresAddress, error) {
 
 // openPostgres connects to a server. If the store is to serve, it creates the tables.
 func openPostgres(ctx context.Context, a *postgresAddress, log *slog.Logger, how access, with storeSettings) (*sqlstore.Store, func() error, error) {
-	db, err := sql.Open("pgx", a.url)
+	db, err := openSQL("pgx", a.url, a.conns)
 	if err != nil {
-		// The cause may quote the address.
-		return nil, nil, fmt.Errorf("store %s: the address cannot be used; look at its parameters", a.shown)
+		return nil, nil, fmt.Errorf("store %s: %w", a.shown, err)
 	}
-	db.SetMaxOpenConns(a.conns)
-	db.SetMaxIdleConns(a.conns)
-	s, err := sqlstore.New(db, sqlstore.PostgreSQL, &sqlstore.Options{
-		Logger: log, NoGroupCommit: with.naive,
-		Listen: pgxidem.Listen(func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, a.url) }),
-	})
+	o := &sqlstore.Options{Logger: log, NoGroupCommit: with.naive}
+	if drivers.ListenPostgreSQL != nil {
+		o.Listen = drivers.ListenPostgreSQL(a.url)
+	}
+	s, err := sqlstore.New(db, sqlstore.PostgreSQL, o)
 	if err == nil && how == toServe {
 		err = s.Migrate(ctx)
 	}

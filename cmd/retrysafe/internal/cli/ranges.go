@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
 	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/idgen/memranges"
 	"github.com/retrysafe/retrysafe/idgen/redisranges"
@@ -28,7 +27,7 @@ func openRanges(ctx context.Context, n storeName, log *slog.Logger, f *idsFlags)
 	case n.memory():
 		return memranges.New(), func() error { return nil }, nil
 	case n.redis != nil:
-		client, err := rueidisclient.Open(n.redis)
+		client, err := connectRedis(n.redis, false)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -2,15 +2,10 @@ package cli
 
 import (
 	"context"
-	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
-	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
 	"github.com/retrysafe/retrysafe/nearstore"
 	"github.com/retrysafe/retrysafe/redisclient"
 	"github.com/retrysafe/retrysafe/redisstore"
@@ -19,11 +14,7 @@ import (
 
 // openRedis connects to the servers of an address.
 func openRedis(ctx context.Context, a *redisclient.Address, log *slog.Logger, s storeSettings) (storeapi.Store, func() error, error) {
-	open := rueidisclient.Open
-	if s.naive {
-		open = openNaive
-	}
-	client, err := open(a)
+	client, err := connectRedis(a, s.naive)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -39,27 +30,6 @@ func openRedis(ctx context.Context, a *redisclient.Address, log *slog.Logger, s 
 		return nearstore.New(store, &nearstore.Options{Bytes: s.copies}), end, nil
 	}
 	return store, end, nil
-}
-
-// openNaive connects so that each call has a connection of its own, to measure what the calls that
-// [rueidisclient.Open] sends together are worth.
-func openNaive(a *redisclient.Address) (*rueidisclient.Client, error) {
-	o := rueidis.ClientOption{
-		InitAddress: a.Hosts, Username: a.Username, Password: a.Password, SelectDB: a.DB,
-		DisableRetry: true, DisableCache: true, DisableAutoPipelining: true,
-		ForceSingleClient: a.Mode == redisclient.Single,
-	}
-	if a.TLS {
-		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	if a.Mode == redisclient.Sentinel {
-		o.Sentinel = rueidis.SentinelOption{MasterSet: a.Name, Username: a.Username, Password: a.Password, TLSConfig: o.TLSConfig}
-	}
-	r, err := rueidis.NewClient(o)
-	if err != nil {
-		return nil, fmt.Errorf("redis: cannot connect to %v: %w", a.Hosts, err)
-	}
-	return rueidisclient.New(r), nil
 }
 
 // inWordsOfTheFile is an error of a store that names the options of the configuration file instead

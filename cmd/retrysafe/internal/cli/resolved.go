@@ -99,7 +99,7 @@ func ofStore(err error) string {
 		}
 		err = inner
 	}
-	return printable(err.Error())
+	return Printable(err.Error())
 }
 
 // lookup returns the record of a key with its answer.

@@ -156,8 +156,8 @@ func (f *resumeFlags) list(c *cobra.Command, s storeapi.Store, d *admin.Records)
 			return true
 		}
 		steps := shownSteps(a.Steps, a.Begun)
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%v\t%s\n", a.Hash, printable(a.Layer), printable(a.Operation), a.State, a.Attempt,
-			time.Duration(a.AgeS)*time.Second, printable(a.Cause), a.Input, steps)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%v\t%s\n", a.Hash, Printable(a.Layer), Printable(a.Operation), a.State, a.Attempt,
+			time.Duration(a.AgeS)*time.Second, Printable(a.Cause), a.Input, steps)
 		if n++; n%1000 == 0 {
 			_ = w.Flush() // do not buffer a long list; the last Flush returns the error
 		}

@@ -17,9 +17,10 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/demo"
 )
 
-// Main runs the command line and returns the exit code: 0, 1 if the work failed, 2 for a wrong
-// call, 3 if advise has found something.
-func Main(args []string, out, errOut io.Writer) int {
+// Main runs the command line of a program with these drivers, once, and returns the exit code: 0, 1
+// if the work failed, 2 for a wrong call, 3 if advise has found something.
+func Main(d Drivers, args []string, out, errOut io.Writer) int {
+	drivers = d
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := rootCommand()
@@ -59,16 +60,28 @@ func rootCommand() *cobra.Command {
 		Short: "Make requests safe to repeat: each takes effect once, and every duplicate gets the first answer",
 		Long: "retrysafe makes requests safe to repeat. A double click, a client's retry, a replayed request\n" +
 			"takes effect once, and every duplicate gets the first answer.",
-		Version:       built().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetVersionTemplate("retrysafe {{.Version}}\n")
+	addVersion(root)
 	show := demo.Command(openForDemo)
 	onlyByFlag(show.Flags()) // it makes records, and kills its gateways
 	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), migrateCommand(), sealCommand(), secretCommand(), idsCommand(), dlqCommand(), consoleCommand(), checkCommand(), adviseCommand(), versionCommand(), show, demo.ShopCommand())
 	complete(root)
 	return root
+}
+
+// addVersion adds the flag --version. That of cobra would link text/template, which keeps the
+// linker from leaving out methods without a caller: the program would be half as large again.
+func addVersion(root *cobra.Command) {
+	version := root.Flags().BoolP("version", "v", false, "version for retrysafe")
+	root.RunE = func(c *cobra.Command, _ []string) error {
+		if !*version {
+			return c.Help()
+		}
+		fmt.Fprintf(c.OutOrStdout(), "retrysafe %s\n", built())
+		return nil
+	}
 }
 
 // onlySubcommands is the RunE of a command that does nothing by itself: it prints its help, or

@@ -151,11 +151,11 @@ func (f *secretFlags) check(c *cobra.Command) (err error) {
 	case err != nil:
 		return err
 	case !known:
-		fmt.Fprintf(c.OutOrStdout(), "namespace %s has no check value yet: the first gateway that starts on it writes one\n", printable(f.namespace))
+		fmt.Fprintf(c.OutOrStdout(), "namespace %s has no check value yet: the first gateway that starts on it writes one\n", Printable(f.namespace))
 	case os.Getenv("RETRYSAFE_SECRET") == "":
-		fmt.Fprintf(c.OutOrStdout(), "namespace %s was used without a secret, and RETRYSAFE_SECRET is not set\n", printable(f.namespace))
+		fmt.Fprintf(c.OutOrStdout(), "namespace %s was used without a secret, and RETRYSAFE_SECRET is not set\n", Printable(f.namespace))
 	default:
-		fmt.Fprintf(c.OutOrStdout(), "RETRYSAFE_SECRET is the secret of namespace %s\n", printable(f.namespace))
+		fmt.Fprintf(c.OutOrStdout(), "RETRYSAFE_SECRET is the secret of namespace %s\n", Printable(f.namespace))
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func (f *secretFlags) replace(c *cobra.Command) (err error) {
 		if secret == "" {
 			already = "has no secret, as before"
 		}
-		fmt.Fprintf(c.OutOrStdout(), "namespace %s %s; nothing was changed\n", printable(f.namespace), already)
+		fmt.Fprintf(c.OutOrStdout(), "namespace %s %s; nothing was changed\n", Printable(f.namespace), already)
 		return nil
 	}
 	err = audit(s, f.namespace).Do(c.Context(), f.who.entry("replace-secret", "namespace "+f.namespace, ""), func() error {
@@ -198,6 +198,6 @@ func (f *secretFlags) replace(c *cobra.Command) (err error) {
 		has, with = "has no secret", "without RETRYSAFE_SECRET"
 	}
 	fmt.Fprintf(c.OutOrStdout(), "namespace %s %s now. Callers that are known by a credential are new ones: a retry of a request\n"+
-		"that was made before runs again. Start all gateways and services of the namespace %s.\n", printable(f.namespace), has, with)
+		"that was made before runs again. Start all gateways and services of the namespace %s.\n", Printable(f.namespace), has, with)
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/telemetry"
 	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/sealstore"
 )
@@ -29,7 +28,7 @@ type running struct {
 	mon    *gateway.Monitor
 	live   *gateway.Live
 	desk   *operators
-	tel    *telemetry.Telemetry // nil: nothing is exported
+	tel    Telemetry // nil: nothing is exported
 	access *accessLog
 	tls    gateway.Certificates
 	sealed *sealstore.Store // nil: the store keeps answers in the clear

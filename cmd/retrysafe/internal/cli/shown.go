@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// printable quotes a text with characters that could control the terminal or begin a line, since it
+// Printable quotes a text with characters that could control the terminal or begin a line, since it
 // came from outside.
-func printable(s string) string {
+func Printable(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(s)
 	}

@@ -56,13 +56,8 @@ func (n storeName) database(how access, most int) (*sql.DB, dbtx.Dialect, error)
 	case n.mysql != nil:
 		driver, dsn, dialect = "mysql", n.mysql.dsn, dbtx.MySQL
 	}
-	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		return nil, dialect, errors.New("the address cannot be used; look at its parameters")
-	}
-	db.SetMaxOpenConns(most)
-	db.SetMaxIdleConns(most)
-	return db, dialect, nil
+	db, err := openSQL(driver, dsn, most)
+	return db, dialect, err
 }
 
 // String returns the name without user and password.
@@ -189,12 +184,10 @@ func sqliteDSN(path string, how access) string {
 
 // openSQLite opens a file.
 func openSQLite(ctx context.Context, path string, log *slog.Logger, how access, with storeSettings) (storeapi.Store, func() error, error) {
-	db, err := sql.Open("sqlite", sqliteDSN(path, how))
+	db, err := openSQL("sqlite", sqliteDSN(path, how), sqliteConns)
 	if err != nil {
 		return nil, nil, fmt.Errorf("store sqlite:%s: %w", path, err)
 	}
-	db.SetMaxOpenConns(sqliteConns)
-	db.SetMaxIdleConns(sqliteConns)
 	s, err := sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{Logger: log, NoGroupCommit: with.naive})
 	if err == nil && how == toServe {
 		err = s.Migrate(ctx)

@@ -4,14 +4,16 @@ import (
 	"context"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/telemetry"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // traces returns the trace of the engine: that of the metrics for Prometheus, and that of
 // OpenTelemetry if the environment asks for it.
 func (x *running) traces(ctx context.Context) (*retrysafe.Trace, error) {
-	tel, err := telemetry.FromEnvironment(ctx, x.log)
+	if drivers.OpenTelemetry == nil {
+		return x.mon.Trace(), nil
+	}
+	tel, err := drivers.OpenTelemetry(ctx, x.log)
 	switch {
 	case err != nil:
 		return nil, &usageError{err}
@@ -26,7 +28,7 @@ func (x *running) traces(ctx context.Context) (*retrysafe.Trace, error) {
 // watchDoubts adds the metrics of records in doubt, if the store can list them.
 func (x *running) watchDoubts(s storeapi.Store) error {
 	x.mon.WatchInDoubt(s)
-	if _, lists := s.(storeapi.Lister); !lists || x.tel == nil || !x.tel.Metrics {
+	if _, lists := s.(storeapi.Lister); !lists || x.tel == nil || !x.tel.ExportsMetrics() {
 		return nil
 	}
 	_, err := x.tel.WatchInDoubt(s)

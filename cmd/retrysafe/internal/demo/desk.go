@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,10 +49,11 @@ type sent struct {
 
 // form is one of the six forms. The last three are protected.
 type form struct {
-	way      string // its name in addresses and in the texts
-	hidden   string // in the form
-	script   string // on its page
-	redirect bool   // after the POST
+	// its name in addresses and in the texts
+	way      string
+	hidden   func(*desk, *http.Request) (template.HTML, error) // a field of the form
+	script   string                                            // on its page
+	redirect bool                                              // after the POST
 	guard    func(*desk) *httpidem.Middleware
 }
 
@@ -63,13 +63,21 @@ func byToken(d *desk) *httpidem.Middleware {
 	return d.idem.With(func(o *httpidem.Options) { o.Key, o.FormKey, o.Tokens = httpidem.Token, false, d.issuer })
 }
 
+func noField(*desk, *http.Request) (template.HTML, error) { return "", nil }
+
+func keyField(*desk, *http.Request) (template.HTML, error) { return forms.KeyField(), nil }
+
+func tokenField(d *desk, r *http.Request) (template.HTML, error) {
+	return (&forms.Options{Issuer: d.issuer, Tenant: httpidem.Global}).TokenField(r)
+}
+
 var sixForms = []form{
-	{way: "plain"},
-	{way: "button", script: "/button.js"},
-	{way: "redirect", redirect: true},
-	{way: "token", hidden: "{{retrysafeToken .Request}}", guard: byToken},
-	{way: "key", hidden: "{{retrysafeKey}}", guard: byKey},
-	{way: "all", hidden: "{{retrysafeKey}}", script: "/button.js", redirect: true, guard: byKey},
+	{way: "plain", hidden: noField},
+	{way: "button", hidden: noField, script: "/button.js"},
+	{way: "redirect", hidden: noField, redirect: true},
+	{way: "token", hidden: tokenField, guard: byToken},
+	{way: "key", hidden: keyField, guard: byKey},
+	{way: "all", hidden: keyField, script: "/button.js", redirect: true, guard: byKey},
 }
 
 func newDesk(shop, run string) *desk {
@@ -94,13 +102,13 @@ func (d *desk) close() {
 func (d *desk) routes(mux *http.ServeMux) {
 	for _, f := range sixForms {
 		path := "/forms/" + f.way
-		page := template.Must(template.New("form").Funcs(forms.Funcs(&forms.Options{Issuer: d.issuer, Tenant: httpidem.Global})).
-			Parse(strings.Replace(formPage, "HIDDEN", f.hidden, 1)))
 		mux.Handle("GET "+path, framed(func(w http.ResponseWriter, r *http.Request) {
-			data := formData{r, languageOf(r), path, f, d.pages.Add(1)}
-			if err := forms.Render(w, http.StatusOK, page, "", data); err != nil {
+			hidden, err := f.hidden(d, r)
+			if err != nil {
 				refuse(w, r, http.StatusServiceUnavailable, "form.not-made", "error", err.Error())
+				return
 			}
+			writeForm(w, languageOf(r), path, f, hidden, d.pages.Add(1))
 		}))
 		mux.Handle("GET "+path+"/{order}", framed(func(w http.ResponseWriter, r *http.Request) {
 			thanks(w, languageOf(r), path, r.PathValue("order"))

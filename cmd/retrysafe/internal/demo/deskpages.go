@@ -1,65 +1,61 @@
 package demo
 
 import (
+	"fmt"
+	"html"
 	"html/template"
 	"net/http"
+
+	"github.com/retrysafe/retrysafe/httpidem/forms"
 )
 
-// formData is what formPage shows.
-type formData struct {
-	Request *http.Request
-	lang    language
-	Path    string
-	form    form
-	Number  int64
-}
-
-func (d formData) Lang() string          { return d.lang.tag() }
-func (d formData) Short() string         { return d.lang.short() }
-func (d formData) Say(key string) string { return d.lang.say(key) }
-func (d formData) Title() string         { return d.lang.say("form." + d.form.way) }
-func (d formData) Script() string        { return d.form.script }
-
-const formPage = `<!doctype html>
-<html lang="{{.Lang}}">
+// pageHead begins each page of the forms: its language and its title.
+const pageHead = `<!doctype html>
+<html lang="%s">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>{{.Title}}</title>
+<title>%[2]s</title>
 <link rel="stylesheet" href="/frame.css">
-{{with .Script}}<script type="module" src="{{.}}"></script>{{end}}
-<main>
-<h1 class="sr">{{.Title}}</h1>
-<form method="post" action="{{.Path}}">
-HIDDEN
+`
+
+const formBody = `<main>
+<h1 class="sr">%s</h1>
+<form method="post" action="%s">
+%s
 <input type="hidden" name="item" value="teapot">
-<input type="hidden" name="lang" value="{{.Short}}">
-<input type="hidden" name="page" value="{{.Number}}">
-<button name="how" value="button">{{.Say "form.order"}}</button>
+<input type="hidden" name="lang" value="%s">
+<input type="hidden" name="page" value="%d">
+<button name="how" value="button">%s</button>
 </form>
 </main>
 </html>
 `
 
-var thanksPage = template.Must(template.New("thanks").Parse(`<!doctype html>
-<html lang="{{.Lang}}">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{{.Title}}</title>
-<link rel="stylesheet" href="/frame.css">
-<main>
-<h1 id="thanks">{{.Thanks}}</h1>
-<p><a href="{{.Path}}">{{.Another}}</a></p>
+// writeForm writes the page of a form with a hidden field that keeps it from being sent twice, or
+// none.
+func writeForm(w http.ResponseWriter, lang language, path string, f form, hidden template.HTML, number int64) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	forms.Header(w.Header())
+	title := html.EscapeString(lang.say("form." + f.way))
+	fmt.Fprintf(w, pageHead, lang.tag(), title)
+	if f.script != "" {
+		fmt.Fprintf(w, "<script type=\"module\" src=\"%s\"></script>\n", f.script)
+	}
+	fmt.Fprintf(w, formBody, title, path, hidden, lang.short(), number, html.EscapeString(lang.say("form.order")))
+}
+
+const thanksBody = `<main>
+<h1 id="thanks">%s</h1>
+<p><a href="%s">%s</a></p>
 </main>
 </html>
-`))
+`
 
 func thanks(w http.ResponseWriter, lang language, path, order string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = thanksPage.Execute(w, struct{ Lang, Title, Thanks, Another, Path string }{
-		lang.tag(), lang.say("form.thanks.title"), lang.say("form.thanks", "order", order), lang.say("form.another"), path + "?lang=" + lang.short(),
-	})
+	fmt.Fprintf(w, pageHead, lang.tag(), html.EscapeString(lang.say("form.thanks.title")))
+	fmt.Fprintf(w, thanksBody, html.EscapeString(lang.say("form.thanks", "order", order)), path+"?lang="+lang.short(), html.EscapeString(lang.say("form.another")))
 }
 
 // framedPolicy is for the pages of the forms: they may submit themselves, and the page of the

@@ -1,65 +1,93 @@
 package telemetry
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"os"
 	"strings"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
-	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 )
 
-// protocol is how a signal is exported. The exporters read its address, its headers and the rest
-// from the environment themselves.
-type protocol string
+// The exporters of OpenTelemetry link gRPC and its gateway, also those that send over HTTP: five
+// megabytes of the program. These send over HTTP alone.
 
-const (
-	none    protocol = "none"
-	byHTTP  protocol = "http/protobuf"
-	byGRPC  protocol = "grpc"
-	setting          = "OTEL_EXPORTER_OTLP_"
-)
-
-// protocolOf returns how the signal (TRACES or METRICS) is exported. By default, a gateway exports
-// a signal if there is an address for it: without one, the SDK would try this machine for ever.
-func protocolOf(signal string) (protocol, error) {
-	exporter, name := os.Getenv("OTEL_"+signal+"_EXPORTER"), "OTEL_"+signal+"_EXPORTER"
-	if exporter == "" && cmp.Or(os.Getenv(setting+signal+"_ENDPOINT"), os.Getenv(setting+"ENDPOINT")) != "" {
-		exporter = "otlp"
+func spanExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
+	s, err := newSender("TRACES")
+	if err != nil {
+		return nil, err
 	}
-	switch strings.ToLower(exporter) {
-	case "", "none":
-		return none, nil
-	case "otlp":
-	case "prometheus":
-		return none, fmt.Errorf("%s: the gateway has metrics for Prometheus at /metrics of its operators' address; use otlp or none", name)
-	default:
-		return none, fmt.Errorf("%s: %q is unknown; use otlp or none", name, exporter)
-	}
-	switch by := protocol(cmp.Or(os.Getenv(setting+signal+"_PROTOCOL"), os.Getenv(setting+"PROTOCOL"), string(byHTTP))); by {
-	case byHTTP, byGRPC:
-		return by, nil
-	default:
-		return none, fmt.Errorf("%sPROTOCOL: %q is not supported; use http/protobuf or grpc", setting, string(by))
-	}
+	return otlptrace.New(ctx, spanClient{s})
 }
 
-func spanExporter(ctx context.Context, by protocol) (sdktrace.SpanExporter, error) {
-	if by == byGRPC {
-		return otlptracegrpc.New(ctx)
+// spanClient is the client of [otlptrace.Exporter].
+type spanClient struct{ *sender }
+
+func (spanClient) Start(context.Context) error { return nil }
+func (spanClient) Stop(context.Context) error  { return nil }
+
+// UploadTraces sends spans. TracesData is encoded as the request of a collector is.
+func (c spanClient) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
+	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
+	if err != nil {
+		return err
 	}
-	return otlptracehttp.New(ctx)
+	return c.send(ctx, body)
 }
 
-func metricExporter(ctx context.Context, by protocol) (sdkmetric.Exporter, error) {
-	if by == byGRPC {
-		return otlpmetricgrpc.New(ctx)
+// metricExporter implements [sdkmetric.Exporter].
+type metricExporter struct {
+	*sender
+	temporality sdkmetric.TemporalitySelector
+}
+
+func newMetricExporter() (*metricExporter, error) {
+	s, err := newSender("METRICS")
+	return &metricExporter{s, temporality}, err
+}
+
+// temporality is cumulative, as every collector takes it, unless the environment prefers deltas.
+func temporality(kind sdkmetric.InstrumentKind) metricdata.Temporality {
+	synchronous := kind == sdkmetric.InstrumentKindCounter || kind == sdkmetric.InstrumentKindHistogram
+	switch strings.ToLower(os.Getenv(setting + "METRICS_TEMPORALITY_PREFERENCE")) {
+	case "delta":
+		if synchronous || kind == sdkmetric.InstrumentKindObservableCounter {
+			return metricdata.DeltaTemporality
+		}
+	case "lowmemory":
+		if synchronous {
+			return metricdata.DeltaTemporality
+		}
 	}
-	return otlpmetrichttp.New(ctx)
+	return metricdata.CumulativeTemporality
+}
+
+func (e *metricExporter) Temporality(kind sdkmetric.InstrumentKind) metricdata.Temporality {
+	return e.temporality(kind)
+}
+
+func (*metricExporter) Aggregation(kind sdkmetric.InstrumentKind) sdkmetric.Aggregation {
+	return sdkmetric.DefaultAggregationSelector(kind)
+}
+
+// Export sends metrics. MetricsData is encoded as the request of a collector is.
+func (e *metricExporter) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
+	body, err := proto.Marshal(&metricspb.MetricsData{ResourceMetrics: []*metricspb.ResourceMetrics{encodeMetrics(m)}})
+	if err != nil {
+		return err
+	}
+	return e.send(ctx, body)
+}
+
+// ForceFlush does nothing: Export keeps nothing.
+func (*metricExporter) ForceFlush(ctx context.Context) error { return ctx.Err() }
+
+func (e *metricExporter) Shutdown(context.Context) error {
+	e.client.CloseIdleConnections()
+	return nil
 }

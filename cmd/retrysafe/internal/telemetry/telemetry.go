@@ -32,10 +32,12 @@ const service = "retrysafe-gateway"
 // Telemetry exports until Shutdown.
 type Telemetry struct {
 	*otelidem.Telemetry
-	// Metrics says that metrics are exported.
-	Metrics bool
+	metrics bool
 	ends    []func(context.Context) error
 }
+
+// ExportsMetrics reports whether metrics are exported.
+func (t *Telemetry) ExportsMetrics() bool { return t.metrics }
 
 // FromEnvironment returns a telemetry that exports as the environment says, or nil if it asks for
 // none: neither an endpoint nor an exporter is set, or OTEL_SDK_DISABLED is true. log gets failures
@@ -44,25 +46,25 @@ func FromEnvironment(ctx context.Context, log *slog.Logger) (*Telemetry, error) 
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	traces, err := protocolOf("TRACES")
-	metrics, errMetrics := protocolOf("METRICS")
+	traces, err := isExported("TRACES")
+	metrics, errMetrics := isExported("METRICS")
 	propagator, errPropagator := propagators(os.Getenv("OTEL_PROPAGATORS"))
 	if err := errors.Join(err, errMetrics, errPropagator); err != nil {
 		return nil, err
 	}
-	if traces == none && metrics == none {
+	if !traces && !metrics {
 		return nil, nil //nolint:nilnil // as documented
 	}
 	otel.SetErrorHandler(&failures{log: log})
-	t := &Telemetry{Metrics: metrics != none}
+	t := &Telemetry{metrics: metrics}
 	if err := t.open(ctx, traces, metrics, propagator); err != nil {
 		return nil, errors.Join(err, t.Shutdown(ctx))
 	}
-	log.Info("telemetry is exported by OTLP", "traces", string(traces), "metrics", string(metrics))
+	log.Info("telemetry is exported by OTLP", "traces", traces, "metrics", metrics)
 	return t, nil
 }
 
-func (t *Telemetry) open(ctx context.Context, traces, metrics protocol, propagator propagation.TextMapPropagator) error {
+func (t *Telemetry) open(ctx context.Context, traces, metrics bool, propagator propagation.TextMapPropagator) error {
 	about, err := resource.New(ctx, resource.WithAttributes(semconv.ServiceName(service),
 		semconv.ServiceVersion(version.Read("github.com/retrysafe/retrysafe/cmd/retrysafe").Version)), resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
@@ -72,7 +74,7 @@ func (t *Telemetry) open(ctx context.Context, traces, metrics protocol, propagat
 	if err != nil {
 		return err
 	}
-	meters, err := t.meters(ctx, metrics, about)
+	meters, err := t.meters(metrics, about)
 	if err != nil {
 		return err
 	}
@@ -80,11 +82,11 @@ func (t *Telemetry) open(ctx context.Context, traces, metrics protocol, propagat
 	return err
 }
 
-func (t *Telemetry) tracers(ctx context.Context, by protocol, about *resource.Resource) (trace.TracerProvider, error) {
-	if by == none {
+func (t *Telemetry) tracers(ctx context.Context, exported bool, about *resource.Resource) (trace.TracerProvider, error) {
+	if !exported {
 		return tracenoop.NewTracerProvider(), nil
 	}
-	exporter, err := spanExporter(ctx, by)
+	exporter, err := spanExporter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +95,11 @@ func (t *Telemetry) tracers(ctx context.Context, by protocol, about *resource.Re
 	return p, nil
 }
 
-func (t *Telemetry) meters(ctx context.Context, by protocol, about *resource.Resource) (metric.MeterProvider, error) {
-	if by == none {
+func (t *Telemetry) meters(exported bool, about *resource.Resource) (metric.MeterProvider, error) {
+	if !exported {
 		return metricnoop.NewMeterProvider(), nil
 	}
-	exporter, err := metricExporter(ctx, by)
+	exporter, err := newMetricExporter()
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package input
+package openapi
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/retrysafe/retrysafe/check/internal/sendable"
 )
 
 // target is what parameters make of a request.
@@ -19,7 +21,9 @@ type target struct {
 }
 
 // leftOut are the fields that OpenAPI gives another place, and the key.
-var leftOut = set("accept content-type authorization idempotency-key x-idempotency-key")
+var leftOut = map[string]bool{
+	"accept": true, "content-type": true, "authorization": true, "idempotency-key": true, "x-idempotency-key": true,
+}
 
 // add adds one parameter. One that is optional is sent if it has an example.
 func (t *target) add(p *openapi3.Parameter) error {
@@ -86,14 +90,14 @@ func (t *target) put(p *openapi3.Parameter, values []string) error {
 	case openapi3.ParameterInQuery:
 		return t.putQuery(p, values)
 	case openapi3.ParameterInHeader:
-		return addField(t.header, p.Name, strings.Join(values, ","))
+		return sendable.AddField(t.header, p.Name, strings.Join(values, ","))
 	case openapi3.ParameterInCookie:
 		cookies := t.header.Get("Cookie")
 		if cookies != "" {
 			cookies += "; "
 		}
 		t.header.Del("Cookie")
-		return addField(t.header, "Cookie", cookies+p.Name+"="+strings.Join(values, ","))
+		return sendable.AddField(t.header, "Cookie", cookies+p.Name+"="+strings.Join(values, ","))
 	default:
 		return fmt.Errorf("%q is no place for a parameter", p.In)
 	}

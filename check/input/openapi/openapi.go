@@ -1,4 +1,5 @@
-package input
+// Package openapi makes requests of an OpenAPI document.
+package openapi
 
 import (
 	"bytes"
@@ -11,13 +12,17 @@ import (
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
 	"github.com/retrysafe/retrysafe/check"
+	"github.com/retrysafe/retrysafe/check/input"
+	"github.com/retrysafe/retrysafe/check/internal/place"
+	"github.com/retrysafe/retrysafe/check/internal/sendable"
 )
 
 // maxDocument bounds an OpenAPI document, in bytes.
 const maxDocument = 16 << 20
 
-// OpenAPI reads an OpenAPI 3 document, JSON or YAML, and returns its operations with POST, PUT,
+// Read reads an OpenAPI 3 document, JSON or YAML, and returns its operations with POST, PUT,
 // PATCH and DELETE, in the order of their paths. server replaces the servers of the document, their
 // paths included, unless it is empty.
 //
@@ -25,7 +30,7 @@ const maxDocument = 16 << 20
 // smallest value that a schema allows. Optional parts are sent if they have an example. The key and
 // the credentials are left out. An operation that cannot be filled has a reason with the JSON
 // pointer of the place. A $ref to anything outside of the document is an error.
-func OpenAPI(data []byte, server string) (all []Named, err error) {
+func Read(data []byte, server string) (all []input.Named, err error) {
 	defer func() {
 		// the document is from outside, and the reader of it is not ours
 		if p := recover(); p != nil {
@@ -37,7 +42,7 @@ func OpenAPI(data []byte, server string) (all []Named, err error) {
 		return nil, fmt.Errorf("OpenAPI document: %w", err)
 	}
 	if server != "" {
-		if _, err := validURL(server); err != nil {
+		if _, err := sendable.URL(server); err != nil {
 			return nil, fmt.Errorf("the server: %w", err)
 		}
 	}
@@ -68,7 +73,7 @@ func load(data []byte) (*openapi3.T, error) {
 	if text := bytes.TrimSpace(data); len(text) > 0 && text[0] == '{' {
 		var value json.RawMessage
 		if err := json.Unmarshal(data, &value); err != nil {
-			return nil, placed(string(data), jsonFault(data, err))
+			return nil, place.Named(string(data), place.OfJSON(data, err))
 		}
 	}
 	loader := openapi3.NewLoader()
@@ -91,8 +96,8 @@ type operation struct {
 	path, method string
 }
 
-func (o *operation) named(server string) Named {
-	n := Named{Name: o.method + " " + o.path, ID: o.op.OperationID}
+func (o *operation) named(server string) input.Named {
+	n := input.Named{Name: o.method + " " + o.path, ID: o.op.OperationID}
 	n.Request = check.Request{Method: o.method, Header: make(http.Header)}
 	if err := o.fill(&n.Request, server); err != nil {
 		n.Reason = err.Error()
@@ -126,7 +131,7 @@ func (o *operation) fill(r *check.Request, server string) error {
 	if target.query != "" {
 		r.URL += "?" + target.query
 	}
-	if _, err := validURL(r.URL); err != nil {
+	if _, err := sendable.URL(r.URL); err != nil {
 		return fmt.Errorf("%s: %w", o.pointer(), err)
 	}
 	if err := o.fillBody(r); err != nil {
@@ -161,7 +166,7 @@ func (o *operation) server(given string) (string, error) {
 		}
 		text = strings.ReplaceAll(text, "{"+name+"}", value)
 	}
-	u, err := validURL(text)
+	u, err := sendable.URL(text)
 	if err != nil || strings.ContainsAny(text, "{}") || u.RawQuery != "" || u.Fragment != "" {
 		return "", fmt.Errorf("/servers/0: %q cannot be used as it is; name the server", text)
 	}

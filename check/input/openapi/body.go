@@ -1,4 +1,4 @@
-package input
+package openapi
 
 import (
 	"bytes"
@@ -12,7 +12,9 @@ import (
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
 	"github.com/retrysafe/retrysafe/check"
+	"github.com/retrysafe/retrysafe/check/internal/sendable"
 )
 
 // kinds of bodies, the ones that are tried first in front.
@@ -59,7 +61,7 @@ func (o *operation) fillBody(r *check.Request) error {
 		content, sent, err := bodyOf(media, body.Content[media])
 		if err == nil {
 			r.Body = content
-			return addField(r.Header, "Content-Type", sent)
+			return sendable.AddField(r.Header, "Content-Type", sent)
 		}
 		if first == nil {
 			first = fmt.Errorf("/content/%s%w", escaped(media), err)

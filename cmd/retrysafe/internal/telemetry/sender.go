@@ -1,0 +1,153 @@
+package telemetry
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/retrysafe/retrysafe/backoff"
+)
+
+// sender sends the data of one signal to a collector, as OTLP over HTTP (opentelemetry-proto,
+// docs/specification.md). It is safe for concurrent use. A try that the specification calls
+// retryable is repeated until the settings' timeout: the collector may then count the data twice.
+type sender struct {
+	settings
+	client *http.Client
+}
+
+func newSender(signal string) (*sender, error) {
+	s, err := settingsOf(signal)
+	if err != nil {
+		return nil, err
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck,forcetypeassert // of the standard library
+	transport.TLSClientConfig = s.tls
+	return &sender{s, &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil
+}
+
+// maxAnswer bounds what is read of an answer, in bytes.
+const maxAnswer = 64 << 10
+
+// send sends an encoded TracesData or MetricsData.
+func (s *sender) send(ctx context.Context, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	if s.gzip {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, _ = z.Write(body) // to memory
+		_ = z.Close()
+		body = b.Bytes()
+	}
+	tries := backoff.Backoff{MaxTries: math.MaxInt, MinWait: time.Second, MaxWait: time.Minute}
+	for n := 1; ; n++ {
+		after, retryable, err := s.try(ctx, body)
+		if err == nil || !retryable {
+			return err
+		}
+		wait, again := tries.Next(ctx, n, after)
+		if !again || backoff.Pause(ctx, wait) != nil {
+			return err
+		}
+	}
+}
+
+// try sends the data once. Its errors do not have the URL, which may have a password.
+func (s *sender) try(ctx context.Context, body []byte) (after time.Duration, retryable bool, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
+	if err != nil {
+		return 0, false, errors.New("the collector's address cannot be used")
+	}
+	for name, values := range s.header {
+		r.Header[name] = values
+	}
+	r.Header.Set("Content-Type", "application/x-protobuf")
+	if s.gzip {
+		r.Header.Set("Content-Encoding", "gzip")
+	}
+	resp, err := s.client.Do(r)
+	if err != nil {
+		var outer *url.Error
+		if errors.As(err, &outer) {
+			err = outer.Err
+		}
+		return 0, true, fmt.Errorf("the collector is not reached: %w", err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusAccepted, http.StatusNoContent:
+		if err != nil {
+			return 0, false, nil //nolint:nilerr // the data was taken
+		}
+		return 0, false, rejected(answer)
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
+			after = time.Duration(min(seconds, 3600)) * time.Second
+		}
+		retryable = true
+	}
+	return after, retryable, fmt.Errorf("the collector answered with status %d", resp.StatusCode)
+}
+
+// rejected returns an error if an answer says that part of the data was refused: it is an
+// ExportTraceServiceResponse or ExportMetricsServiceResponse, whose field 1 is the partial success,
+// with the number of what was rejected and a message.
+func rejected(answer []byte) error {
+	var count uint64
+	var message string
+	each(answer, func(number protowire.Number, _ uint64, partial []byte) {
+		if number != 1 {
+			return
+		}
+		each(partial, func(number protowire.Number, value uint64, text []byte) {
+			switch number {
+			case 1:
+				count = value
+			case 2:
+				message = string(text)
+			}
+		})
+	})
+	if count == 0 {
+		return nil
+	}
+	return fmt.Errorf("the collector refused %d items: %q", count, message)
+}
+
+// each calls f for each varint and each text or message of an encoded message, up to a fault.
+func each(message []byte, f func(number protowire.Number, value uint64, text []byte)) {
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return
+		}
+		message = message[n:]
+		var value uint64
+		var text []byte
+		switch kind {
+		case protowire.VarintType:
+			value, n = protowire.ConsumeVarint(message)
+		case protowire.BytesType:
+			text, n = protowire.ConsumeBytes(message)
+		default:
+			n = protowire.ConsumeFieldValue(number, kind, message)
+		}
+		if n < 0 {
+			return
+		}
+		message = message[n:]
+		f(number, value, text)
+	}
+}
