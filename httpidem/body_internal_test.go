@@ -29,7 +29,9 @@ func TestBodiesTakeTheirRoomOnce(t *testing.T) {
 			assert.Equal(t, len(got), size, "bytes")
 			assert.Equal(t, got[0] == 'b', size > freeBody, "a body of %d bytes, announced as %d, is in one place", size, length)
 			b.free()
-			assert.Equal(t, b.b == nil, size > freeBody, "a body of %d bytes is not reused", size)
+			if size > freeBody { // a smaller one belongs to the next request by now
+				assert.True(t, b.b == nil, "a body of %d bytes is not reused", size)
+			}
 			assert.Equal(t, room.Used(), int64(0), "room in use")
 		}
 	}
