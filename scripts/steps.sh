@@ -53,7 +53,7 @@ progress() { # progress PID LOG BEGAN
 # packages_in prints how many packages passed, from a log of go test.
 packages_in() {
   local n
-  n=$(grep -c '^ok ' "$1")
+  n=$(grep -cE '^(ok|PASS) ' "$1")
   [ "$n" -eq 0 ] || printf ', %d packages passed' "$n"
 }
 
@@ -78,7 +78,7 @@ summary() {
     printf '%-32s %8d %8d  %s\n' "${step_names[i]}" "${step_seconds[i]}" "${step_cpu[i]}" "${step_results[i]}"
   done
   local packages
-  packages=$(cat "$logs"/*.log | grep -c '^ok ')
+  packages=$(cat "$logs"/*.log | grep -cE '^(ok|PASS) ')
   if [ "$steps_failed" -gt 0 ]; then
     printf 'FAIL: %d of %d steps failed, %d s; their output is in %s\n' "$steps_failed" "${#step_names[@]}" "$SECONDS" "$logs"
     exit 1

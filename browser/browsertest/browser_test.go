@@ -44,6 +44,8 @@ func run(m *testing.M) int {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		// the panels of a browser that no one looks at: each tab would have a process for them
+		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,PreloadTopChromeWebUI"),
 		// a host name that is not a secure context, unlike localhost
 		chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1"))
 	if os.Geteuid() == 0 {

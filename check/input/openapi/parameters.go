@@ -21,13 +21,11 @@ type target struct {
 }
 
 // leftOut are the fields that OpenAPI gives another place, and the key.
-var leftOut = map[string]bool{
-	"accept": true, "content-type": true, "authorization": true, "idempotency-key": true, "x-idempotency-key": true,
-}
+var leftOut = strings.Fields("accept content-type authorization idempotency-key x-idempotency-key")
 
 // add adds one parameter. One that is optional is sent if it has an example.
 func (t *target) add(p *openapi3.Parameter) error {
-	if p.In == openapi3.ParameterInHeader && leftOut[strings.ToLower(p.Name)] {
+	if p.In == openapi3.ParameterInHeader && slices.Contains(leftOut, strings.ToLower(p.Name)) {
 		return nil
 	}
 	required := p.Required || p.In == openapi3.ParameterInPath

@@ -1,0 +1,41 @@
+# Sourced by scripts that run tests, after modules.sh and steps.sh.
+
+# Everything is compiled once, with the flags of a user's go build, so that the demo, the tests and
+# what the tests build share it. Binaries without symbols link in two thirds of the time. gin's
+# MessagePack (nomsgpack leaves it out) takes as long to compile as half of the standard library.
+export GOFLAGS="${GOFLAGS:-} -ldflags=-s -tags=nomsgpack"
+
+# Modules whose tests start servers or a browser, the slowest first: they wait, and what needs no
+# server is compiled meanwhile.
+served=(
+  integration cmd/retrysafe integration/brokers adapters/amqpidem adapters/kafkaidem adapters/natsidem
+  adapters/redisstreamidem adapters/zklock browser/browsertest examples examples/orders
+)
+
+# The other modules need neither, and run in their own processes alone.
+alone=()
+for dir in "${modules[@]}"; do
+  case " ${served[*]} bench " in
+    *" $dir "*) ;;
+    *) alone+=("$dir") ;;
+  esac
+done
+
+patterns() { # patterns DIR...: all packages of these modules
+  local dir
+  for dir in "$@"; do
+    printf './%s/...\n' "$dir"
+  done | sed 's#^\./\./#./#'
+}
+
+# go_test runs the tests of modules, and shows each package when it has ended, and each failure at
+# the end. gotestsum reads the output of go test. What tests print is in a file.
+go_test() { # go_test "MODULE..." ARGUMENT...
+  local dirs packages
+  read -ra dirs <<<"$1"
+  shift
+  mapfile -t packages < <(patterns "${dirs[@]}")
+  go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-icons text --format-hide-empty-pkg \
+    --hide-summary skipped --jsonfile "$logs/tests-$$-$RANDOM.json" -- \
+    -vet=off -count=1 -timeout 40m -p "${PACKAGES:-4}" -parallel 6 -skip '^TestSoak' "$@" "${packages[@]}"
+}
