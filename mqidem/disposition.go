@@ -112,7 +112,7 @@ func (c *consumer) deadLetter(d *inFlight, p disposition) disposition {
 	if cause == nil {
 		return disposition{action: leave, what: OutcomeDead, err: p.err}
 	}
-	d.history.dead = p.reason
+	d.history.dead, d.history.deadError = p.reason, p.err
 	failed := &deadLetterError{cause}
 	c.Logger.Warn("mqidem: a message could not be moved to the dead-letter queue", slog.Any("error", failed))
 	return failed.disposition(failed)

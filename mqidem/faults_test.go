@@ -173,6 +173,9 @@ func TestPoisonDeadLetterFails(t *testing.T) {
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, len(kept), 1, "dead letters")
 		assert.Equal(t, kept[0].Why+": "+kept[0].Error, "poison: no stock", "reason (runs: %d)", len(w.ran))
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		assert.ErrorIs(t, w.outcomes[len(w.outcomes)-1].Err, errWork, "the error of the outcome")
 	})
 }
 

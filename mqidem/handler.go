@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -19,16 +20,39 @@ type Handler func(context.Context, *Message) error
 func Poison(err error) error { return retrysafe.Permanent(DeadPoison, err) }
 
 // JSON returns a Handler that decodes the body and calls h. A body that is not JSON of a T is
-// [Poison].
+// [Poison]. The error says where the body is wrong and shows nothing of it; errors.As finds the
+// decoder's own error, which may show parts of the body.
 func JSON[T any](h func(context.Context, T, *Message) error) Handler {
 	return func(ctx context.Context, m *Message) error {
 		var v T
 		if err := json.Unmarshal(m.Body, &v); err != nil {
-			// The decoder's error may show parts of the body.
-			return Poison(fmt.Errorf("mqidem: a body of %d bytes is no JSON of %T", len(m.Body), v))
+			return Poison(&decodeError{fmt.Sprintf("mqidem: a body of %d bytes is no JSON of %T: %s", len(m.Body), v, misfit(err)), err})
 		}
 		return h(ctx, v, m)
 	}
+}
+
+// decodeError has a text of its own, since the decoder's may show parts of the body.
+type decodeError struct {
+	text  string
+	cause error
+}
+
+func (e *decodeError) Error() string { return e.text }
+func (e *decodeError) Unwrap() error { return e.cause }
+
+// misfit says where a body is not what its decoder needs, without a part of the body.
+func misfit(err error) string {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Sprintf("byte %d is no JSON, or the text ends there too early", syntax.Offset)
+	case errors.As(err, &kind):
+		is, _, _ := strings.Cut(kind.Value, " ") // a number is followed by its digits
+		return fmt.Sprintf("the value before byte %d is of the kind %q and has to be of the Go type %v", kind.Offset, is, kind.Type)
+	}
+	return fmt.Sprintf("its decoder returned an error of the type %T", err)
 }
 
 // errPanicked leaves out the value of a panic, which may show anything; only texts of the Go

@@ -32,6 +32,8 @@ type history struct {
 	// dead is why the message must become a dead letter, which has failed so far. The work no
 	// longer runs.
 	dead *Reason
+	// deadError is the error whose text is in dead.
+	deadError error
 	// unanswered counts the claims that got no answer. The store may have counted each of them as a
 	// try, although nothing ran.
 	unanswered int

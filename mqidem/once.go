@@ -129,7 +129,7 @@ func (w *work) run(ctx context.Context, m *Message, a *retrysafe.Attempt, h func
 	}
 	if why := p.history.dead; why != nil {
 		t.n = why.Tries
-		return w.deadLetter(ctx, t, why.Why, errors.New(why.Error))
+		return w.deadLetter(ctx, t, why.Why, p.history.deadError)
 	}
 	if err := t.usedUp(); err != nil {
 		return w.deadLetter(ctx, t, DeadTries, err)

@@ -69,7 +69,7 @@ func (t *txTry) handle(ctx context.Context, do func(context.Context, retrysafe.K
 		if !ok {
 			return r
 		}
-		return t.deadLetter(ctx, &try{t.m, a, why.Tries}, why.Why, errors.New(why.Error))
+		return t.deadLetter(ctx, &try{t.m, a, why.Tries}, why.Why, t.history.deadError)
 	}
 	if t.m.Deliveries > 1 && t.history.counted == 0 {
 		if r, ok := t.count(ctx, key); !ok {

@@ -62,7 +62,7 @@ func (c *consumer) prepare(d *inFlight) (_ disposition, ready bool) {
 	switch {
 	case why != nil && why.Key == "":
 		// it has no record that a handler of this package must finish
-		err = errors.New(why.Error)
+		err = d.history.deadError
 	case large:
 		err, code = fmt.Errorf("mqidem: the body has %d bytes, and Options.MaxBody is %d", len(m.Body), c.MaxBody), DeadTooLarge
 	case err == nil:

@@ -108,7 +108,7 @@ func (w *work) deadLetter(ctx context.Context, t *try, why string, err error) re
 func (w *work) postpone(ctx context.Context, t *try, reason *Reason, err error) {
 	h := t.m.handling().history
 	postponed := h.dead != nil // an earlier try has run the handler
-	h.dead = reason
+	h.dead, h.deadError = reason, err
 	switch {
 	case t.attempt == nil:
 	case reason.Why == DeadInDoubt, w.policy.OnDoubt == retrysafe.Refuse:
