@@ -77,12 +77,22 @@ local function check(o)
   if o.max_answer > 1048576 then wrong("max_answer is at most 1048576") end
 end
 
+-- secret_of_environment returns RETRYSAFE_SECRET, or an empty string. White space at an end is most
+-- often the line feed of a file, which other processes do not have.
+local function secret_of_environment()
+  local secret = os.getenv("RETRYSAFE_SECRET") or ""
+  if secret:find("^%s") or secret:find("%s$") then
+    wrong("RETRYSAFE_SECRET begins or ends with white space, so it differs from the same secret without it; set it without, such as with RETRYSAFE_SECRET=$(cat FILE)")
+  end
+  return secret
+end
+
 -- new returns a guard. Call it in init_by_lua_block, so that nginx does not start with invalid
 -- options.
 function M.new(given)
   local o = filled(given, defaults)
   o.redis = filled(o.redis, redis_defaults)
-  o.secret = o.secret or os.getenv("RETRYSAFE_SECRET") or ""
+  o.secret = o.secret or secret_of_environment()
   o.redis.password = o.redis.password or os.getenv("RETRYSAFE_REDIS_PASSWORD")
   check(o)
   local r = o.redis

@@ -2,6 +2,7 @@ package http_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net"
@@ -37,6 +38,7 @@ type nginxSetup struct {
 	service string            // address of a service; empty: of origin
 	origin  http.HandlerFunc
 	redis   string // address of Redis; empty: a separate one
+	secret  string // RETRYSAFE_SECRET; empty: nginxSecret
 }
 
 // nginxFront is nginx with the example configuration in front of a service, with the records in
@@ -125,7 +127,7 @@ func (f *nginxFront) start(s nginxSetup) (string, error) {
 	assert.NoError(t, os.WriteFile(file, []byte(f.conf(s, addr)), 0o600), "configuration")
 	var said bytes.Buffer
 	f.url, f.cmd = "http://"+addr, exec.Command(path, "-p", f.dir, "-c", file, "-e", filepath.Join(f.dir, "error.log"), "-g", "daemon off;")
-	f.cmd.Env = append(os.Environ(), "RETRYSAFE_SECRET="+nginxSecret)
+	f.cmd.Env = append(os.Environ(), "RETRYSAFE_SECRET="+cmp.Or(s.secret, nginxSecret))
 	f.cmd.Stdout, f.cmd.Stderr = &said, &said
 	f.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	assert.NoError(t, f.cmd.Start(), "start nginx")

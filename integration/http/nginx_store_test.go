@@ -170,6 +170,17 @@ func TestNginxRefusesToStart(t *testing.T) {
 	}
 }
 
+// TestNginxSecretEnds: nginx does not start with white space at an end of RETRYSAFE_SECRET.
+func TestNginxSecretEnds(t *testing.T) {
+	t.Parallel()
+	for _, secret := range []string{nginxSecret + "\n", " " + nginxSecret} {
+		f := &nginxFront{t: t}
+		said, err := f.start(nginxSetup{service: "127.0.0.1:1", redis: "127.0.0.1:1", secret: secret})
+		assert.True(t, err != nil, "it does not start")
+		assert.Contains(t, said, "begins or ends with white space", "what it says")
+	}
+}
+
 // TestNginxHTTP2: a request over HTTP/2 to a guarded location is refused. If another server block
 // in front accepts HTTP/2, it is guarded like any other.
 func TestNginxHTTP2(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -26,6 +28,23 @@ func fromEnvironment(c *cobra.Command) error {
 		return &usageError{fmt.Errorf("%s: %w", storeOfEnvironment, err)}
 	}
 	return nil
+}
+
+// secretEnds returns an error if a command with a store gets a secret with white space at an end.
+// That is most often the line feed of a file or a blank before a comment, which other processes do
+// not have.
+func secretEnds(c *cobra.Command) error {
+	secret := os.Getenv("RETRYSAFE_SECRET")
+	if c.Flags().Lookup("store") == nil || secret == strings.TrimSpace(secret) {
+		return nil
+	}
+	where := "ends"
+	if strings.TrimLeftFunc(secret, unicode.IsSpace) != secret {
+		where = "begins"
+	}
+	return &usageError{fmt.Errorf("RETRYSAFE_SECRET %s with white space, so it differs from the same secret without it; nothing was done. "+
+		"Set it without, such as with RETRYSAFE_SECRET=$(cat FILE). If the namespace was used with the white space, "+
+		"its other processes have to change too: \"retrysafe secret replace --help\" says how", where)}
 }
 
 // notFromEnvironment marks a flag of a command that makes its own records: the user must name the

@@ -29,7 +29,10 @@ func Main(d Drivers, args []string, out, errOut io.Writer) int {
 	root.SetErr(errOut)
 	log.SetOutput(quoteless{errOut})
 	began := false // an error before the command runs is a wrong call
-	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { began = true; return fromEnvironment(c) }
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		began = true
+		return errors.Join(secretEnds(c), fromEnvironment(c))
+	}
 	c := root
 	done, err := manual(root, args)
 	if !done {
