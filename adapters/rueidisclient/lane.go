@@ -115,12 +115,8 @@ func (l *lane) cutNow() {
 }
 
 // dial opens a connection, and one of the lane if the context is that of a call of the lane.
-func dial(ctx context.Context, addr string, d *net.Dialer, conf *tls.Config) (conn net.Conn, err error) {
-	if conf != nil {
-		conn, err = (&tls.Dialer{NetDialer: d, Config: conf}).DialContext(ctx, "tcp", addr)
-	} else {
-		conn, err = d.DialContext(ctx, "tcp", addr)
-	}
+func dial(ctx context.Context, addr string, d *net.Dialer, conf *tls.Config) (net.Conn, error) {
+	conn, err := connect(ctx, addr, d, conf)
 	l, _ := ctx.Value(laneKey{}).(*lane)
 	if l == nil || err != nil {
 		return conn, err
