@@ -37,6 +37,9 @@ func NewBloom(options *Options) (*Bloom, error) {
 		return nil, err
 	}
 	b := &Bloom{o: o, shape: o.blockShape(), clock: newWindowClock(o.Window)}
+	if err := o.fits(b.shape.bytes()); err != nil {
+		return nil, err
+	}
 	b.whole.set(o.Empty)
 	b.parts = make([]part, b.shape.parts)
 	for i := range b.parts {

@@ -15,7 +15,8 @@ type Options struct {
 	// (Stats.Overfull). [HyperLogLog] ignores it.
 	Items int
 	// FalsePositive is the share of new ids that get "maybe seen" when all windows are full; above
-	// 0, below 1; default 0.01. [HyperLogLog] ignores it.
+	// 0, below 1; default 0.01. [HyperLogLog] ignores it. With it, Items and Windows say how much
+	// memory a Bloom filter needs: at most 64 GiB are allowed.
 	FalsePositive float64
 	// Window is the time after which the filter starts an empty window and forgets the oldest; at
 	// least a millisecond. Zero: it forgets nothing. Time starts at the wall clock at the creation
@@ -46,7 +47,20 @@ type Options struct {
 const (
 	mostItems   = 10_000_000_000
 	mostWindows = 64
+	// mostBytes is the size of all windows of a Bloom filter together.
+	mostBytes = 64 << 30
 )
+
+// fits returns an error if the windows of a filter have more bytes in all than mostBytes.
+func (o *Options) fits(window int64) error {
+	// a window has at most 2^39 bytes
+	if all := window * int64(o.Windows); all > mostBytes {
+		return fmt.Errorf("filter: %d ids with a false positive of %v need %d GiB in %d windows, and at most %d GiB are allowed; "+
+			"use fewer Items or Windows, a larger FalsePositive, or several filters by a part of the id",
+			o.Items, o.FalsePositive, (all+1<<30-1)>>30, o.Windows, int64(mostBytes)>>30)
+	}
+	return nil
+}
 
 // checked returns a copy with the defaults, or an error that says what is invalid.
 func (o Options) checked() (Options, error) {

@@ -55,6 +55,9 @@ func NewRedisBloom(c redisclient.Client, name string, options *Options) (*RedisB
 		return nil, err
 	}
 	b := &RedisBloom{shape: o.shape(1<<16-1, 1<<23)}
+	if err := o.fits(b.shape.bytes()); err != nil {
+		return nil, err
+	}
 	if b.shape.bits > 1<<32-64 {
 		return nil, fmt.Errorf("filter: %d ids with %v are too many for one name on Redis; use several", o.Items, o.FalsePositive)
 	}
