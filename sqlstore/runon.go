@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -14,7 +15,9 @@ import (
 )
 
 // Transaction is a transaction that RunOn has begun. RunOn calls Commit or Rollback once; a
-// Rollback after that returns an error that wraps sql.ErrTxDone.
+// Rollback after that returns an error that wraps sql.ErrTxDone. If it has a method Ended() bool
+// that reports whether the server has no transaction open, work that has ended the transaction by
+// SQL text is noticed.
 type Transaction interface {
 	dbtx.Tx
 	Commit(ctx context.Context) error
@@ -272,7 +275,19 @@ func (c *serverClaim) call(ctx context.Context, tx Transaction) (storeapi.State,
 	inside, end := marked(ctx, c.claim.store.db.pool)
 	defer end()
 	c.claim.worked = true
-	return c.work(inside, tx)
+	state, answer, err := c.work(inside, tx)
+	if hasEnded(tx) {
+		c.claim.ended = &endedError{cause: cmp.Or(err, sql.ErrTxDone)}
+		return 0, storeapi.Answer{}, c.claim.ended
+	}
+	return state, answer, err
+}
+
+// hasEnded reports whether the work has ended the transaction by SQL text, such as "COMMIT". It is
+// false if the driver does not know.
+func hasEnded(tx Transaction) bool {
+	t, ok := tx.(interface{ Ended() bool })
+	return ok && t.Ended()
 }
 
 // settle finds out the outcome of a COMMIT that failed. If the server has refused it, everything

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -97,7 +98,11 @@ func (s *serverStep) owned(l *loaded) error {
 func (s *serverStep) callOn(ctx context.Context, tx Transaction) (storeapi.Answer, error) {
 	inside, end := marked(ctx, s.store.db.pool)
 	defer end()
-	return s.do(inside, tx)
+	progress, err := s.do(inside, tx)
+	if hasEnded(tx) {
+		return progress, &endedError{cause: cmp.Or(err, sql.ErrTxDone)}
+	}
+	return progress, err
 }
 
 // keep writes the progress with the last statement, if the record still belongs to the attempt.

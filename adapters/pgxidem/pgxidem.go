@@ -79,12 +79,17 @@ func (d *DB) open(ctx context.Context) (sqlstore.Transaction, error) {
 	return &quickTransaction{t}, nil
 }
 
-// begun returns pgx's transaction within tx, which open has opened.
+// begun returns what the work gets of tx, which open has opened.
 func begun(tx dbtx.Tx) pgx.Tx {
-	if quick, ok := tx.(*quickTransaction); ok {
-		return quick.tx
+	t, ok := tx.(*transaction)
+	if quick, isQuick := tx.(*quickTransaction); isQuick {
+		t, ok = quick.transaction, true
 	}
-	return tx.(*transaction).tx //nolint:errcheck,forcetypeassert // open makes no other
+	if !ok {
+		panic("pgxidem: another transaction than that of open")
+	}
+	t.work = &workTx{Tx: t.tx}
+	return t.work
 }
 
 // In joins a transaction that the caller has begun and will commit. See sqlstore.Store.In.
@@ -136,8 +141,38 @@ func closed(err error) error {
 // transaction is a transaction that DB has begun.
 type transaction struct {
 	dbtx.Tx
-	tx pgx.Tx
+	tx   pgx.Tx
+	work *workTx // nil before the work
 }
+
+// workTx is what the work gets of a transaction. It knows whether the work has ended it: the
+// connection is then another's.
+type workTx struct {
+	pgx.Tx
+	ended bool
+}
+
+// Commit implements [pgx.Tx].
+func (t *workTx) Commit(ctx context.Context) error {
+	t.ended = true
+	return t.Tx.Commit(ctx)
+}
+
+// Rollback implements [pgx.Tx].
+func (t *workTx) Rollback(ctx context.Context) error {
+	t.ended = true
+	return t.Tx.Rollback(ctx)
+}
+
+// Ended reports whether the server has no transaction open although pgx has not ended it: the work
+// has sent COMMIT or ROLLBACK as a statement. Each reply of the server says so. sqlstore asks after
+// the work.
+func (t *transaction) Ended() bool {
+	return t.work != nil && !t.work.ended && t.tx.Conn().PgConn().TxStatus() == idle
+}
+
+// idle is the status of a session without a transaction.
+const idle = 'I'
 
 func (t *transaction) Commit(ctx context.Context) error { return closed(t.tx.Commit(ctx)) }
 
