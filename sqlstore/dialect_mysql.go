@@ -61,15 +61,16 @@ func mysqlQueries(table string) queries {
 			FROM ` + meta + ` m LEFT JOIN ` + t + ` r FORCE INDEX (PRIMARY) ON r.id IN (?) WHERE m.id = 1`,
 		loadManyToWrite: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, r.id, ` + selected + `r.answer
 			FROM (SELECT 1 AS one) AS o LEFT JOIN ` + t + ` r FORCE INDEX (PRIMARY) ON r.id IN (?) FOR UPDATE SKIP LOCKED`,
-		putMany:  insert + strings.Join(values, ", "),
-		makeMany: insert + mysqlUnchanged,
-		put:      updating(t),
-		make:     insert + mysqlUnchanged,
-		made:     byLastID,
-		list:     `SELECT r.id, r.parts, ` + selected + `NULL FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
-		contains: `LOCATE(?, r.parts) > 0`,
-		hasIndex: `SELECT count(*) FROM information_schema.statistics WHERE table_schema = DATABASE() AND index_name = 'listing'
-			AND IF(@@lower_case_table_names = 0, CAST(table_name AS BINARY) = '` + table + `', table_name = '` + table + `')`,
+		putMany:     insert + strings.Join(values, ", "),
+		makeMany:    insert + mysqlUnchanged,
+		put:         updating(t),
+		make:        insert + mysqlUnchanged,
+		made:        byLastID,
+		list:        `SELECT r.id, r.parts, ` + selected + `NULL FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
+		contains:    `LOCATE(?, r.parts) > 0`,
+		hasIndex:    mysqlListing(table) + ` AND seq_in_index = 1 AND column_name = 'parts' AND sub_part IS NULL`,
+		otherIndex:  mysqlListing(table),
+		renameOther: `ALTER TABLE ` + t + ` RENAME INDEX listing TO listing_other`,
 		indexKeys:   `CREATE INDEX listing ON ` + t + ` (parts)`,
 		indexOnline: `CREATE INDEX listing ON ` + t + ` (parts) ALGORITHM=INPLACE LOCK=NONE`,
 		onlineWaits: " (while a transaction on the table stays open it waits, and all calls wait for it: SET lock_wait_timeout = 1 before it lets it give up after a second)",
@@ -80,6 +81,12 @@ func mysqlQueries(table string) queries {
 	q.mysqlSweep(t, meta)
 	q.mysqlUsage(meta, counts, version)
 	return q
+}
+
+// mysqlListing counts the columns of indexes with the name of that of Options.Listing.
+func mysqlListing(table string) string {
+	return `SELECT count(*) FROM information_schema.statistics WHERE table_schema = DATABASE() AND index_name = 'listing'
+		AND IF(@@lower_case_table_names = 0, CAST(table_name AS BINARY) = '` + table + `', table_name = '` + table + `')`
 }
 
 // mysqlUnchanged ends an insert: an existing row stays unchanged, and the statement returns a last

@@ -97,7 +97,11 @@ func (q *queries) postgresListing(table, t string) {
 	// Not by its name alone: another schema may have an index of that name.
 	named := `SELECT count(*) FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
 		WHERE i.indrelid = to_regclass('` + t + `') AND c.relname = '` + table + `_listing' AND `
-	q.hasIndex, q.badIndex = named+`i.indisvalid`, named+`NOT i.indisvalid`
+	q.hasIndex = named + `i.indisvalid AND i.indpred IS NULL AND pg_get_indexdef(i.indexrelid, 1, true) = 'parts'`
+	q.badIndex = named + `NOT i.indisvalid`
+	q.otherIndex = `SELECT count(*) FROM pg_catalog.pg_class c WHERE c.relname = '` + table + `_listing'
+		AND c.relnamespace = (SELECT o.relnamespace FROM pg_catalog.pg_class o WHERE o.oid = to_regclass('` + t + `'))`
+	q.renameOther = `ALTER INDEX ` + index + ` RENAME TO "` + table + `_listing_other"`
 	q.dropBad = `DROP INDEX CONCURRENTLY ` + index
 	q.indexKeys = `CREATE INDEX IF NOT EXISTS ` + index + ` ON ` + t + ` (parts)`
 	q.indexOnline = `CREATE INDEX CONCURRENTLY IF NOT EXISTS ` + index + ` ON ` + t + ` (parts)`

@@ -80,10 +80,8 @@ func (s *Store) createTables(ctx context.Context, w sqlkit.Execer) error {
 func (s *Store) indexKeys(ctx context.Context, w sqlkit.Execer) error {
 	q := &s.db.queries
 	var n int
-	if q.hasIndex != "" {
-		if err := w.QueryRowContext(ctx, q.hasIndex).Scan(&n); err != nil || n > 0 {
-			return err
-		}
+	if err := w.QueryRowContext(ctx, q.hasIndex).Scan(&n); err != nil || n > 0 {
+		return err
 	}
 	if q.badIndex != "" {
 		if err := w.QueryRowContext(ctx, q.badIndex).Scan(&n); err != nil {
@@ -93,6 +91,13 @@ func (s *Store) indexKeys(ctx context.Context, w sqlkit.Execer) error {
 			return stateError(fmt.Sprintf("sqlstore: migrate: the index of Options.Listing is not valid: the statement that makes it was interrupted, "+
 				"or still runs; if none runs, remove it, and call Migrate again: %s", q.dropBad))
 		}
+	}
+	if err := w.QueryRowContext(ctx, q.otherIndex).Scan(&n); err != nil {
+		return err
+	}
+	if n > 0 {
+		return stateError(fmt.Sprintf("sqlstore: migrate: the name of the index of Options.Listing belongs to an index that is not on all of the "+
+			"column parts: lists would read all records. Let its owner free the name, and call Migrate again: %s", q.renameOther))
 	}
 	_, err := w.ExecContext(ctx, q.indexKeys)
 	return err

@@ -19,6 +19,9 @@ type queries struct {
 	// badIndex is like hasIndex, for indexes that exist and cannot be used, since the statement
 	// that makes them was interrupted or still runs; dropBad removes one. Empty: there are none.
 	badIndex, dropBad string
+	// otherIndex is like hasIndex, for anything that has the name of that index. If there is one
+	// and hasIndex finds none, its name is in use; renameOther frees it.
+	otherIndex, renameOther string
 	// onlineWaits says, for an error, for what indexOnline waits while calls wait for it.
 	onlineWaits string
 	// resumes: schema can be run over existing tables, and must be if the tables have no version. A

@@ -94,6 +94,41 @@ func TestPostgresListingNotValid(t *testing.T) {
 	assert.Equal(t, n, 1, "indexes in that schema")
 }
 
+// TestSQLListingOfAnotherColumn: an index that has the name and not the column is not taken for the
+// index of keys. Migrate has the statement that frees the name.
+func TestSQLListingOfAnotherColumn(t *testing.T) {
+	t.Parallel()
+	check := func(t *testing.T, d shops.Database, index string) {
+		t.Helper()
+		a := d.Shop(t)
+		s, err := sqlstore.New(a.DB, a.Store.Dialect(), &sqlstore.Options{Listing: true})
+		assert.NoError(t, err, "New")
+		sqltest.Exec(t, a.DB, `CREATE INDEX `+index+` ON retrysafe_records (owner)`)
+		err = s.Migrate(t.Context())
+		assert.Contains(t, fmt.Sprint(err), "not on all of the column parts", "Migrate")
+		_, statement, _ := strings.Cut(fmt.Sprint(err), "call Migrate again: ")
+		sqltest.Exec(t, a.DB, statement)
+		for range 2 {
+			assert.NoError(t, s.Migrate(t.Context()), "Migrate when the name is free")
+		}
+	}
+	shops.EachServer(t, func(t *testing.T, d shops.Database) {
+		t.Helper()
+		name := "retrysafe_records_listing"
+		if d.Dialect == sqlstore.MySQL {
+			name = "listing"
+		}
+		check(t, d, name)
+	})
+	file := shops.NewFile(t)
+	s, err := sqlstore.New(file.DB, sqlstore.SQLite, &sqlstore.Options{Listing: true})
+	assert.NoError(t, err, "New")
+	sqltest.Exec(t, file.DB, `CREATE INDEX retrysafe_records_listing ON retrysafe_records (owner)`)
+	assert.Contains(t, fmt.Sprint(s.Migrate(t.Context())), "not on all of the column parts", "Migrate of a file")
+	sqltest.Exec(t, file.DB, `DROP INDEX retrysafe_records_listing`)
+	assert.NoError(t, s.Migrate(t.Context()), "Migrate of a file when the name is free")
+}
+
 // TestSQLListingRights: a user who does not own the table cannot make the index, and gets the
 // statement for its owner. Once the index is there, that user can migrate.
 func TestSQLListingRights(t *testing.T) {
