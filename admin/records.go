@@ -58,9 +58,10 @@ func (d *Records) record(rec *retrysafe.Record) recordJSON {
 	return r
 }
 
-// StateOf returns the state of a record in one word; in-doubt is one of them.
+// StateOf returns the state of a record in one word; in-doubt is one of them, also while an attempt
+// finds out the outcome.
 func StateOf(rec *retrysafe.Record) string {
-	if rec.InDoubt() {
+	if rec.InDoubt() || rec.State == retrysafe.StateInProgress && !rec.DoubtSince.IsZero() {
 		return "in-doubt"
 	}
 	return rec.State.String()

@@ -155,7 +155,7 @@ func (l *listing) read(ctx context.Context, db sqlkit.Execer, query string, args
 		key, err := parseParts(parts)
 		row, damaged := scan.row()
 		err = errors.Join(err, damaged)
-		if err == nil && !l.selects(&key, &row) || err != nil && !l.selectsKey(&key) {
+		if err == nil && !l.selects(&key, &row, now) || err != nil && !l.selectsKey(&key) {
 			n++
 			last = l.place(id, parts)
 			continue
@@ -191,8 +191,8 @@ func (l *listing) place(id, parts []byte) []byte {
 }
 
 // selects reports whether the request is for the record. The statement selects a bit more.
-func (l *listing) selects(key *storeapi.StoreKey, row *protocol.Row) bool {
-	return l.selectsKey(key) && (!l.req.Progress || row.HasProgress())
+func (l *listing) selects(key *storeapi.StoreKey, row *protocol.Row, now protocol.Micros) bool {
+	return l.selectsKey(key) && (!l.req.Progress || row.HasProgress()) && (!l.req.InDoubt || row.Doubtful(now))
 }
 
 func (l *listing) selectsKey(key *storeapi.StoreKey) bool {
@@ -240,7 +240,7 @@ func (l *listing) query(now protocol.Micros, from, to []byte, batch int) (query 
 		add("r.state = ?", int64(l.req.State))
 	}
 	if l.req.InDoubt {
-		add("r.state = 2 AND r.lease_end <= ?", now)
+		add("r.state = 2") // no column says whether an attempt with a lease only asks
 	}
 	return q.numbered(query + " ORDER BY r." + l.column + " LIMIT ?"), append(args, batch)
 }

@@ -9,11 +9,19 @@ import (
 // cut off. The record itself has no cause. Lists, the API and metrics show this one.
 const CauseCrash = "crash"
 
-// ShownCause returns the cause of a record for people and metrics: CauseCrash if it is in doubt
-// without a cause.
+// CauseAsked is the cause of a record in doubt while an attempt finds out its outcome. The record
+// itself has no cause meanwhile. Lists, the API and metrics show this one.
+const CauseAsked = "asked"
+
+// ShownCause returns the cause of a record for people and metrics: CauseCrash or CauseAsked if it
+// is in doubt without a cause.
 func ShownCause(rec *Record) string {
-	if rec.Cause == "" && rec.InDoubt() {
+	switch {
+	case rec.Cause != "":
+	case rec.InDoubt():
 		return CauseCrash
+	case rec.State == StateInProgress && !rec.DoubtSince.IsZero():
+		return CauseAsked
 	}
 	return rec.Cause
 }

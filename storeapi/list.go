@@ -4,7 +4,8 @@ package storeapi
 type ListRequest struct {
 	Namespace, Layer, Tenant, Operation string
 	State                               State
-	// InDoubt selects only records in doubt.
+	// InDoubt selects only records in doubt: those with a Record.DoubtSince. While an attempt with
+	// Asks finds out the outcome, the record has a lease, and Record.InDoubt reports false.
 	InDoubt bool
 	// Progress selects only unfinished records that have progress with a codec: those that a
 	// Worker can finish. Their order is the store's, and a record that changes while pages are

@@ -122,6 +122,33 @@ func list(e *env) {
 		doubt.State = storeapi.StateCompleted
 		e.listsOnly(doubt, ids, nil)
 	})
+	e.run("in doubt and asked about", func(e *env) {
+		key := e.key()
+		ids := map[string]string{}
+		for _, s := range situations {
+			key.ID = e.salt + " " + s.name
+			ids[s.name] = key.ID
+			s.reach(e, e.ask(key))
+		}
+		of := storeapi.ListRequest{Operation: key.Operation, InDoubt: true}
+		for _, s := range []situation{lapsed, doubted} {
+			key.ID = ids[s.name]
+			e.win(e.asking(e.lookup(key)))
+		}
+		key.ID = ids[running.name]
+		forced := e.asking(e.lookup(key))
+		forced.Force = true
+		e.win(forced) // there was no doubt when it began to ask
+		for range 2 { // the first page may have changed an index
+			e.listsOnly(of, ids, []string{lapsed.name, doubted.name})
+			whole := of
+			whole.Namespace, whole.Layer, whole.Tenant = key.Namespace, key.Layer, key.Tenant
+			e.listsOnly(whole, ids, []string{lapsed.name, doubted.name})
+		}
+		key.ID = ids[lapsed.name]
+		e.begins(e.lookup(key))
+		e.listsOnly(of, ids, []string{doubted.name})
+	})
 	e.run("progress", func(e *env) {
 		key := e.key()
 		ids := map[string]string{}

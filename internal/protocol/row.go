@@ -59,6 +59,12 @@ func (r *Row) InDoubt(now Micros) bool {
 	return r.State == storeapi.StateInProgress && r.LeaseEnd <= now
 }
 
+// Doubtful reports whether [storeapi.ListRequest].InDoubt selects the row: it is in doubt, or an
+// attempt finds out the outcome.
+func (r *Row) Doubtful(now Micros) bool {
+	return r.State == storeapi.StateInProgress && r.doubtSince(now) != 0
+}
+
 // doubtSince returns when the doubt about a row in progress began, or zero.
 func (r *Row) doubtSince(now Micros) Micros {
 	switch {

@@ -2,6 +2,7 @@ package broken
 
 import (
 	"context"
+	"slices"
 
 	"github.com/retrysafe/retrysafe/storeapi"
 	"github.com/retrysafe/retrysafe/storetest"
@@ -52,6 +53,13 @@ func lists() []Broken {
 				req.InDoubt, req.State = false, storeapi.StateInProgress
 			}
 			return s.List(ctx, req)
+		}),
+		list("a listing of doubts leaves out those that are asked about", func(ctx context.Context, s *packed.Store, req storeapi.ListRequest) (storeapi.Page, error) {
+			page, err := s.List(ctx, req)
+			if req.InDoubt {
+				page.Records = slices.DeleteFunc(page.Records, func(r storeapi.Record) bool { return !r.InDoubt() })
+			}
+			return page, err
 		}),
 		list("a listing of progress shows every record", func(ctx context.Context, s *packed.Store, req storeapi.ListRequest) (storeapi.Page, error) {
 			req.Progress = false
