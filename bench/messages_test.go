@@ -113,7 +113,7 @@ func (w *queueWork) consume(run func(context.Context, *mqidem.Options) error) {
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, &mqidem.Options{Concurrency: inFlight, Logger: noLog, OnOutcome: func(mqidem.Outcome) { w.done(1) }})
+		ended <- run(ctx, &mqidem.Options{Concurrency: inFlight, Logger: noLog, OnOutcome: func(context.Context, mqidem.Outcome) { w.done(1) }})
 	}()
 	<-w.through
 	w.StopTimer()

@@ -14,7 +14,8 @@ type hold struct {
 	req    Request
 	most   time.Duration // the longest lease, if the backend has a limit; else zero
 	grant  Grant
-	began  time.Time // when it was requested
+	began  time.Time       // when it was requested
+	asker  context.Context // for Trace.Ended; nil if there is none
 
 	mu        sync.Mutex
 	locks     []*Lock

@@ -236,7 +236,7 @@ func (l *Locker) try(ctx context.Context, req Request, o Options) (*hold, error)
 		began := time.Now()
 		var g Grant
 		if g, err = l.backend.TryLock(ctx, req); err == nil {
-			return l.hold(req, o, g, began)
+			return l.hold(ctx, req, o, g, began)
 		}
 		l.turns.note(req.Name, err)
 		if errors.Is(err, ErrHeld) || errors.Is(err, ErrName) || ctx.Err() != nil || backoff.Pause(ctx, between(o.Lease)) != nil {
@@ -247,9 +247,12 @@ func (l *Locker) try(ctx context.Context, req Request, o Options) (*hold, error)
 }
 
 // hold starts a hold for what the backend granted.
-func (l *Locker) hold(req Request, o Options, g Grant, began time.Time) (*hold, error) {
+func (l *Locker) hold(ctx context.Context, req Request, o Options, g Grant, began time.Time) (*hold, error) {
 	h := &hold{locker: l, req: req, most: g.Lease, grant: g, began: began}
 	h.locks = h.space[:0]
+	if t := l.o.Trace; t != nil && t.Ended != nil {
+		h.asker = context.WithoutCancel(ctx)
+	}
 	if h.grant.Lease <= 0 || h.grant.Lease > o.Lease {
 		h.grant.Lease = o.Lease
 	}

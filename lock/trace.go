@@ -14,8 +14,8 @@ type Trace struct {
 	// when it has the lock, or Err says why not.
 	Lock func(context.Context) func(AcquireDone)
 	// Ended is called when a lock has ended. A lock that is held several times in one context ends
-	// once.
-	Ended func(HoldDone)
+	// once. The context has the values of that which asked for the lock, and does not end with it.
+	Ended func(context.Context, HoldDone)
 }
 
 // AcquireDone describes a request for a lock that has its answer.
@@ -51,6 +51,6 @@ func (l *Locker) asked(ctx context.Context) func(*Lock, error) {
 // over reports that a hold has ended. The caller does not hold its mutex.
 func (h *hold) over(cause error) {
 	if t := h.locker.o.Trace; t != nil && t.Ended != nil {
-		t.Ended(HoldDone{Took: time.Since(h.began), Err: cause})
+		t.Ended(h.asker, HoldDone{Took: time.Since(h.began), Err: cause})
 	}
 }

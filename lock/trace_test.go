@@ -14,6 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/lock/memlock"
 )
 
+type askerKey struct{}
+
 // TestTrace: each request and each end of a lock is reported once.
 func TestTrace(t *testing.T) {
 	t.Parallel()
@@ -38,7 +40,10 @@ func TestTrace(t *testing.T) {
 					}
 				}
 			},
-			Ended: func(d lock.HoldDone) {
+			Ended: func(ctx context.Context, d lock.HoldDone) {
+				if ctx.Err() != nil || ctx.Value(askerKey{}) != "asker" {
+					event("another context")
+				}
 				switch {
 				case errors.Is(d.Err, lock.ErrReleased):
 					event("released after " + d.Took.String())
@@ -47,7 +52,8 @@ func TestTrace(t *testing.T) {
 				}
 			},
 		}})
-		held, err := l.Lock(t.Context(), "account", lock.WithLease(time.Minute))
+		asker, cancel := context.WithCancel(context.WithValue(t.Context(), askerKey{}, "asker"))
+		held, err := l.Lock(asker, "account", lock.WithLease(time.Minute))
 		assert.NoError(t, err, "lock")
 		again, err := l.Lock(held.Context(), "account")
 		assert.NoError(t, err, "again in its context")
@@ -56,8 +62,9 @@ func TestTrace(t *testing.T) {
 		<-time.After(time.Second)
 		assert.NoError(t, again.Release(t.Context()), "inner release")
 		assert.NoError(t, held.Release(t.Context()), "release")
-		held, err = l.TryLock(t.Context(), "account")
+		held, err = l.TryLock(asker, "account")
 		assert.NoError(t, err, "try")
+		cancel()
 		<-held.Done()
 		_ = held.Release(t.Context())
 		assert.NoError(t, l.Shutdown(t.Context()), "shutdown")

@@ -42,7 +42,7 @@ func ExampleConsume() {
 	var acked atomic.Int64
 	err := mqidem.Consume(ctx, broker.Open("orders"), stock, &mqidem.Options{
 		MaxDeliveries: 5, Backoff: mqidem.Fixed(3 * time.Second), Concurrency: 1,
-		OnOutcome: func(mqidem.Outcome) {
+		OnOutcome: func(context.Context, mqidem.Outcome) {
 			if acked.Add(1) == 4 {
 				cancel()
 			}
@@ -66,7 +66,7 @@ func ExampleConsumeBatch() {
 		return make([]error, len(ms)) // one error for each; nil means that all are done
 	})
 	var acked atomic.Int64
-	err := mqidem.ConsumeBatch(ctx, broker.Open("orders"), points, &mqidem.Options{Batch: 3, OnOutcome: func(mqidem.Outcome) {
+	err := mqidem.ConsumeBatch(ctx, broker.Open("orders"), points, &mqidem.Options{Batch: 3, OnOutcome: func(context.Context, mqidem.Outcome) {
 		if acked.Add(1) == 6 {
 			cancel()
 		}
@@ -97,7 +97,7 @@ func ExampleRedriver() {
 		one, cancel := context.WithCancel(ctx)
 		defer cancel()
 		_ = mqidem.Consume(one, broker.Open("orders"), stock, &mqidem.Options{
-			MaxDeliveries: 1, Logger: slog.New(slog.DiscardHandler), OnOutcome: func(o mqidem.Outcome) {
+			MaxDeliveries: 1, Logger: slog.New(slog.DiscardHandler), OnOutcome: func(_ context.Context, o mqidem.Outcome) {
 				fmt.Println(o.What)
 				cancel()
 			},

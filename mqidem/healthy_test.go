@@ -48,7 +48,7 @@ func TestHealthyConsumerIsSilent(t *testing.T) {
 		go func() {
 			ended <- mqidem.Consume(ctx, broker.Open("orders"), handler, &mqidem.Options{
 				MaxDeliveries: 5, Backoff: mqidem.Fixed(3 * time.Second), Concurrency: 1, Logger: logger,
-				OnOutcome: func(o mqidem.Outcome) { outcomes[o.What]++ },
+				OnOutcome: func(_ context.Context, o mqidem.Outcome) { outcomes[o.What]++ },
 			})
 		}()
 		const hours = 6 * 60

@@ -102,7 +102,7 @@ func (w *world) options(o mqidem.Options) *mqidem.Options {
 	if o.Backoff == nil {
 		o.Backoff = mqidem.Fixed(3 * time.Second)
 	}
-	o.OnOutcome = func(out mqidem.Outcome) {
+	o.OnOutcome = func(_ context.Context, out mqidem.Outcome) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.outcomes = append(w.outcomes, out)

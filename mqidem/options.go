@@ -49,8 +49,9 @@ type Options struct {
 	// contexts end. Default 30 s.
 	Drain time.Duration
 	// OnOutcome receives the outcome of each delivery, for metrics. Several goroutines call it
-	// concurrently, and it should not block.
-	OnOutcome func(Outcome)
+	// concurrently, and it should not block. The context has the values of that of Consume, and
+	// does not end with it.
+	OnOutcome func(context.Context, Outcome)
 	// Logger gets what an operator should know; default slog.Default(). It never gets ids or
 	// bodies.
 	Logger *slog.Logger

@@ -196,7 +196,7 @@ func (c *consumer) giveBack(d *inFlight, err error) bool {
 
 func (c *consumer) observe(d *inFlight, what string, err error) {
 	if c.OnOutcome != nil {
-		c.OnOutcome(Outcome{What: what, Message: d.message, Try: d.handling.result.try, Err: err, Took: time.Since(d.received)})
+		c.OnOutcome(context.WithoutCancel(c.working), Outcome{What: what, Message: d.message, Try: d.handling.result.try, Err: err, Took: time.Since(d.received)})
 	}
 }
 

@@ -139,7 +139,7 @@ func (l *lane) batch(first bool) (more bool, err error) {
 		return false, err
 	}
 	if l.o.OnBatch != nil {
-		l.o.OnBatch(s.told(len(messages), took))
+		l.o.OnBatch(context.WithoutCancel(l.term.ctx), s.told(len(messages), took))
 	}
 	if s.away {
 		l.rest(longestAway)

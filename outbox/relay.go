@@ -42,8 +42,9 @@ type RelayOptions struct {
 	// besides one or two of the relay itself; default 4. No connection is held during Publish.
 	Connections int
 	// OnBatch receives each batch that was published and marked, for metrics. Several goroutines
-	// call it concurrently, and it should not block.
-	OnBatch func(Batch)
+	// call it concurrently, and it should not block. The context has the values of that of Run, and
+	// does not end with it.
+	OnBatch func(context.Context, Batch)
 }
 
 // Batch is the outcome of messages that were read together.

@@ -62,7 +62,7 @@ func TestConsumeThroughFaults(t *testing.T) {
 		}
 		return nil
 	})
-	observe := func(o mqidem.Outcome) {
+	observe := func(_ context.Context, o mqidem.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
 		if errors.Is(o.Err, context.DeadlineExceeded) {

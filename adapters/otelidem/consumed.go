@@ -76,6 +76,6 @@ func (t *Telemetry) BatchConsumer(system string, h mqidem.BatchHandler) mqidem.B
 }
 
 // OnOutcome counts the outcome of a delivery. It is for mqidem.Options.OnOutcome.
-func (t *Telemetry) OnOutcome(o mqidem.Outcome) {
-	t.deliveries.Add(context.Background(), 1, metric.WithAttributes(attrOutcome.String(o.What)))
+func (t *Telemetry) OnOutcome(ctx context.Context, o mqidem.Outcome) {
+	t.deliveries.Add(ctx, 1, metric.WithAttributes(attrOutcome.String(o.What)))
 }

@@ -32,8 +32,7 @@ func (t *Telemetry) LockTrace() *lock.Trace {
 				span.End(trace.WithTimestamp(time.Now()))
 			}
 		},
-		Ended: func(d lock.HoldDone) {
-			ctx := context.Background()
+		Ended: func(ctx context.Context, d lock.HoldDone) {
 			t.locksLive.Add(ctx, -1)
 			t.lockEnds.Add(ctx, 1, metric.WithAttributes(attrCause.String(lockCause(d.Err))))
 		},

@@ -45,8 +45,8 @@ func TestTraceThroughAQueue(t *testing.T) {
 	source := broker.Open("orders")
 	go func() {
 		ended <- mqidem.Consume(ctx, source, p.Consumer("memory", mqidem.Once(e, "stock", func(context.Context, *mqidem.Message) error { return nil })),
-			&mqidem.Options{Concurrency: 1, OnOutcome: func(o mqidem.Outcome) {
-				p.OnOutcome(o)
+			&mqidem.Options{Concurrency: 1, OnOutcome: func(_ context.Context, o mqidem.Outcome) {
+				p.OnOutcome(ctx, o)
 				handled <- o
 			}})
 	}()
@@ -94,7 +94,7 @@ func TestMessagingConventions(t *testing.T) {
 	assert.Equal(t, len(got.Links), 1, "links of a batch")
 	_ = p.Publisher(memqueue.New()).Publish(t.Context(), []outbox.Outgoing{{Message: m}})
 	assert.Contains(t, text(p.last().Attributes), "messaging.operation.type=send", "relay")
-	p.OnBatch(outbox.Batch{Published: 2, Failed: 1, Oldest: time.Second})
+	p.OnBatch(t.Context(), outbox.Batch{Published: 2, Failed: 1, Oldest: time.Second})
 	p.measured(t, "outbox.messages{outcome=published} 2", "outbox.messages{outcome=failed} 1", "outbox.delay{} count 1")
 }
 

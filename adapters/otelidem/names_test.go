@@ -79,9 +79,9 @@ func (p *probe) cause(t *testing.T, s *memstore.Store) {
 	trace.InDoubt(t.Context(), retrysafe.AttemptInfo{Key: charge, Attempt: 1, Cause: "timeout"})
 	trace.Unconfirmed(t.Context(), retrysafe.AttemptInfo{Key: charge, Attempt: 1})
 	trace.Lapse(t.Context(), retrysafe.AttemptInfo{Key: charge})
-	p.OnOutcome(mqidem.Outcome{What: mqidem.OutcomeDone})
-	p.OnBatch(outbox.Batch{Published: 1, Oldest: time.Second})
+	p.OnOutcome(t.Context(), mqidem.Outcome{What: mqidem.OutcomeDone})
+	p.OnBatch(t.Context(), outbox.Batch{Published: 1, Oldest: time.Second})
 	locks := p.LockTrace()
 	locks.Lock(context.Background())(lock.AcquireDone{Fence: 7})
-	locks.Ended(lock.HoldDone{Took: time.Second, Err: lock.ErrLost})
+	locks.Ended(t.Context(), lock.HoldDone{Took: time.Second, Err: lock.ErrLost})
 }

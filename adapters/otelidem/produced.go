@@ -67,8 +67,7 @@ func (p *publisher) Publish(ctx context.Context, batch []outbox.Outgoing) (errs 
 }
 
 // OnBatch counts messages that were published. It is for outbox.RelayOptions.OnBatch.
-func (t *Telemetry) OnBatch(b outbox.Batch) {
-	ctx := context.Background()
+func (t *Telemetry) OnBatch(ctx context.Context, b outbox.Batch) {
 	for _, of := range []struct {
 		outcome string
 		n       int

@@ -51,7 +51,7 @@ func TestNothingSecretIsShown(t *testing.T) {
 	_ = p.Publisher(outbox.OneByOne(func(context.Context, outbox.Outgoing) error { return secret })).Publish(t.Context(), []outbox.Outgoing{{Message: m}})
 	received := &mqidem.Message{ID: m.ID, Source: "orders", Key: m.Key, Body: m.Payload, Headers: map[string][]byte{"x": []byte("header-secret")}}
 	_ = p.Consumer("memory", mqidem.Once(e, "stock", func(context.Context, *mqidem.Message) error { return secret }))(t.Context(), received)
-	p.OnOutcome(mqidem.Outcome{What: mqidem.OutcomeAgain, Message: received, Err: secret})
+	p.OnOutcome(t.Context(), mqidem.Outcome{What: mqidem.OutcomeAgain, Message: received, Err: secret})
 
 	locks := lock.New(memlock.New(), &lock.Options{Trace: p.LockTrace()})
 	assert.NoError(t, locks.With(t.Context(), "lock-secret", func(ctx context.Context, _ *lock.Lock) error {

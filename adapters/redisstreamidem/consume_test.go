@@ -52,7 +52,7 @@ func TestConsumeThroughFaults(t *testing.T) {
 		}
 		return nil
 	})
-	observe := func(o mqidem.Outcome) {
+	observe := func(_ context.Context, o mqidem.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
 		if o.What == mqidem.OutcomeDone || o.What == mqidem.OutcomeDead || o.What == mqidem.OutcomeDuplicate {

@@ -30,7 +30,7 @@ func (c *consumers) options() *mqidem.Options {
 	}
 }
 
-func (c *consumers) observe(o mqidem.Outcome) {
+func (c *consumers) observe(_ context.Context, o mqidem.Outcome) {
 	switch o.What {
 	case mqidem.OutcomeDone:
 		c.done.Add(1)

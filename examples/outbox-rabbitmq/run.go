@@ -78,6 +78,6 @@ func (s *shop) consume(ctx context.Context, source mqidem.Source) error {
 	})
 	return mqidem.Consume(ctx, source, pack, &mqidem.Options{
 		MaxDeliveries: 5, Backoff: mqidem.Fixed(time.Second),
-		OnOutcome: func(o mqidem.Outcome) { log.Printf("message: %s", o.What) },
+		OnOutcome: func(_ context.Context, o mqidem.Outcome) { log.Printf("message: %s", o.What) },
 	})
 }

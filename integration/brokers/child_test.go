@@ -187,7 +187,7 @@ func (h *handler) handle(ctx context.Context, m *mqidem.Message) error {
 
 // observe records a finished message after its record says so. A process that is killed in between
 // does not get there.
-func (h *handler) observe(o mqidem.Outcome) {
+func (h *handler) observe(_ context.Context, o mqidem.Outcome) {
 	h.journal.note(o.Message.ID, "outcome %s, try %d: %v", o.What, o.Try, o.Err)
 	if o.What != mqidem.OutcomeDone && o.What != mqidem.OutcomeDead {
 		return

@@ -68,7 +68,7 @@ func (s *mqShop) consume(t *testing.T, h mqidem.Handler, tries int) {
 	go func() {
 		ended <- mqidem.Consume(ctx, source, h, &mqidem.Options{
 			MaxDeliveries: tries, Backoff: mqidem.Fixed(10 * time.Millisecond), Logger: slog.New(slog.DiscardHandler),
-			OnOutcome: func(o mqidem.Outcome) { s.outcomes <- o },
+			OnOutcome: func(_ context.Context, o mqidem.Outcome) { s.outcomes <- o },
 		})
 	}()
 	t.Cleanup(func() {
