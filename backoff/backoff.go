@@ -16,8 +16,9 @@ import (
 // Backoff limits the tries of one call. A field that is zero or negative has its default, so the
 // zero Backoff is ready to use. It is safe for concurrent use.
 type Backoff struct {
-	// MaxTries is the number of tries, including the first; default 4. math.MaxInt means no limit.
-	MaxTries int
+	// MaxAttempts is the number of tries, including the first; default 4. math.MaxInt means no
+	// limit.
+	MaxAttempts int
 	// MinWait limits the wait before the second try; the limit doubles with each further try.
 	// Default 100 ms.
 	MinWait time.Duration
@@ -25,10 +26,10 @@ type Backoff struct {
 	MaxWait time.Duration
 }
 
-// Last reports whether no try follows the n-th, whatever its outcome: MaxTries is reached, or ctx
-// has ended.
+// Last reports whether no try follows the n-th, whatever its outcome: MaxAttempts is reached, or
+// ctx has ended.
 func (b Backoff) Last(ctx context.Context, n int) bool {
-	return n >= or(b.MaxTries, 4) || ctx.Err() != nil
+	return n >= or(b.MaxAttempts, 4) || ctx.Err() != nil
 }
 
 // Next reports whether another try follows the n-th, and returns how long to wait before it. The

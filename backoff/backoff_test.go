@@ -13,7 +13,7 @@ import (
 // TestNext: the number of tries, the longest wait, and that no wait exceeds the caller's deadline.
 func TestNext(t *testing.T) {
 	t.Parallel()
-	b := backoff.Backoff{MaxTries: 40, MinWait: time.Millisecond, MaxWait: time.Second}
+	b := backoff.Backoff{MaxAttempts: 40, MinWait: time.Millisecond, MaxWait: time.Second}
 	for n := 1; n < 40; n++ {
 		wait, again := b.Next(t.Context(), n, 10*time.Millisecond)
 		most := min(10*time.Millisecond+time.Millisecond<<min(n-1, 20), time.Second)

@@ -20,7 +20,7 @@ func ExampleBackoff_Next() {
 		return nil
 	}
 
-	tries := backoff.Backoff{MaxTries: 5, MinWait: time.Millisecond, MaxWait: 10 * time.Millisecond}
+	tries := backoff.Backoff{MaxAttempts: 5, MinWait: time.Millisecond, MaxWait: 10 * time.Millisecond}
 	for n := 1; ; n++ {
 		err := call()
 		if err == nil {

@@ -207,6 +207,6 @@ func TestRedirectsThatTheCallerKnows(t *testing.T) {
 	_, err = client.Transport.RoundTrip(r)
 	assert.True(t, err != nil, "nobody knows who was asked first")
 	r.Response, r.URL = nil, nil
-	_, err = (&httpidem.Transport{MaxTries: 1, Base: roundTrip(func(*http.Request) (*http.Response, error) { return nil, io.EOF })}).RoundTrip(r)
+	_, err = (&httpidem.Transport{MaxAttempts: 1, Base: roundTrip(func(*http.Request) (*http.Response, error) { return nil, io.EOF })}).RoundTrip(r)
 	assert.Equal(t, err, io.EOF, "a first request is for Base to judge")
 }

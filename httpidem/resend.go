@@ -26,7 +26,7 @@ func (t *Transport) payloadOf(req *http.Request) (*payload, error) {
 	case req.Body == nil || req.Body == http.NoBody:
 		p.more = func() (io.ReadCloser, error) { return req.Body, nil }
 		return p, nil
-	case req.GetBody != nil, limit < 0, req.ContentLength > limit, t.MaxTries == 1:
+	case req.GetBody != nil, limit < 0, req.ContentLength > limit, t.MaxAttempts == 1:
 		return p, nil
 	}
 	b, err := readAll(req, limit)

@@ -14,7 +14,7 @@ import (
 
 // again reports whether another try follows the n-th one, and after what wait.
 func (t *Transport) again(ctx context.Context, n int, body *payload, resp *http.Response, err error) (time.Duration, bool) {
-	tries := backoff.Backoff{MaxTries: t.MaxTries, MinWait: t.MinWait, MaxWait: t.MaxWait}
+	tries := backoff.Backoff{MaxAttempts: t.MaxAttempts, MinWait: t.MinWait, MaxWait: t.MaxWait}
 	if body.more == nil || tries.Last(ctx, n) {
 		return 0, false
 	}

@@ -52,9 +52,9 @@ type Transport struct {
 	// bits and may be called concurrently; Text of crypto/rand is suitable. Default: no key is
 	// made.
 	NewKey func() string
-	// MaxTries is the largest number of tries of one request, the first included. Default 4; 1
+	// MaxAttempts is the largest number of tries of one request, the first included. Default 4; 1
 	// means no retries.
-	MaxTries int
+	MaxAttempts int
 	// MinWait is the longest wait before the second try; it doubles with each try. The actual wait
 	// is random between zero and that ("full jitter"), on top of what Retry-After asks for. Default
 	// 100 ms.

@@ -209,7 +209,7 @@ func TestTransportUnderstandsTheMiddleware(t *testing.T) {
 		})
 		synctest.Wait()
 		assert.Equal(t, tell(&httpidem.Transport{Base: base, MaxWait: time.Millisecond}, "/slow", "tea"), "409 in-progress after 1", "a repeat that does not wait")
-		assert.Equal(t, tell(&httpidem.Transport{Base: base, MaxTries: 20}, "/slow", "tea"), "201 [true]", "a patient repeat")
+		assert.Equal(t, tell(&httpidem.Transport{Base: base, MaxAttempts: 20}, "/slow", "tea"), "201 [true]", "a patient repeat")
 		assert.True(t, arrived.Load() > 1, "it asked more than once")
 		first.Wait()
 	})

@@ -228,7 +228,7 @@ func TestLastAnswerIsWhole(t *testing.T) {
 func TestErrorAfterAllTries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := &script{replies: []reply{{err: io.EOF}, {status: 503}, {err: &timeout{}}}}
-		_, err := (&httpidem.Transport{Base: s, MaxTries: 3}).RoundTrip(outgoing(t.Context(), "POST", "the-key", "the-body"))
+		_, err := (&httpidem.Transport{Base: s, MaxAttempts: 3}).RoundTrip(outgoing(t.Context(), "POST", "the-key", "the-body"))
 		var own *timeout
 		assert.True(t, errors.As(err, &own), "the last error is wrapped: %v", err)
 		assert.Contains(t, err.Error(), "tries made: 3", "error")
@@ -236,7 +236,7 @@ func TestErrorAfterAllTries(t *testing.T) {
 		assert.True(t, (&url.Error{Err: err}).Timeout(), "a timeout is one")
 
 		s = &script{replies: []reply{{err: io.EOF}}}
-		_, err = (&httpidem.Transport{Base: s, MaxTries: 1}).RoundTrip(outgoing(t.Context(), "POST", "k", "x"))
+		_, err = (&httpidem.Transport{Base: s, MaxAttempts: 1}).RoundTrip(outgoing(t.Context(), "POST", "k", "x"))
 		assert.Equal(t, err, io.EOF, "the error of the only try comes as it is")
 		assert.Equal(t, len(s.sent), 1, "tries")
 	})
@@ -252,7 +252,7 @@ func TestWaits(t *testing.T) {
 		spread, longest := map[time.Duration]bool{}, [5]time.Duration{}
 		for range 50 {
 			s := &script{replies: []reply{{err: io.EOF}}}
-			_, _ = (&httpidem.Transport{Base: s, MaxTries: 6, MaxWait: time.Second}).RoundTrip(outgoing(t.Context(), "POST", "k", "x"))
+			_, _ = (&httpidem.Transport{Base: s, MaxAttempts: 6, MaxWait: time.Second}).RoundTrip(outgoing(t.Context(), "POST", "k", "x"))
 			assert.Equal(t, len(s.at), 6, "tries")
 			for i, most := range []time.Duration{100, 200, 400, 800, 1000} {
 				wait := s.at[i+1] - s.at[i]
@@ -341,7 +341,7 @@ func TestBodies(t *testing.T) {
 			r, in := outgoing(t.Context(), "POST", "k", ""), &closing{Reader: tt.body}
 			r.Body, r.GetBody, r.ContentLength = in, nil, tt.length
 			s := &script{replies: []reply{{status: tt.status}}}
-			_, err := (&httpidem.Transport{Base: s, MaxTries: 2, MaxBody: tt.maxBody}).RoundTrip(r)
+			_, err := (&httpidem.Transport{Base: s, MaxAttempts: 2, MaxBody: tt.maxBody}).RoundTrip(r)
 			assert.Equal(t, strings.Join(s.sent, ","), tt.want, "%s: tries", name)
 			assert.Equal(t, err != nil, tt.err != "", "%s: error %v", name, err)
 			if err != nil {
@@ -353,7 +353,7 @@ func TestBodies(t *testing.T) {
 		r := outgoing(t.Context(), "POST", "k", "body")
 		r.GetBody, r.ContentLength = nil, -1
 		s := &script{replies: []reply{{status: 503}}}
-		_, err := (&httpidem.Transport{Base: s, MaxTries: 1}).RoundTrip(r)
+		_, err := (&httpidem.Transport{Base: s, MaxAttempts: 1}).RoundTrip(r)
 		assert.Equal(t, fmt.Sprint(s.sent, err), "[POST /orders k -1 body] <nil>", "what is sent once is not read before")
 
 		r = outgoing(t.Context(), "POST", "k", "body")
@@ -400,7 +400,7 @@ func TestTrailersAreSent(t *testing.T) {
 		r.Body, r.GetBody, r.ContentLength = io.NopCloser(io.MultiReader(bytes.NewReader([]byte("body")), &atEnd{func() { r.Trailer.Set("X-Sum", "4") }})), nil, -1
 		var sums []string
 		s := &script{replies: []reply{{status: 503}}}
-		_, err := (&httpidem.Transport{MaxTries: 2, Base: roundTrip(func(r *http.Request) (*http.Response, error) {
+		_, err := (&httpidem.Transport{MaxAttempts: 2, Base: roundTrip(func(r *http.Request) (*http.Response, error) {
 			sums = append(sums, r.Trailer.Get("X-Sum"))
 			return s.RoundTrip(r)
 		})}).RoundTrip(r)

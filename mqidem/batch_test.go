@@ -72,7 +72,7 @@ func TestBadMessageInBatch(t *testing.T) {
 				bubble(t, func(t *testing.T, w *world) {
 					w.publish(five()...)
 					b := &batches{w: w}
-					stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", b.handler(fmt.Sprint(at), bad)), mqidem.Options{MaxDeliveries: 3})
+					stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", b.handler(fmt.Sprint(at), bad)), mqidem.Options{MaxAttempts: 3})
 					w.pass(time.Hour)
 					assert.NoError(t, stop(), "consume")
 					assert.Equal(t, b.given[0], []string{"0", "1", "2", "3", "4"}, "the first batch")
@@ -133,7 +133,7 @@ func TestKillerInBatch(t *testing.T) {
 					}
 					return nil
 				})
-				_ = mqidem.ConsumeBatch(ctx, s, h, w.options(mqidem.Options{MaxDeliveries: 3}))
+				_ = mqidem.ConsumeBatch(ctx, s, h, w.options(mqidem.Options{MaxAttempts: 3}))
 			}()
 			w.pass(time.Second)
 			w.kill(e)
@@ -175,7 +175,7 @@ func TestBatchErrors(t *testing.T) {
 		stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", func(_ context.Context, ms []*mqidem.Message) []error {
 			calls++
 			return make([]error, len(ms)+1) // it is unknown which message each is for
-		}), mqidem.Options{MaxDeliveries: 1})
+		}), mqidem.Options{MaxAttempts: 1})
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, calls, 6, "calls: one of all, one of each")

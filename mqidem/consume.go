@@ -14,7 +14,7 @@ import (
 //	nil                                     acked
 //	in progress elsewhere                   redelivered later; no try is counted
 //	the store does not answer               held, and handled again later; no try is counted
-//	an error, a panic                       redelivered after Backoff, up to MaxDeliveries tries; then a dead letter
+//	an error, a panic                       redelivered after Backoff, up to MaxAttempts tries; then a dead letter
 //	retrysafe.Permanent, Poison             a dead letter at once
 //	in doubt under retrysafe.Refuse         a dead letter, in doubt
 //

@@ -48,7 +48,7 @@ func TestTries(t *testing.T) {
 				return errWork
 			}
 			return nil
-		})), mqidem.Options{MaxDeliveries: 4, Concurrency: 1})
+		})), mqidem.Options{MaxAttempts: 4, Concurrency: 1})
 		w.pass(time.Second)
 		w.rans("bad", "good")
 		w.pass(3 * time.Second)
@@ -141,7 +141,7 @@ func TestInProgressElsewhere(t *testing.T) {
 		a, _, err := w.newEngine(w.store).Layer("mq").Begin(w.t.Context(), retrysafe.Key{Operation: "stock", ID: "1"})
 		assert.NoError(t, err, "begin")
 		w.publish(message("1", "one"))
-		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{MaxDeliveries: 2})
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{MaxAttempts: 2})
 		w.pass(time.Minute) // twice the lease
 		assert.True(t, len(w.outcomes) > 5, "it came several times: %d", len(w.outcomes))
 		for _, o := range w.outcomes {
@@ -170,7 +170,7 @@ func TestKilledConsumersCount(t *testing.T) {
 					w.began(m)
 					<-over // never returns
 					return nil
-				}), w.options(mqidem.Options{MaxDeliveries: 3}))
+				}), w.options(mqidem.Options{MaxAttempts: 3}))
 			}()
 			w.pass(time.Second)
 			w.kill(e)
@@ -179,7 +179,7 @@ func TestKilledConsumersCount(t *testing.T) {
 			w.pass(time.Minute)
 		}
 		w.rans("killer", "killer", "killer")
-		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{MaxDeliveries: 3})
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{MaxAttempts: 3})
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		w.rans("killer", "killer", "killer")
@@ -202,7 +202,7 @@ func TestStoreAway(t *testing.T) {
 			return storetest.LoseRequest
 		}))
 		w.publish(message("1", "one"))
-		stop := w.consume(mqidem.Once(e, "stock", w.handler(nil)), mqidem.Options{MaxDeliveries: 1})
+		stop := w.consume(mqidem.Once(e, "stock", w.handler(nil)), mqidem.Options{MaxAttempts: 1})
 		w.pass(10 * time.Minute)
 		w.saw()
 		here.Store(true)
@@ -226,7 +226,7 @@ func TestPanics(t *testing.T) {
 			}
 			one := []int{1}
 			return fmt.Errorf("never %d", one[len(m.Body)])
-		})), mqidem.Options{MaxDeliveries: 2})
+		})), mqidem.Options{MaxAttempts: 2})
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		reasons := map[string]string{}
@@ -252,7 +252,7 @@ func TestInDoubt(t *testing.T) {
 			}
 			return retrysafe.NothingDone(errWork)
 		}), retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Refuse}))
-		stop := w.consume(h, mqidem.Options{MaxDeliveries: 2})
+		stop := w.consume(h, mqidem.Options{MaxAttempts: 2})
 		w.pass(time.Minute)
 		w.publish(message("1", "one")) // a copy becomes a dead letter as well
 		w.pass(time.Minute)
@@ -292,7 +292,7 @@ func TestPlainHandler(t *testing.T) {
 				return mqidem.Poison(errWork)
 			}
 			return nil
-		}), mqidem.Options{MaxDeliveries: 2})
+		}), mqidem.Options{MaxAttempts: 2})
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		w.saw(mqidem.OutcomeAgain, mqidem.OutcomeDead, mqidem.OutcomeDead, mqidem.OutcomeDone)

@@ -41,7 +41,7 @@ func ExampleConsume() {
 	}))
 	var acked atomic.Int64
 	err := mqidem.Consume(ctx, broker.Open("orders"), stock, &mqidem.Options{
-		MaxDeliveries: 5, Backoff: mqidem.Fixed(3 * time.Second), Concurrency: 1,
+		MaxAttempts: 5, Backoff: mqidem.Fixed(3 * time.Second), Concurrency: 1,
 		OnOutcome: func(context.Context, mqidem.Outcome) {
 			if acked.Add(1) == 4 {
 				cancel()
@@ -97,7 +97,7 @@ func ExampleRedriver() {
 		one, cancel := context.WithCancel(ctx)
 		defer cancel()
 		_ = mqidem.Consume(one, broker.Open("orders"), stock, &mqidem.Options{
-			MaxDeliveries: 1, Logger: slog.New(slog.DiscardHandler), OnOutcome: func(_ context.Context, o mqidem.Outcome) {
+			MaxAttempts: 1, Logger: slog.New(slog.DiscardHandler), OnOutcome: func(_ context.Context, o mqidem.Outcome) {
 				fmt.Println(o.What)
 				cancel()
 			},

@@ -152,7 +152,7 @@ func TestOrderPlain(t *testing.T) {
 				return errWork
 			}
 			return nil
-		}), mqidem.Options{MaxDeliveries: 2, Order: func(*mqidem.Message) string { return "a" }})
+		}), mqidem.Options{MaxAttempts: 2, Order: func(*mqidem.Message) string { return "a" }})
 		w.pass(time.Hour)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, len(w.deadLetters()), 1, "dead letters (runs: %d)", len(w.ran))
@@ -188,7 +188,7 @@ func TestStopMakesNoDeadLetter(t *testing.T) {
 				w.began(m)
 				<-ctx.Done()
 				return ctx.Err()
-			}), mqidem.Options{Drain: time.Second, MaxDeliveries: 2})
+			}), mqidem.Options{Drain: time.Second, MaxAttempts: 2})
 			w.pass(time.Minute)
 			_ = stop()
 		}
@@ -208,7 +208,7 @@ func TestLostRepliesAreNoTries(t *testing.T) {
 			}
 			return 0
 		}))
-		stop := w.consume(mqidem.Once(e, "stock", w.handler(nil)), mqidem.Options{MaxDeliveries: 3})
+		stop := w.consume(mqidem.Once(e, "stock", w.handler(nil)), mqidem.Options{MaxAttempts: 3})
 		w.pass(10 * time.Minute)
 		gone.Store(false)
 		w.pass(10 * time.Minute)
@@ -301,7 +301,7 @@ func TestKillerInBatchUncounted(t *testing.T) {
 				_ = mqidem.ConsumeBatch(ctx, odd{s, func(d mqidem.Delivery) mqidem.Delivery {
 					d.Message().Deliveries = 1
 					return d
-				}}, h, w.options(mqidem.Options{MaxDeliveries: 3}))
+				}}, h, w.options(mqidem.Options{MaxAttempts: 3}))
 			}()
 			w.pass(time.Second)
 			w.kill(e)
@@ -337,7 +337,7 @@ func TestCommitRefused(t *testing.T) {
 		stop := w.consume(mqidem.OnceTx(w.engine, db, "stock", func(_ context.Context, _ int, m *mqidem.Message) error {
 			w.began(m)
 			return nil
-		}), mqidem.Options{MaxDeliveries: 3})
+		}), mqidem.Options{MaxAttempts: 3})
 		w.pass(24 * time.Hour)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, len(w.deadLetters()), 1, "dead letters (runs: %d)", len(w.ran))
@@ -360,7 +360,7 @@ func TestTxAwayIsNoTry(t *testing.T) {
 			}
 			return nil
 		}}
-		stop := w.consume(mqidem.OnceTx(w.engine, db, "stock", func(_ context.Context, _ int, m *mqidem.Message) error { return nil }), mqidem.Options{MaxDeliveries: 3})
+		stop := w.consume(mqidem.OnceTx(w.engine, db, "stock", func(_ context.Context, _ int, m *mqidem.Message) error { return nil }), mqidem.Options{MaxAttempts: 3})
 		w.pass(time.Minute)
 		gone.Store(false)
 		w.pass(time.Minute)
@@ -383,7 +383,7 @@ func TestLostIsNotRun(t *testing.T) {
 			}
 			time.Sleep(2 * time.Minute) // each is slow, and well below MaxRun
 			return []error{ctx.Err()}
-		}), mqidem.Options{MaxDeliveries: 1})
+		}), mqidem.Options{MaxAttempts: 1})
 		w.pass(time.Hour)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, fmt.Sprint(dead, " begun with a dead context, ", len(w.deadLetters()), " dead letters"), "0 begun with a dead context, 0 dead letters", "innocents")
@@ -409,7 +409,7 @@ func TestLeaseLostIsNoDeadLetter(t *testing.T) {
 			gone.Store(true)
 			<-ctx.Done()
 			return context.Cause(ctx)
-		}), mqidem.Options{MaxDeliveries: 1})
+		}), mqidem.Options{MaxAttempts: 1})
 		w.pass(time.Minute)
 		gone.Store(false)
 		w.pass(time.Hour)
@@ -450,7 +450,7 @@ func TestOrderStarves(t *testing.T) {
 				return errWork
 			}
 			return nil
-		})), mqidem.Options{MaxDeliveries: -1, Order: func(m *mqidem.Message) string { return m.Key }})
+		})), mqidem.Options{MaxAttempts: -1, Order: func(m *mqidem.Message) string { return m.Key }})
 		w.pass(10 * time.Minute)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, w.ran[len(w.ran)-1], "a0", "last")
@@ -475,7 +475,7 @@ func TestRedriveOnAnotherStore(t *testing.T) {
 			}
 			return nil
 		}))
-		stop := w.consume(h, mqidem.Options{MaxDeliveries: 1})
+		stop := w.consume(h, mqidem.Options{MaxAttempts: 1})
 		w.pass(time.Minute)
 		bad = false
 		other := w.newEngine(memstore.New(nil)) // the store of another environment
@@ -509,7 +509,7 @@ func TestBatchOneLost(t *testing.T) {
 				return errs
 			}
 			return nil
-		}), mqidem.Options{MaxDeliveries: 1})
+		}), mqidem.Options{MaxAttempts: 1})
 		w.pass(time.Hour)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, len(w.deadLetters()), 0, "dead letters")
@@ -558,7 +558,7 @@ func TestPlainBatchPanic(t *testing.T) {
 				}
 			}
 			return nil
-		}, mqidem.Options{MaxDeliveries: 3})
+		}, mqidem.Options{MaxAttempts: 3})
 		w.pass(time.Hour)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, len(w.deadLetters()), 1, "dead letters")
@@ -577,7 +577,7 @@ func TestAroundOnce(t *testing.T) {
 				return err
 			}
 			return errWork
-		}, mqidem.Options{MaxDeliveries: 2})
+		}, mqidem.Options{MaxAttempts: 2})
 		w.pass(time.Hour)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, len(w.deadLetters()), 1, "dead letters (calls: %d)", calls)
@@ -592,11 +592,11 @@ func TestRedriverKeepsOthers(t *testing.T) {
 			return mqidem.Once(w.engine, "stock", bad, retrysafe.WithFingerprint([]byte(fingerprint)))
 		}
 		w.publish(message("1", "one"))
-		stop := w.consume(as("v1 of the consumer, padded to 32"), mqidem.Options{MaxDeliveries: 1})
+		stop := w.consume(as("v1 of the consumer, padded to 32"), mqidem.Options{MaxAttempts: 1})
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		w.publish(message("1", "another content"))
-		stop = w.consume(as("v2 of the consumer, padded to 32"), mqidem.Options{MaxDeliveries: 1})
+		stop = w.consume(as("v2 of the consumer, padded to 32"), mqidem.Options{MaxAttempts: 1})
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		for _, p := range w.deadLetters() {
@@ -624,7 +624,7 @@ func TestOrderTx(t *testing.T) {
 				return errWork
 			}
 			return nil
-		}), mqidem.Options{MaxDeliveries: 3, Order: func(*mqidem.Message) string { return "a" }})
+		}), mqidem.Options{MaxAttempts: 3, Order: func(*mqidem.Message) string { return "a" }})
 		w.pass(time.Hour)
 		assert.NoError(t, stop(), "consume")
 		w.rans("one", "one", "one", "two")

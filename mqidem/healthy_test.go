@@ -47,7 +47,7 @@ func TestHealthyConsumerIsSilent(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() {
 			ended <- mqidem.Consume(ctx, broker.Open("orders"), handler, &mqidem.Options{
-				MaxDeliveries: 5, Backoff: mqidem.Fixed(3 * time.Second), Concurrency: 1, Logger: logger,
+				MaxAttempts: 5, Backoff: mqidem.Fixed(3 * time.Second), Concurrency: 1, Logger: logger,
 				OnOutcome: func(_ context.Context, o mqidem.Outcome) { outcomes[o.What]++ },
 			})
 		}()

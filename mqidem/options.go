@@ -10,11 +10,11 @@ import (
 
 // Options configure [Consume] and [ConsumeBatch]. nil and every zero field are valid.
 type Options struct {
-	// MaxDeliveries is how often the work of a message is tried before the message becomes a dead
+	// MaxAttempts is how often the work of a message is tried before the message becomes a dead
 	// letter. Default 5; negative means no limit. With a handler of this package the record counts
 	// the tries: takeovers from dead consumers count, and deliveries that ran nothing do not. With
 	// another handler the broker's count decides, if the broker has one.
-	MaxDeliveries int
+	MaxAttempts int
 	// Backoff returns how long a message waits after its try-th try, counted from 1. Default
 	// [Exponential] from 1 s up to 5 min.
 	Backoff func(try int) time.Duration
@@ -103,7 +103,7 @@ func (o *Options) checked(batches bool) (Options, error) {
 		name         string
 		value        *int
 		usual, least int
-	}{{"MaxDeliveries", &c.MaxDeliveries, 5, -1 << 31}, {"Concurrency", &c.Concurrency, 16, 1}, {"Batch", &c.Batch, 100, 1}, {"MaxBody", &c.MaxBody, 0, 0}} {
+	}{{"MaxAttempts", &c.MaxAttempts, 5, -1 << 31}, {"Concurrency", &c.Concurrency, 16, 1}, {"Batch", &c.Batch, 100, 1}, {"MaxBody", &c.MaxBody, 0, 0}} {
 		if *n.value == 0 {
 			*n.value = n.usual
 		}

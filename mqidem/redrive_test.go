@@ -16,7 +16,7 @@ import (
 func (w *world) deadLetterOne(id string, opts ...retrysafe.CallOption) {
 	w.t.Helper()
 	w.publish(message(id, id))
-	stop := w.consume(mqidem.Once(w.engine, "stock", func(context.Context, *mqidem.Message) error { return errWork }, opts...), mqidem.Options{MaxDeliveries: 2})
+	stop := w.consume(mqidem.Once(w.engine, "stock", func(context.Context, *mqidem.Message) error { return errWork }, opts...), mqidem.Options{MaxAttempts: 2})
 	w.pass(2 * time.Minute)
 	assert.NoError(w.t, stop(), "consume")
 }
@@ -45,7 +45,7 @@ func TestRedrivenRunsOnce(t *testing.T) {
 			return nil
 		}))
 		w.outcomes = nil
-		stop := w.consume(h, mqidem.Options{MaxDeliveries: 2, Concurrency: 1})
+		stop := w.consume(h, mqidem.Options{MaxAttempts: 2, Concurrency: 1})
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		w.saw(mqidem.OutcomeAgain, mqidem.OutcomeDone, mqidem.OutcomeDuplicate)
@@ -83,7 +83,7 @@ func TestRedriveInterrupted(t *testing.T) {
 		p.send = func() error { return nil }
 		_, err = r.Once(t.Context())
 		assert.NoError(t, err, "redrive again")
-		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{MaxDeliveries: 1})
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{MaxAttempts: 1})
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		w.rans("1")
@@ -145,7 +145,7 @@ func TestRule(t *testing.T) {
 				want = mqidem.Redriven{Seen: 2, Kept: 2}
 			}
 			assert.Equal(t, did, want, "round %d", round)
-			stop := w.consume(mqidem.Once(w.engine, "stock", func(context.Context, *mqidem.Message) error { return errWork }), mqidem.Options{MaxDeliveries: 2})
+			stop := w.consume(mqidem.Once(w.engine, "stock", func(context.Context, *mqidem.Message) error { return errWork }), mqidem.Options{MaxAttempts: 2})
 			w.pass(2 * time.Minute)
 			assert.NoError(t, stop(), "consume")
 		}

@@ -48,7 +48,7 @@ const settleTime = 30 * time.Second
 func (c *consumer) prepare(d *inFlight) (_ disposition, ready bool) {
 	one := d.next()
 	m, h := &one.message, &one.handling
-	*h = handling{limit: max(0, c.MaxDeliveries), holds: c.holds, gaveUp: c.gaveUp, hands: &c.hands, history: &d.history}
+	*h = handling{limit: max(0, c.MaxAttempts), holds: c.holds, gaveUp: c.gaveUp, hands: &c.hands, history: &d.history}
 	h.deadLetter = func(_ context.Context, why Reason) error { return c.writeDeadLetter(d, why) }
 	*m = *d.delivery.Message()
 	m.passed, d.message, d.handling = h, m, h

@@ -192,7 +192,7 @@ func TestDeadLetter(t *testing.T) {
 		var here atomic.Bool
 		var kept []mqidem.Reason
 		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(func(*mqidem.Message, int) error { return errWork })), mqidem.Options{
-			MaxDeliveries: 1,
+			MaxAttempts: 1,
 			DeadLetter: func(_ context.Context, m *mqidem.Message, why mqidem.Reason) error {
 				if !here.Load() {
 					return errors.New("the table is away")
@@ -238,10 +238,10 @@ func TestDeathAfterDeadLetter(t *testing.T) {
 		var e *retrysafe.Engine
 		e = w.newEngine(stopping{w.store, func() { go w.kill(e) }})
 		w.publish(message("1", "one"), message("1", "one"))
-		stop := w.consume(mqidem.Once(e, "stock", w.handler(func(*mqidem.Message, int) error { return errWork })), mqidem.Options{MaxDeliveries: 1, Concurrency: 1})
+		stop := w.consume(mqidem.Once(e, "stock", w.handler(func(*mqidem.Message, int) error { return errWork })), mqidem.Options{MaxAttempts: 1, Concurrency: 1})
 		w.pass(time.Minute)
 		_ = stop()
-		again := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{MaxDeliveries: 1})
+		again := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{MaxAttempts: 1})
 		w.pass(time.Hour)
 		assert.NoError(t, again(), "consume")
 		w.rans("one")

@@ -9,9 +9,9 @@ import (
 
 // Retry configures how a client retries a call that has a key. The zero Retry has the defaults.
 type Retry struct {
-	// MaxTries is the largest number of tries of one call, the first included; default 4. With 1
+	// MaxAttempts is the largest number of tries of one call, the first included; default 4. With 1
 	// there are no retries.
-	MaxTries int
+	MaxAttempts int
 	// MinWait is the upper bound of the wait before the second try; it doubles with each further
 	// try. The wait is random, from zero up to that ("full jitter"), on top of what the server asks
 	// for. Default 100 ms.
@@ -70,7 +70,7 @@ func (f Failure) again() bool {
 // Do calls try until the result is final. try returns nil for an answer and for a final failure.
 // All tries must carry one key and be the same request. Do not use Do for a call without a key.
 func (r *Retry) Do(ctx context.Context, try func() *Failure) {
-	tries := backoff.Backoff{MaxTries: r.MaxTries, MinWait: r.MinWait, MaxWait: r.MaxWait}
+	tries := backoff.Backoff{MaxAttempts: r.MaxAttempts, MinWait: r.MinWait, MaxWait: r.MaxWait}
 	for n := 1; ; n++ {
 		f := try()
 		if f == nil || !f.again() {

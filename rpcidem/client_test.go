@@ -38,9 +38,9 @@ func TestRetry(t *testing.T) {
 	}{
 		"the defaults":           {failure: away, most: 4, least: 4, waits: [2]time.Duration{0, 400 * time.Millisecond}},
 		"an answer":              {failure: nil, most: 1, least: 1},
-		"one try":                {retry: rpcidem.Retry{MaxTries: 1}, failure: away, most: 1, least: 1},
-		"bounded":                {retry: rpcidem.Retry{MaxTries: 70, MinWait: time.Second, MaxWait: 2 * time.Second}, failure: away, most: 70, least: 70, waits: [2]time.Duration{0, 2 * time.Second}},
-		"bounded by nothing":     {retry: rpcidem.Retry{MaxTries: 3, MinWait: math.MaxInt64, MaxWait: math.MaxInt64}, failure: &rpcidem.Failure{Code: rpcidem.Unavailable, RetryAfter: 1, Asked: true}, limit: time.Hour, most: 3, least: 1, waits: [2]time.Duration{0, time.Hour}},
+		"one try":                {retry: rpcidem.Retry{MaxAttempts: 1}, failure: away, most: 1, least: 1},
+		"bounded":                {retry: rpcidem.Retry{MaxAttempts: 70, MinWait: time.Second, MaxWait: 2 * time.Second}, failure: away, most: 70, least: 70, waits: [2]time.Duration{0, 2 * time.Second}},
+		"bounded by nothing":     {retry: rpcidem.Retry{MaxAttempts: 3, MinWait: math.MaxInt64, MaxWait: math.MaxInt64}, failure: &rpcidem.Failure{Code: rpcidem.Unavailable, RetryAfter: 1, Asked: true}, limit: time.Hour, most: 3, least: 1, waits: [2]time.Duration{0, time.Hour}},
 		"the server asks":        {failure: &rpcidem.Failure{Code: rpcidem.Aborted, RetryAfter: 3 * time.Second, Asked: true}, most: 4, least: 4, waits: [2]time.Duration{3 * time.Second, 3400 * time.Millisecond}},
 		"it asks for the most":   {failure: &rpcidem.Failure{Code: rpcidem.Aborted, RetryAfter: 10 * time.Second, Asked: true}, most: 4, least: 4, waits: [2]time.Duration{10 * time.Second, 10 * time.Second}},
 		"it asks for more":       {failure: &rpcidem.Failure{Code: rpcidem.Aborted, RetryAfter: 10*time.Second + 1, Asked: true}, most: 1, least: 1},

@@ -10,7 +10,7 @@ import (
 
 // A client's interceptor repeats a call until its result is final. Every try carries one key.
 func ExampleRetry_Do() {
-	retry := rpcidem.Retry{MaxTries: 5, MinWait: time.Millisecond, MaxWait: 10 * time.Millisecond}
+	retry := rpcidem.Retry{MaxAttempts: 5, MinWait: time.Millisecond, MaxWait: 10 * time.Millisecond}
 	tries := 0
 	retry.Do(context.Background(), func() *rpcidem.Failure {
 		if tries++; tries < 3 {

@@ -33,7 +33,7 @@ func Example() {
 		log.Println("one less of", order.SKU)
 		return nil
 	})
-	if err := mqidem.Consume(ctx, src, reserve, &mqidem.Options{MaxDeliveries: 5}); err != nil {
+	if err := mqidem.Consume(ctx, src, reserve, &mqidem.Options{MaxAttempts: 5}); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -92,7 +92,7 @@ func (s *Source) run(l *link, in <-chan amqp.Delivery) {
 	// After a connection that lasted, the next one comes soon. If connections end at once, the
 	// waits grow.
 	const lasted = 10 * time.Second
-	waits := backoff.Backoff{MaxTries: math.MaxInt, MaxWait: lasted / 2}
+	waits := backoff.Backoff{MaxAttempts: math.MaxInt, MaxWait: lasted / 2}
 	for n := 1; ; n++ {
 		if l != nil {
 			began := time.Now()

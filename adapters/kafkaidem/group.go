@@ -116,7 +116,7 @@ func (s *Source) keepCommitting() {
 		if failed++; failed > 1 && s.ctx.Err() == nil {
 			s.o.Logger.Warn("kafkaidem: cannot commit what is settled; it is tried again", "topic", s.o.Topic, "group", s.o.Group, "error", explain(err))
 		}
-		wait, _ := backoff.Backoff{MaxTries: failed + 2, MinWait: 50 * time.Millisecond, MaxWait: 5 * time.Second}.Next(s.ctx, failed, 10*time.Millisecond)
+		wait, _ := backoff.Backoff{MaxAttempts: failed + 2, MinWait: 50 * time.Millisecond, MaxWait: 5 * time.Second}.Next(s.ctx, failed, 10*time.Millisecond)
 		_ = backoff.Pause(s.ctx, wait)
 		s.markDirty()
 	}

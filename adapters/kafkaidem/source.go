@@ -204,7 +204,7 @@ func (s *Source) poll() {
 		}
 		failed++
 		s.o.Logger.Warn("kafkaidem: cannot read records; it is tried again", "topic", s.o.Topic, "group", s.o.Group, "error", explain(bad))
-		wait, _ := backoff.Backoff{MaxTries: failed + 2, MaxWait: 5 * time.Second}.Next(s.ctx, failed, 0)
+		wait, _ := backoff.Backoff{MaxAttempts: failed + 2, MaxWait: 5 * time.Second}.Next(s.ctx, failed, 0)
 		_ = backoff.Pause(s.ctx, wait)
 	}
 }

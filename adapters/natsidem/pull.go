@@ -170,7 +170,7 @@ func (s *Source) refuse(status, why string) {
 	if p.refused++; p.refused < 2 {
 		return
 	}
-	wait, _ := backoff.Backoff{MaxTries: p.refused + 2, MinWait: 200 * time.Millisecond, MaxWait: 5 * time.Second}.Next(s.ctx, p.refused, 100*time.Millisecond)
+	wait, _ := backoff.Backoff{MaxAttempts: p.refused + 2, MinWait: 200 * time.Millisecond, MaxWait: 5 * time.Second}.Next(s.ctx, p.refused, 100*time.Millisecond)
 	p.pausing = true
 	p.pause.Reset(wait)
 	s.o.Logger.Warn("natsidem: the server refuses to be asked for messages; it is tried again after a pause; look at the limits of the consumer",
@@ -224,7 +224,7 @@ func (s *Source) look() {
 			return
 		}
 		s.o.Logger.Warn("natsidem: cannot ask for messages; it is tried again", "stream", s.o.Stream, "consumer", s.o.Consumer, "error", err)
-		wait, again := backoff.Backoff{MaxTries: try + 2, MinWait: 200 * time.Millisecond, MaxWait: 5 * time.Second}.Next(s.ctx, try, 100*time.Millisecond)
+		wait, again := backoff.Backoff{MaxAttempts: try + 2, MinWait: 200 * time.Millisecond, MaxWait: 5 * time.Second}.Next(s.ctx, try, 100*time.Millisecond)
 		if !again || backoff.Pause(s.ctx, wait) != nil {
 			return
 		}

@@ -25,7 +25,7 @@ type consumers struct {
 
 func (c *consumers) options() *mqidem.Options {
 	return &mqidem.Options{
-		MaxDeliveries: tries, Backoff: mqidem.Fixed(100 * time.Millisecond), Batch: 50, Linger: 20 * time.Millisecond,
+		MaxAttempts: tries, Backoff: mqidem.Fixed(100 * time.Millisecond), Batch: 50, Linger: 20 * time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler), OnOutcome: c.observe,
 	}
 }

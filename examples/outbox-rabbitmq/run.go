@@ -77,7 +77,7 @@ func (s *shop) consume(ctx context.Context, source mqidem.Source) error {
 		}
 	})
 	return mqidem.Consume(ctx, source, pack, &mqidem.Options{
-		MaxDeliveries: 5, Backoff: mqidem.Fixed(time.Second),
+		MaxAttempts: 5, Backoff: mqidem.Fixed(time.Second),
 		OnOutcome: func(_ context.Context, o mqidem.Outcome) { log.Printf("message: %s", o.What) },
 	})
 }

@@ -87,7 +87,7 @@ func consume(args []string) error {
 	defer s.Close()
 	h.journal.note("-", "opened")
 	return mqidem.Consume(ctx, traced{s, h.journal}, h.handle, &mqidem.Options{
-		MaxDeliveries: maxTries, Backoff: mqidem.Fixed(100 * time.Millisecond), Concurrency: 8, Logger: quiet, Drain: 5 * time.Second, OnOutcome: h.observe,
+		MaxAttempts: maxTries, Backoff: mqidem.Fixed(100 * time.Millisecond), Concurrency: 8, Logger: quiet, Drain: 5 * time.Second, OnOutcome: h.observe,
 	})
 }
 

@@ -21,7 +21,7 @@ func runStock(ctx context.Context, engine *retrysafe.Engine, store *sqlstore.Sto
 		_, err := tx.ExecContext(ctx, "UPDATE stock SET n = n - 1 WHERE sku = $1", order.SKU)
 		return err
 	})
-	return mqidem.Consume(ctx, source, stock, &mqidem.Options{MaxDeliveries: 5, Backoff: mqidem.Fixed(3 * time.Second)})
+	return mqidem.Consume(ctx, source, stock, &mqidem.Options{MaxAttempts: 5, Backoff: mqidem.Fixed(3 * time.Second)})
 }
 
 // The compiler checks the example's shape, and TestOnceTxTries its behaviour.

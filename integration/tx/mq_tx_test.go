@@ -67,7 +67,7 @@ func (s *mqShop) consume(t *testing.T, h mqidem.Handler, tries int) {
 	source, ended := s.broker.Open("q"), make(chan error, 1)
 	go func() {
 		ended <- mqidem.Consume(ctx, source, h, &mqidem.Options{
-			MaxDeliveries: tries, Backoff: mqidem.Fixed(10 * time.Millisecond), Logger: slog.New(slog.DiscardHandler),
+			MaxAttempts: tries, Backoff: mqidem.Fixed(10 * time.Millisecond), Logger: slog.New(slog.DiscardHandler),
 			OnOutcome: func(_ context.Context, o mqidem.Outcome) { s.outcomes <- o },
 		})
 	}()

@@ -17,7 +17,7 @@ import (
 
 var (
 	quick = rpcidem.Retry{MinWait: time.Millisecond, MaxWait: time.Second}
-	once  = rpcidem.Retry{MaxTries: 1}
+	once  = rpcidem.Retry{MaxAttempts: 1}
 )
 
 // losing drops the answers of the first n tries, after the method has run.

@@ -33,7 +33,7 @@ func newWorld(t *testing.T, open Open, store storeapi.Store, o rpcidem.Options, 
 	}
 	wd := &world{t: t}
 	wd.call = open(t, &Setup{
-		Engine: newEngine(t, store), Options: &o, Client: &rpcidem.ClientOptions{Retry: rpcidem.Retry{MaxTries: 1}},
+		Engine: newEngine(t, store), Options: &o, Client: &rpcidem.ClientOptions{Retry: rpcidem.Retry{MaxAttempts: 1}},
 		Method: func(ctx context.Context, request string) (string, *Error) {
 			n := wd.runs.Add(1)
 			if m == nil {
