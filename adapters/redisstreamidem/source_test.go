@@ -3,6 +3,7 @@ package redisstreamidem_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -25,6 +26,30 @@ func (q *queue) pending(tb testing.TB) int64 {
 	summary, _ := q.c.command(tb, "XPENDING", q.o.Stream, q.o.Group).([]any)
 	n, _ := summary[0].(int64)
 	return n
+}
+
+// consumers returns the names of the consumers that the server knows.
+func (q *queue) consumers(tb testing.TB) (names []string) {
+	tb.Helper()
+	all, _ := q.c.command(tb, "XINFO", "CONSUMERS", q.o.Stream, q.o.Group).([]any)
+	for _, one := range all {
+		fields, _ := one.(map[string]any)
+		name, _ := fields["name"].(string)
+		names = append(names, name)
+	}
+	return names
+}
+
+// pass makes all pending entries idle for d.
+func (q *queue) pass(tb testing.TB, d time.Duration) {
+	tb.Helper()
+	all, _ := q.c.command(tb, "XPENDING", q.o.Stream, q.o.Group, "-", "+", "1000").([]any)
+	for _, one := range all {
+		entry, _ := one.([]any)
+		id, _ := entry[0].(string)
+		consumer, _ := entry[1].(string)
+		q.c.command(tb, "XCLAIM", q.o.Stream, q.o.Group, consumer, "0", id, "IDLE", strconv.FormatInt(d.Milliseconds(), 10), "JUSTID")
+	}
 }
 
 // A message that is held for several times Idle goes to no other consumer, nor does one that is
@@ -53,13 +78,16 @@ func TestSlowConsumerIsNotRobbed(t *testing.T) {
 // later try. The dead consumer is deleted.
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
-	q := newQueue(t, sharedRedis(t).addr, idle(200*time.Millisecond))
+	q := newQueue(t, sharedRedis(t).addr, idle(time.Hour))
 	q.publish(t, "1", "2")
 	c := dial(t, q.addr, nil)
 	dies := q.openOn(t, c)
 	receive(t, dies, "1")
 	assert.NoError(t, receive(t, dies, "2").Retry(t.Context(), time.Hour), "Retry")
 	c.Close() // it sends nothing more
+	dead := q.consumers(t)[0]
+	assert.NotEqual(t, dead, "", "the name of the dead one")
+	q.pass(t, time.Hour)
 	lives := q.open(t)
 	for range 2 {
 		d, err := lives.Receive(t.Context())
@@ -67,12 +95,11 @@ func TestAbandoned(t *testing.T) {
 		assert.Equal(t, d.Message().Deliveries, 2, "deliveries of %s", d.Message().ID)
 		assert.NoError(t, d.Ack(t.Context()), "Ack")
 	}
-	eventually(t, "a consumer that has nothing and is silent is removed, and the one that lives is not", func() bool {
-		all, _ := q.c.command(t, "XINFO", "CONSUMERS", q.o.Stream, q.o.Group).([]any)
-		return len(all) == 1
-	})
+	q.o.Idle, q.o.Prefetch = 200*time.Millisecond, -1 // it only looks for the dead, and soon
+	q.open(t)
+	eventually(t, "a consumer that has nothing and is silent is removed", func() bool { return !slices.Contains(q.consumers(t), dead) })
 	q.publish(t, "3")
-	assert.NoError(t, receive(t, lives, "3").Ack(t.Context()), "Ack")
+	assert.NoError(t, receive(t, lives, "3").Ack(t.Context()), "Ack by the one that lives")
 }
 
 // A consumer that was away for longer than Idle has lost its messages. It neither acks nor
