@@ -153,13 +153,15 @@ func TestServicesThatDoNotRead(t *testing.T) {
 		return "http://" + l.Addr().String()
 	}
 	large := strings.Repeat("x", 1<<20)
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
 	refuses := serveRaw(func(c net.Conn) {
 		_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlarge")
 		_, _ = io.ReadFull(c, make([]byte, 4<<10))
 		if tcp, ok := c.(*net.TCPConn); ok {
 			_ = tcp.CloseWrite()
 		}
-		time.Sleep(200 * time.Millisecond)
+		<-never // a reset, since much is not read, could overtake the answer
 		_ = c.Close()
 	})
 	o := &gateway.Options{Upstreams: []string{refuses}}
@@ -169,8 +171,6 @@ func TestServicesThatDoNotRead(t *testing.T) {
 		assert.NoError(t, err, "request")
 		assert.Equal(t, fmt.Sprint(resp.StatusCode, body), "413large", "an early answer")
 	}
-	never := make(chan struct{})
-	t.Cleanup(func() { close(never) })
 	deaf := serveRaw(func(c net.Conn) {
 		<-never
 		_ = c.Close()

@@ -129,7 +129,8 @@ func TestMonitorOfLateAnswers(t *testing.T) {
 	assert.Equal(t, becomes(t, base, "k"), "201", "a repeat")
 	assert.Equal(t, metric(t, admin, `retrysafe_requests_total{outcome="late",route="default"}`), 1.0, "late requests")
 	assert.Equal(t, metric(t, admin, `retrysafe_attempts_total{outcome="executed",route="default"}`), 1.0, "attempts")
-	assert.Equal(t, metric(t, admin, "retrysafe_live_attempts"), 0.0, "live")
+	// A repeat may be answered a moment before the attempt is over.
+	eventually(t, "no attempt is live", func() bool { return metric(t, admin, "retrysafe_live_attempts") == 0 })
 }
 
 // TestAdmin tests that a process can be alive and not ready.
