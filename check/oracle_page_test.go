@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/check"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
 // answering serves one answer.
@@ -78,9 +80,9 @@ func TestPageSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("%v has the query", err)
 		}
 	}
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	_, err := check.Page{URL: gone.URL + "/orders?key=secret"}.Count(t.Context())
+	port, err := freeport.Get()
+	assert.NoError(t, err, "a free port")
+	_, err = check.Page{URL: "http://127.0.0.1:" + port + "/orders?key=secret"}.Count(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "GET /orders") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("a server that is not there: %v", err)
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/check"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
 // between returns a Proxy to a service.
@@ -225,9 +227,9 @@ func TestProxyNeverRepeats(t *testing.T) {
 
 func TestProxyWithoutService(t *testing.T) {
 	t.Parallel()
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	p := between(t, gone.URL)
+	port, err := freeport.Get()
+	assert.NoError(t, err, "a free port")
+	p := between(t, "http://127.0.0.1:"+port)
 	if status := send(t, http.MethodPost, p.URL(), "a"); status != http.StatusServiceUnavailable {
 		t.Errorf("a POST: %d", status)
 	}

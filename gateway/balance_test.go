@@ -14,6 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/freeport"
 	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/memstore"
 )
@@ -47,10 +48,15 @@ func newNode(t *testing.T) *node {
 // Returns an address that refuses connections.
 func nobody(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	assert.NoError(t, err, "listen")
-	defer l.Close()
-	return "http://" + l.Addr().String()
+	return "http://" + freeAddr(t)
+}
+
+// freeAddr returns an address where nobody listens, and that the system gives to nobody else.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	port, err := freeport.Get()
+	assert.NoError(t, err, "a free port")
+	return "127.0.0.1:" + port
 }
 
 // TestSeveralUpstreams tests that upstreams get requests in turn, and that a duplicate is answered

@@ -141,10 +141,7 @@ func TestStrangeUpstreams(t *testing.T) {
 // TestNotSent tests that a request that was not sent is released, and that the retry runs.
 func TestNotSent(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	assert.NoError(t, err, "listen")
-	addr := l.Addr().String()
-	assert.NoError(t, l.Close(), "close")
+	addr := freeAddr(t)
 	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{"http://" + addr}})
 	for _, body := range []string{"x", ""} {
 		for range 2 {

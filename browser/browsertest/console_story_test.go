@@ -3,7 +3,6 @@ package browsertest_test
 import (
 	"bufio"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
 // command is the retrysafe program, built once.
@@ -68,10 +68,9 @@ func makeToken(t *testing.T, name, roles string) (token, line string) {
 // freeAddr returns an address on which nothing listens, for a gateway that is started twice.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	assert.NoError(t, err, "listen")
-	defer l.Close()
-	return l.Addr().String()
+	port, err := freeport.Get()
+	assert.NoError(t, err, "a free port")
+	return "127.0.0.1:" + port
 }
 
 // payThrough sends the payment, and returns the status, the body, and whether it is a replay.

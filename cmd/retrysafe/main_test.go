@@ -25,6 +25,7 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/drivers"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/freeport"
 	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
@@ -244,7 +245,9 @@ func TestGatewayStopsGracefully(t *testing.T) {
 
 func TestHealthz(t *testing.T) {
 	t.Parallel()
-	c := command(t, "gateway", "--listen", "127.0.0.1:0", "--upstream", "http://127.0.0.1:1", "--store", "memory:", "--admin", "127.0.0.1:0")
+	port, err := freeport.Get() // nobody else gets it when the gateway is gone
+	assert.NoError(t, err, "a free port")
+	c := command(t, "gateway", "--listen", "127.0.0.1:0", "--upstream", "http://127.0.0.1:1", "--store", "memory:", "--admin", "127.0.0.1:"+port)
 	out, err := c.StdoutPipe()
 	assert.NoError(t, err, "pipe")
 	assert.NoError(t, c.Start(), "start")
@@ -264,8 +267,6 @@ func TestHealthz(t *testing.T) {
 		_ = c.Run()
 		return c.ProcessState.ExitCode()
 	}
-	_, port, err := net.SplitHostPort(addr)
-	assert.NoError(t, err, "address")
 	assert.Equal(t, fmt.Sprint(alive(addr), alive(":"+port), alive("0.0.0.0:"+port), alive("")), "0 0 0 2", "--alive while it runs, and without an address")
 	kill(c)
 	assert.Equal(t, alive(addr), 1, "--alive when it is gone")

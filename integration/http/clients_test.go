@@ -17,6 +17,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/integration/internal/servers"
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
@@ -131,10 +132,7 @@ func TestRetryingClients(t *testing.T) {
 		}
 		t.Run(name+", the service is down at first", func(t *testing.T) {
 			t.Parallel()
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			assert.NoError(t, err, "listen")
-			addr := l.Addr().String()
-			assert.NoError(t, l.Close(), "close")
+			addr := "127.0.0.1:" + servers.FreePort(t)
 			var effects atomic.Int64
 			server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				effects.Add(1)

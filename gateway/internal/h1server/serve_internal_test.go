@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
 // serveFastPath serves h with the fast path, or with net/http if direct is set. Times that are zero
@@ -25,14 +26,16 @@ import (
 func serveFastPath(t *testing.T, h http.Handler, limits times, direct bool) (s *Server, addr string) {
 	t.Helper()
 	c := &Config{
-		Handler: h, FastPath: func(*http.Request) bool { return true }, Header: 64 << 10, HeaderTime: cmp.Or(limits.head, 10*time.Second),
+		Handler: h, FastPath: func(*http.Request) bool { return true }, Header: 64 << 10, HeaderTime: cmp.Or(limits.head, time.Minute),
 		IdleTime: cmp.Or(limits.idle, 2*time.Minute), WriteTime: limits.write, Connections: 20_000, Streams: 250, Log: slog.New(slog.DiscardHandler),
 	}
 	if direct {
 		c.FastPath = nil
 	}
 	s = New(c)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Get() // nobody else gets it after the server
+	assert.NoError(t, err, "a free port")
+	listener, err := net.Listen("tcp", "127.0.0.1:"+port)
 	assert.NoError(t, err, "listen")
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(listener) }()
