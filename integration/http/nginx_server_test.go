@@ -39,6 +39,7 @@ type nginxSetup struct {
 	origin  http.HandlerFunc
 	redis   string // address of Redis; empty: a separate one
 	secret  string // RETRYSAFE_SECRET; empty: nginxSecret
+	brief   bool   // Redis has a second to answer, as in the example; else half a minute
 }
 
 // nginxFront is nginx with the example configuration in front of a service, with the records in
@@ -85,6 +86,9 @@ func (f *nginxFront) conf(s nginxSetup, addr string) string {
 	assert.NoError(f.t, err, "folder")
 	host, port, err := net.SplitHostPort(s.redis)
 	assert.NoError(f.t, err, "address of Redis")
+	if !s.brief {
+		port += ", timeout = 30"
+	}
 	temp := ""
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		temp += kind + "_temp_path " + f.dir + "/" + kind + "; "

@@ -20,7 +20,7 @@ import (
 // store is back.
 func TestNginxStoreAway(t *testing.T) {
 	t.Parallel()
-	f := startNginx(t, nginxSetup{origin: ordered()})
+	f := startNginx(t, nginxSetup{brief: true, origin: ordered()})
 	assert.Equal(t, f.post("before", "x").status, 201, "while it is there")
 	resume := f.redis.Stall()
 	f.problem(f.post("k", "x"), 503, "store-unavailable", true)
@@ -40,7 +40,7 @@ func TestNginxStoreAway(t *testing.T) {
 // released.
 func TestNginxClaimWithoutAnswer(t *testing.T) {
 	t.Parallel()
-	f := startNginx(t, nginxSetup{origin: ordered(), replace: map[string]string{"worker_processes auto": "worker_processes 1"}})
+	f := startNginx(t, nginxSetup{brief: true, origin: ordered(), replace: map[string]string{"worker_processes auto": "worker_processes 1"}})
 	assert.Equal(t, f.post("before", "x").status, 201, "while it is there")
 	store, _ := f.records()
 	records := func(state retrysafe.State) int {
@@ -84,7 +84,7 @@ func TestNginxStoreAwayAtTheEnd(t *testing.T) {
 	t.Parallel()
 	var f *nginxFront
 	resume := make(chan func(), 1)
-	f = startNginx(t, nginxSetup{origin: func(w http.ResponseWriter, _ *http.Request) {
+	f = startNginx(t, nginxSetup{brief: true, origin: func(w http.ResponseWriter, _ *http.Request) {
 		resume <- f.redis.Stall()
 		_, _ = io.WriteString(w, "done")
 	}})
