@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// The gateway of a soak has short times, so that much happens in little time.
+// The gateway of a storm has short times, so that much happens in little time.
 const (
 	lease      = 2 * time.Second
 	maxRun     = 2500 * time.Millisecond
@@ -24,15 +24,21 @@ const (
 	soakSecret = "0123456789abcdef0123456789abcdef"
 )
 
-// configure writes the configuration file.
+// configure prepares the files of the gateway.
 func (s *soak) configure(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	s.file, s.store, s.addr = filepath.Join(dir, "gateway.yaml"), "sqlite:"+filepath.Join(dir, "r.db"), "127.0.0.1:0"
+	s.limit(t, lease, maxRun, answerTime)
+}
+
+// limit writes the configuration file with these times. The next start reads it.
+func (s *soak) limit(t *testing.T, lease, maxRun, answerTime time.Duration) {
 	t.Helper()
 	policy := "refuse"
 	if s.reexecute {
 		policy = "reexecute"
 	}
-	dir := t.TempDir()
-	s.file, s.store, s.addr = filepath.Join(dir, "gateway.yaml"), "sqlite:"+filepath.Join(dir, "r.db"), "127.0.0.1:0"
 	text := fmt.Sprintf(`upstream: http://%s
 store: %s
 defaults: {tenant: global, key: required, on_doubt: %s, lease: %v, max_run: %v, timeout_answer: %v}
