@@ -51,11 +51,12 @@ func TestRedisClaimAfterItsTime(t *testing.T) {
 // is in time, but no caller wants it. It is released, although the caller has gone.
 func TestRedisClaimOfACallerThatLeft(t *testing.T) {
 	t.Parallel()
-	for adapter, connect := range servers.RedisClients {
+	for adapter := range servers.RedisClients {
 		t.Run(adapter, func(t *testing.T) {
 			t.Parallel()
 			server := servers.StartRedis(t)
-			s := teststores.Redis(t, connect(t, "redis://"+server.Addr), nil)
+			p := servers.StartRedisProxy(t, server.Addr)
+			s := teststores.Redis(t, p.Through(t, adapter), nil)
 			e := teststores.ShortEngine(t, s, retrysafe.Policy{})
 			var w work
 			_, err := retrysafe.Do(t.Context(), e, teststores.OrderKey("before"), w.run)
@@ -64,7 +65,12 @@ func TestRedisClaimOfACallerThatLeft(t *testing.T) {
 			t.Cleanup(resume)
 			// the claim is in time for that long
 			ctx, cancel := context.WithTimeout(t.Context(), waits.Patience)
-			time.AfterFunc(100*time.Millisecond, cancel)
+			p.SetHook(func(script string, n int) servers.Cut {
+				if script == "acquire" && n == 1 {
+					cancel() // the claim is on its way
+				}
+				return 0
+			})
 			_, err = retrysafe.Do(ctx, e, teststores.OrderKey("k"), w.run)
 			assert.ErrorIs(t, err, context.Canceled, "a call whose caller goes")
 			resume()

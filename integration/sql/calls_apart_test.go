@@ -50,8 +50,6 @@ func TestCallsApart(t *testing.T) {
 				o := &sqlstore.Options{LockWait: waits.Patience}
 				if apart {
 					o.StoreDB = new(sql.DB) // any but nil
-				} else {
-					o.LockWait = 500 * time.Millisecond
 				}
 				s, db := open(t, o)
 				e := teststores.ShortEngine(t, s, retrysafe.Policy{})
@@ -69,9 +67,19 @@ func TestCallsApart(t *testing.T) {
 						ended <- err
 					}()
 				}
-				<-begun
-				<-begun
-				err = a.Extend(t.Context())
+				for range 2 {
+					select {
+					case <-begun:
+					case err := <-ended:
+						t.Fatalf("a transaction has ended before it began: %v", err)
+					}
+				}
+				ctx, cancel := t.Context(), context.CancelFunc(func() {})
+				if !apart {
+					ctx, cancel = context.WithTimeout(ctx, 500*time.Millisecond)
+				}
+				err = a.Extend(ctx)
+				cancel()
 				assert.Equal(t, err == nil, apart, "a heartbeat while the pool of the work is full: %v", err)
 				if apart {
 					_, err = retrysafe.Do(t.Context(), e, teststores.OrderKey("new"), func(context.Context) (int, error) { return 1, nil })
