@@ -88,11 +88,10 @@ func TestKeptLinesRest(t *testing.T) {
 	t.Parallel()
 	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool { return ok(c) })
 	base := before(t, u, retrysafe.Policy{}, 0)
-	for i := range 3 {
-		assert.Equal(t, told(t, base, "POST", fmt.Sprint("k", i), "x"), "201", "a request")
+	u.shared(t, 3, func(i int) {
 		time.Sleep(300 * time.Millisecond)
-	}
-	assert.Equal(t, u.conns.Load(), int64(1), "connections")
+		assert.Equal(t, told(t, base, "POST", fmt.Sprint("k", i), "x"), "201", "a request")
+	})
 }
 
 // TestHalfClosedTunnels tests a service that has sent everything, and still reads.

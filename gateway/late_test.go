@@ -38,11 +38,25 @@ func slow(t *testing.T, before, after string) (u *rawUpstream, answer chan struc
 	}), answer
 }
 
-// becomes sends duplicates until the answer is not in-progress.
+// first sends a request until the gateway has sent it on: a machine that is too slow for the
+// timeout of the answer lets it end before.
+func first(t *testing.T, base, key string) (said string) {
+	t.Helper()
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); {
+		said = told(t, base, "POST", key, "x")
+		if !strings.HasPrefix(said, "503 upstream-unreachable") && !strings.HasPrefix(said, "409 lease-lost") {
+			break
+		}
+	}
+	return said
+}
+
+// becomes sends duplicates until the answer is not in-progress. One that could not be sent in time
+// is sent again.
 func becomes(t *testing.T, base, key string) string {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); {
-		if said := told(t, base, "POST", key, "x"); !strings.HasPrefix(said, "409 in-progress") {
+		if said := first(t, base, key); !strings.HasPrefix(said, "409 in-progress") {
 			return said
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -74,7 +88,7 @@ func TestLateAnswers(t *testing.T) {
 				if kept {
 					u.warmUp(t, base)
 				}
-				assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first, at the time-out")
+				assert.Equal(t, first(t, base, "k"), "504 outcome-unknown", "the first, at the time-out")
 				assert.Contains(t, told(t, base, "POST", "k", "x"), "409 in-progress", "a repeat, before the answer")
 				assert.Equal(t, u.effects.Load(), int64(1), "effects")
 				close(answer)
@@ -102,7 +116,7 @@ func TestNoAnswerBeforeMaxRun(t *testing.T) {
 		u, _ := slow(t, head, "")
 		base := before(t, u, retrysafe.Policy{Lease: 4 * time.Second, MaxRun: 4 * time.Second}, 1500*time.Millisecond)
 		begun := time.Now()
-		assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first")
+		assert.Equal(t, first(t, base, "k"), "504 outcome-unknown", "the first")
 		assert.Equal(t, becomes(t, base, "k"), "409 outcome-unknown", "in the end")
 		assert.True(t, time.Since(begun) >= 4*time.Second, "it read on: %v", time.Since(begun))
 		assert.Equal(t, u.effects.Load(), int64(1), "effects")
@@ -114,7 +128,7 @@ func TestTimeoutUnderReexecute(t *testing.T) {
 	t.Parallel()
 	u, _ := slow(t, "", "")
 	base := before(t, u, retrysafe.Policy{Lease: 4 * time.Second, OnDoubt: retrysafe.Reexecute}, 2*time.Second)
-	assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first")
+	assert.Equal(t, first(t, base, "k"), "504 outcome-unknown", "the first")
 	assert.Equal(t, becomes(t, base, "k"), "504 outcome-unknown", "the next run, after the lease")
 	assert.Equal(t, u.effects.Load(), int64(2), "effects")
 }
@@ -129,7 +143,7 @@ func TestCloseEndsLateReading(t *testing.T) {
 	g, base := serveGateway(t, e, &gateway.Options{
 		Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
-	assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first")
+	assert.Equal(t, first(t, base, "k"), "504 outcome-unknown", "the first")
 	_ = g.Close()
 	assert.Equal(t, told(t, base, "POST", "k", "x"), "409 outcome-unknown", "a repeat")
 	assert.Contains(t, log.String(), "cause=shutdown", "the log")
@@ -157,7 +171,12 @@ func TestSendingNeedsALease(t *testing.T) {
 				return 0
 			})}
 			base := serve(t, newEngine(t, s, retrysafe.Policy{Lease: 6 * time.Second}), &gateway.Options{Upstreams: []string{"http://" + u.addr}})
-			assert.Equal(t, told(t, base, "POST", "k", "x"), tt.want, "the answer")
+			said := "409 lease-lost 1"
+			// A slow machine may lose the whole lease.
+			for n := 0; said == "409 lease-lost 1" && n < 20; n++ {
+				said = told(t, base, "POST", fmt.Sprint("k", n), "x")
+			}
+			assert.Equal(t, said, tt.want, "the answer")
 			assert.Equal(t, u.effects.Load(), tt.sent, "requests that were sent")
 			assert.True(t, s.Calls("extend") >= 1, "extends: %d", s.Calls("extend"))
 		})

@@ -64,10 +64,9 @@ func TestReuse(t *testing.T) {
 	t.Parallel()
 	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool { return ok(c) })
 	base := before(t, u, retrysafe.Policy{}, 0)
-	for i := range 5 {
+	u.shared(t, 5, func(i int) {
 		assert.Equal(t, told(t, base, "POST", fmt.Sprint("k", i), "x"), "201", "request %d", i)
-	}
-	assert.Equal(t, u.conns.Load(), int64(1), "connections")
+	})
 }
 
 // TestEmptyBodiesHaveALength tests the Content-Length, since old servers reject an empty body in
@@ -189,7 +188,7 @@ func TestReexecuteIsLeftToLapse(t *testing.T) {
 	const lease = 4 * time.Second
 	base := before(t, u, retrysafe.Policy{OnDoubt: retrysafe.Reexecute, Lease: lease}, 0)
 	begun := time.Now()
-	assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first")
+	assert.Equal(t, first(t, base, "k"), "504 outcome-unknown", "the first")
 	assert.Equal(t, becomes(t, base, "k"), "504 outcome-unknown", "after the lease it is sent again")
 	assert.True(t, time.Since(begun) >= lease, "the lease was left to lapse: %v", time.Since(begun))
 	assert.Equal(t, u.effects.Load(), int64(2), "effects")

@@ -93,13 +93,33 @@ func (u *rawUpstream) serve(c net.Conn, do exchange) {
 	}
 }
 
+// shared calls request n times with rising numbers, and checks that the requests share one
+// connection. The gateway closes one that rests for a second and a half, so that a machine that
+// stops for as long has another try.
+func (u *rawUpstream) shared(t *testing.T, n int, request func(i int)) {
+	t.Helper()
+	for round := range 20 {
+		made, last, longest := u.conns.Load(), time.Now(), time.Duration(0)
+		for i := range n {
+			request(n*round + i)
+			longest = max(longest, time.Since(last))
+			last = time.Now()
+		}
+		if u.conns.Load() <= made+1 {
+			return
+		}
+		assert.True(t, longest > time.Second, "%d connections, and none had to rest for long", u.conns.Load()-made)
+	}
+	t.Fatal("no two requests share a connection")
+}
+
 // warms reports whether a request only opens a connection.
 func warms(r *http.Request) bool { return r.Header.Get("Idempotency-Key") == "warm-up" }
 
 // warmUp makes the gateway keep a connection to u.
 func (u *rawUpstream) warmUp(t *testing.T, base string) {
 	t.Helper()
-	assert.Equal(t, told(t, base, "POST", "warm-up", "x"), "201", "warm-up")
+	assert.Equal(t, becomes(t, base, "warm-up"), "201", "warm-up")
 	u.effects.Store(0)
 }
 

