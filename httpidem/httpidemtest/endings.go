@@ -93,8 +93,9 @@ func testCrashes(t *testing.T, open Open) {
 		for _, onDoubt := range []retrysafe.OnDoubt{retrysafe.Refuse, retrysafe.Reexecute} {
 			t.Run(fmt.Sprintf("%s, policy %d", name, onDoubt), func(t *testing.T) {
 				t.Parallel()
-				wd := (*world)(nil)
-				wd = newWorld(t, open, Setup{Policy: retrysafe.Policy{OnDoubt: onDoubt, Lease: 2 * time.Second}}, func(w http.ResponseWriter, _ *http.Request) {
+				const lease = 2 * time.Second
+				begun, wd := time.Now(), (*world)(nil)
+				wd = newWorld(t, open, Setup{Policy: retrysafe.Policy{OnDoubt: onDoubt, Lease: lease}}, func(w http.ResponseWriter, _ *http.Request) {
 					if wd.starts.Load() == 1 {
 						crash()
 					}
@@ -108,7 +109,9 @@ func testCrashes(t *testing.T, open Open) {
 					return
 				}
 				wd.eventually(func() bool { r, _ := wd.try(keyed("k", "x")); return r.status == 201 }, "the second run")
-				wd.started(2, "in all")
+				// A slow machine may lose the lease of the second run too.
+				n := wd.starts.Load()
+				assert.True(t, n == 2 || n > 2 && time.Since(begun) >= time.Duration(n-1)*lease, "starts of the origin in all: %d", n)
 			})
 		}
 	}

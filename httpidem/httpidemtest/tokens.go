@@ -229,7 +229,7 @@ func testTokenRefusals(m *mint) {
 func testTokenReleased(t *testing.T, open Open, stateless bool) {
 	t.Helper()
 	var m *mint
-	s := Setup{Policy: retrysafe.Policy{Lease: 2 * time.Second, Retention: 10 * time.Second}}
+	s := Setup{Policy: retrysafe.Policy{Lease: time.Minute, Retention: 2 * time.Minute}}
 	m = newMint(t, open, s, stateless, func(w http.ResponseWriter, r *http.Request) {
 		if m.starts.Load() < 3 {
 			w.Header().Set("Idempotency-Outcome", "not-executed")
