@@ -183,7 +183,8 @@ func TestRedisLostClaim(t *testing.T) {
 				tries := l.p.Ran("acquire")
 				l.p.SetHook(nil)
 				if loss.Cut == servers.LateRequest {
-					assert.Equal(t, l.p.Deliver(), tries, "requests that come late")
+					late := l.p.Deliver() // a client may have sent another one by now
+					assert.True(t, late >= tries, "requests that come late: %d of %d", late, tries)
 				}
 				waits.Eventually(t, "the key is free", func() bool {
 					rec, err := l.store.Lookup(t.Context(), teststores.OrderStoreKey(id))
