@@ -91,7 +91,14 @@ func newBox(t *testing.T, s *shops.Shop, o *outbox.Options) *outbox.Outbox {
 	return box
 }
 
-// hastyRelay returns options with short times.
+// steadyRelay returns options with which a relay looks often, and loses its lease on no machine.
+func steadyRelay() *outbox.RelayOptions {
+	o := hastyRelay()
+	o.Lease, o.Drain = time.Minute, time.Minute
+	return o
+}
+
+// hastyRelay returns options with short times, for a relay whose lease has to expire.
 func hastyRelay() *outbox.RelayOptions {
 	return &outbox.RelayOptions{Lease: 5 * time.Second, Poll: 50 * time.Millisecond, MinWait: 10 * time.Millisecond, MaxWait: 100 * time.Millisecond, Drain: 5 * time.Second}
 }
@@ -100,7 +107,7 @@ func hastyRelay() *outbox.RelayOptions {
 func runRelay(t *testing.T, box *outbox.Outbox, p outbox.Publisher, o *outbox.RelayOptions) (relay *outbox.Relay, stop func() error) {
 	t.Helper()
 	if o == nil {
-		o = hastyRelay()
+		o = steadyRelay()
 	}
 	relay, err := outbox.NewRelay(box, p, o)
 	assert.NoError(t, err, "a relay")

@@ -45,9 +45,8 @@ func TestOutboxRefusals(t *testing.T) {
 					send(t, a, box, outbox.Message{ID: fmt.Sprintf("%s-%d", key, n), Topic: "orders", Key: key})
 				}
 			}
-			o := hastyRelay()
+			o := steadyRelay()
 			o.MaxAttempts = 4
-			o.Lease = time.Minute
 			_, stop := runRelay(t, box, publisher, o)
 			stats := func() outbox.Stats {
 				s, err := box.Stats(t.Context())
@@ -86,7 +85,7 @@ func TestOutboxSkipDead(t *testing.T) {
 	t.Parallel()
 	shops.Each(t, func(t *testing.T, a, _ *shops.Shop) {
 		t.Helper()
-		box, got, o := newBox(t, a, nil), new(broker), hastyRelay()
+		box, got, o := newBox(t, a, nil), new(broker), steadyRelay()
 		got.refuse(func(m outbox.Outgoing) error {
 			if m.ID == "0" {
 				return outbox.Permanent(errors.New("no"))
@@ -130,9 +129,8 @@ func TestOutboxBadPublishers(t *testing.T) {
 				}
 				return got.Publish(ctx, batch)
 			})
-			o := hastyRelay()
+			o := steadyRelay()
 			o.PublishTimeout = 20 * time.Millisecond
-			o.Lease = time.Minute
 			if name == "nonsense" || name == "away" {
 				o.MaxAttempts = 1
 			}
@@ -165,7 +163,7 @@ func each(batch []outbox.Outgoing, err error) []error {
 func TestOutboxPoisonPanics(t *testing.T) {
 	t.Parallel()
 	s := shops.NewFile(t)
-	box, got, o := newBox(t, s, nil), new(broker), hastyRelay()
+	box, got, o := newBox(t, s, nil), new(broker), steadyRelay()
 	got.refuse(func(m outbox.Outgoing) error {
 		if m.ID == "poison" {
 			panic(m.ID)
@@ -177,7 +175,7 @@ func TestOutboxPoisonPanics(t *testing.T) {
 	for range 100 {
 		send(t, s, box, outbox.Message{Topic: "orders"})
 	}
-	o.MaxAttempts, o.Lease = 3, time.Minute
+	o.MaxAttempts = 3
 	runRelay(t, box, got, o)
 	published(t, func() bool { st, err := box.Stats(t.Context()); return err == nil && st.Pending == 0 && st.Dead == 1 }, "one is dead, and all others are published")
 	once, _ := firsts(got.ids(""))

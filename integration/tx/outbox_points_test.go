@@ -80,7 +80,7 @@ func dialectOf(driver string) outbox.Dialect {
 // unhurried returns times with which a relay acquires all partitions, with a statement each, within
 // a third of its lease, also on a busy machine.
 func unhurried() *outbox.RelayOptions {
-	o := hastyRelay()
+	o := steadyRelay()
 	o.Lease = 20 * time.Second
 	return o
 }

@@ -23,7 +23,7 @@ func TestOutboxSeveralRelays(t *testing.T) {
 		t.Helper()
 		box, other, got := newBox(t, a, nil), newBox(t, b, nil), new(broker)
 		o := func() *outbox.RelayOptions {
-			o := hastyRelay()
+			o := steadyRelay()
 			o.Lease, o.Batch = 30*time.Second, 7 // partitions change hands every third of it
 			return o
 		}
@@ -82,14 +82,14 @@ func TestOutboxLostLease(t *testing.T) {
 		for i := range 5 {
 			send(t, s, box, outbox.Message{ID: fmt.Sprint(i), Topic: "orders", Key: "ada"})
 		}
-		_, stop := runRelay(t, newBox(t, slow, nil), first, nil)
+		_, stop := runRelay(t, newBox(t, slow, nil), first, hastyRelay())
 		waits.Soon(t, stuck, "the first relay publishes")
 		hung := make(chan struct{})
 		set(func(_ string, run func() error) error {
 			<-hung
 			return run()
 		})
-		runRelay(t, box, got, nil)
+		runRelay(t, box, got, hastyRelay())
 		published(t, func() bool { return pending(t, box) == 0 }, "the second relay publishes all")
 		send(t, s, box, outbox.Message{ID: "5", Topic: "orders", Key: "ada"})
 		published(t, func() bool { return len(got.ids("ada")) == 6 }, "and goes on")
@@ -127,7 +127,7 @@ func TestOutboxLateMark(t *testing.T) {
 		}
 		send(t, s, box, outbox.Message{ID: "0", Topic: "orders", Key: "ada"})
 		first, second, late, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
-		runRelay(t, newBox(t, slow, nil), at(first, late), nil)
+		runRelay(t, newBox(t, slow, nil), at(first, late), hastyRelay())
 		waits.Soon(t, first, "the first relay publishes")
 		hung, tried := make(chan struct{}), make(chan struct{}, 1)
 		set(func(step string, run func() error) error {
@@ -141,7 +141,7 @@ func TestOutboxLateMark(t *testing.T) {
 			}
 			return err
 		})
-		runRelay(t, box, at(second, goOn), nil)
+		runRelay(t, box, at(second, goOn), hastyRelay())
 		waits.Soon(t, second, "the second relay has it")
 		close(hung)
 		close(late)
@@ -171,7 +171,7 @@ func TestOutboxStoppedInside(t *testing.T) {
 		assert.NoError(t, err, "a shop")
 		defer stopped.DB.Close()
 		got := new(broker)
-		_, stop := runRelay(t, newBox(t, stopped, nil), got, nil)
+		_, stop := runRelay(t, newBox(t, stopped, nil), got, hastyRelay())
 		send(t, s, box, outbox.Message{ID: "0", Topic: "orders", Key: "ada"})
 		published(t, func() bool { return pending(t, box) == 0 }, "the first relay publishes")
 		inside, hung := make(chan struct{}), make(chan struct{})
@@ -190,7 +190,7 @@ func TestOutboxStoppedInside(t *testing.T) {
 		})
 		waits.Soon(t, inside, "the first relay takes its turn to deal")
 		send(t, s, box, outbox.Message{ID: "1", Topic: "orders", Key: "ada"})
-		runRelay(t, box, got, nil)
+		runRelay(t, box, got, hastyRelay())
 		published(t, func() bool { return pending(t, box) == 0 }, "the second relay publishes")
 		set(nil)
 		close(hung)
