@@ -54,8 +54,7 @@ func TestBegun(t *testing.T) {
 	cancel()
 	failed := errors.Join(errors.New("a secret"), mqidem.ErrMayBeDone)
 	assert.ErrorIs(t, begun.End(ctx, "1 done, 0 gone, 2 left", failed), mqidem.ErrMayBeDone, "end")
-	entries, _, err := audit.Read(t.Context(), time.Now(), 0, 10)
-	assert.NoError(t, err, "read")
+	entries := auditEntries(t, audit)
 	for i := range entries {
 		entries[i].At = time.Time{}
 	}
@@ -77,7 +76,7 @@ func TestAuditOfLetters(t *testing.T) {
 	status, text = p.ask(t, "rita", "POST", "/outboxes/shop/discard", `{"places":[10],"reason":"x"}`, nil)
 	assert.Equal(t, status, 200, "discard: %s", text)
 	var details []string
-	for _, e := range get[admin.Log](t, p, "vera", "/audit").Entries {
+	for _, e := range auditLog(t, p, "/audit").Entries {
 		details = append(details, e.Detail)
 	}
 	assert.Equal(t, details, []string{"1 done, 0 gone, 0 left", "1 messages: 10", "1 done, 0 gone, 1 left", letter + " 0000000000000000, not-done"}, "details")
@@ -98,7 +97,7 @@ func TestAuditBesideSealing(t *testing.T) {
 	unreadable := func() (why []string) {
 		t.Helper()
 		p.serve(t)
-		for _, e := range get[admin.Log](t, p, "vera", "/audit").Entries {
+		for _, e := range auditLog(t, p, "/audit").Entries {
 			assert.True(t, e.Number > 0 && time.Since(e.At) < time.Hour && (e.Who == "ann") == (e.Unreadable == ""), "entry %+v", e)
 			why = append(why, e.Unreadable)
 		}

@@ -3,7 +3,6 @@ package admin_test
 import (
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/memstore"
@@ -27,21 +26,27 @@ func TestAuditOfSeveralProcesses(t *testing.T) {
 	}
 	all.Wait()
 	audit := admin.NewAudit(store, "shop", 0)
-	seen, before := 0, 0
-	want := processes * each
-	for {
-		entries, next, err := audit.Read(t.Context(), time.Now(), before, 7)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			if e.Number != want-seen {
-				t.Fatalf("entry %d, want %d", e.Number, want-seen)
+	seen, want := 0, processes*each
+	for _, day := range lastDays() {
+		before, left := 0, -1 // each day counts from 1
+		for {
+			entries, next, err := audit.Read(t.Context(), day, before, 7)
+			if err != nil {
+				t.Fatal(err)
 			}
-			seen++
+			for _, e := range entries {
+				if left >= 0 && e.Number != left {
+					t.Fatalf("entry %d, want %d", e.Number, left)
+				}
+				left = e.Number - 1
+				seen++
+			}
+			if before = next; next == 0 {
+				break
+			}
 		}
-		if before = next; next == 0 {
-			break
+		if left > 0 {
+			t.Errorf("the first %d entries of the day are missing", left)
 		}
 	}
 	if seen != want {

@@ -58,7 +58,7 @@ func TestLocks(t *testing.T) {
 	if page := revealed[admin.Locks](t, p, "/locks/shop/reveal?limit=1"); len(page.Locks) != 1 || page.Locks[0].Name != "lock-of-alice/0" {
 		t.Errorf("revealed: %+v", page)
 	}
-	log := get[admin.Log](t, p, "vera", "/audit")
+	log := auditLog(t, p, "/audit")
 	if len(log.Entries) != 2 || log.Entries[1].Object != "locks shop" || log.Entries[1].Reason != "why" {
 		t.Errorf("audit log: %+v", log.Entries)
 	}

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/admin"
@@ -103,12 +102,11 @@ func TestActionsAreInTheLogOfTheRecord(t *testing.T) {
 		t.Fatalf("resolve: %d %s", status, text)
 	}
 	for namespace, want := range map[string]int{"bank": 4, "shop": 0} {
-		entries, _, err := admin.NewAudit(p.store, namespace, 0).Read(t.Context(), time.Now(), 0, 10)
-		if err != nil || len(entries) != want {
-			t.Errorf("log of %s: %d entries, want %d: %v %v", namespace, len(entries), want, entries, err)
+		if entries := auditEntries(t, admin.NewAudit(p.store, namespace, 0)); len(entries) != want {
+			t.Errorf("log of %s: %d entries, want %d: %v", namespace, len(entries), want, entries)
 		}
 	}
-	if log := get[admin.Log](t, p, "vera", "/audit?namespace=bank"); len(log.Entries) != 4 {
+	if log := auditLog(t, p, "/audit?namespace=bank"); len(log.Entries) != 4 {
 		t.Errorf("the log of the bank: %+v", log)
 	}
 }
@@ -140,7 +138,7 @@ func TestOriginOfAName(t *testing.T) {
 		t.Errorf("a caller that chooses it: %d %s", status, text)
 	}
 	got := map[string]int{}
-	for _, e := range get[admin.Log](t, p, "vera", "/audit").Entries {
+	for _, e := range auditLog(t, p, "/audit").Entries {
 		got[e.Who+" "+e.Origin]++
 	}
 	if len(got) != 2 || got["rex token"] != 2 || got["ann proxy"] != 2 {
@@ -165,7 +163,7 @@ func TestAnotherSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := get[admin.Detail](t, p, "vera", "/records/"+ref)
-	entries := len(get[admin.Log](t, p, "vera", "/audit?namespace=bank").Entries)
+	entries := len(auditLog(t, p, "/audit?namespace=bank").Entries)
 	for path, c := range map[string]struct{ who, body string }{
 		reveal:  {"rex", `{"reason":"x"}`},
 		resolve: {"rita", fmt.Sprintf(`{"fence":%d,"outcome":"not-done","reason":"x"}`, before.Fence)},
@@ -178,7 +176,7 @@ func TestAnotherSecret(t *testing.T) {
 	if after := get[admin.Detail](t, p, "vera", "/records/"+ref); after.Fence != before.Fence || after.State != before.State {
 		t.Errorf("the record is %+v, and was %+v", after, before)
 	}
-	if n := len(get[admin.Log](t, p, "vera", "/audit?namespace=bank").Entries); n != entries {
+	if n := len(auditLog(t, p, "/audit?namespace=bank").Entries); n != entries {
 		t.Errorf("%d entries, and %d before", n, entries)
 	}
 }

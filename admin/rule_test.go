@@ -45,7 +45,7 @@ func TestOutboxByRule(t *testing.T) {
 	if left := placesOf(box); !slices.Equal(left, []int64{12, 15, 16}) {
 		t.Errorf("left: %v; those of the other topic, and the one that was given up later", left)
 	}
-	log := get[admin.Log](t, p, "vera", "/audit")
+	log := auditLog(t, p, "/audit")
 	if e := log.Entries[len(log.Entries)-1]; e.Detail != `3 messages: all, topic "orders", until 2026-01-31T12:00:04.000000123Z, at most 3: 10 11 13` {
 		t.Errorf("audit log: %+v", e)
 	}
@@ -91,13 +91,13 @@ func TestLettersByRule(t *testing.T) {
 	if status, text = p.ask(t, "rita", "POST", "/deadletters/orders/discard", `{"reason":"x","all":true,"count":1,"why":"poison"}`, nil); status != 200 {
 		t.Errorf("discard: %d %s", status, text)
 	}
-	if e := get[admin.Log](t, p, "vera", "/audit").Entries[0]; e.Detail != "1 done, 0 gone, 0 left: "+hash {
+	if e := auditLog(t, p, "/audit").Entries[0]; e.Detail != "1 done, 0 gone, 0 left: "+hash {
 		t.Errorf("the log does not say what was discarded: %+v", e)
 	}
 	if status, text = p.ask(t, "vera", "GET", "/deadletters/orders?why=zzz", "", nil); status != 400 || !strings.Contains(text, "tries, poison") {
 		t.Errorf("an unknown reason: %d %s", status, text)
 	}
-	if e := get[admin.Log](t, p, "vera", "/audit").Entries[3]; !strings.HasPrefix(e.Detail, `all, why "tries", consumer "mailer", until 2026-`) {
+	if e := auditLog(t, p, "/audit").Entries[3]; !strings.HasPrefix(e.Detail, `all, why "tries", consumer "mailer", until 2026-`) {
 		t.Errorf("audit log: %+v", e)
 	}
 }

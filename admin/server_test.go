@@ -123,6 +123,38 @@ func get[T any](t *testing.T, p *place, who, path string) (out T) {
 	return out
 }
 
+// auditLog returns the entries of today and yesterday, since midnight may have passed during the
+// test.
+func auditLog(t *testing.T, p *place, path string) (out admin.Log) {
+	t.Helper()
+	query := "?"
+	if strings.Contains(path, "?") {
+		query = "&"
+	}
+	for _, day := range lastDays() {
+		out.Entries = append(out.Entries, get[admin.Log](t, p, "vera", path+query+"day="+day.Format(time.DateOnly)).Entries...)
+	}
+	return out
+}
+
+// auditEntries is auditLog for a log that is read directly.
+func auditEntries(t *testing.T, log *admin.Audit) (all []admin.Entry) {
+	t.Helper()
+	for _, day := range lastDays() {
+		part, _, err := log.Read(t.Context(), day, 0, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, part...)
+	}
+	return all
+}
+
+func lastDays() []time.Time {
+	now := time.Now().UTC()
+	return []time.Time{now, now.AddDate(0, 0, -1)}
+}
+
 // revealed returns a document with what is hidden.
 func revealed[T any](t *testing.T, p *place, path string) (out T) {
 	t.Helper()
@@ -177,7 +209,7 @@ func TestDoubtIsSeenAndResolved(t *testing.T) {
 	if status, text := p.ask(t, "rita", "POST", "/records/"+r.Ref+"/resolve", body(uint64(rec.Fence)), nil); status != 409 || !strings.Contains(text, `"completed"`) {
 		t.Errorf("resolved twice: %d %s", status, text)
 	}
-	log := get[admin.Log](t, p, "vera", "/audit")
+	log := auditLog(t, p, "/audit")
 	if n := len(log.Entries); n != 6 {
 		t.Fatalf("%d entries, want 6: %+v", n, log.Entries)
 	}
@@ -460,7 +492,7 @@ func TestReveal(t *testing.T) {
 			t.Errorf("%q is not revealed", s)
 		}
 	}
-	log := get[admin.Log](t, p, "vera", "/audit")
+	log := auditLog(t, p, "/audit")
 	if len(log.Entries) != 4 || log.Entries[0].Action != "reveal" || log.Entries[0].Reason != "工单 12" {
 		t.Errorf("audit log: %+v", log.Entries)
 	}

@@ -222,8 +222,7 @@ func deadLetters(t *testing.T, q *deadQueue) {
 // for a hash.
 func audited(t *testing.T, s storeapi.Store, namespace string, want ...string) {
 	t.Helper()
-	entries, _, err := admin.NewAudit(s, namespace, 0).Read(t.Context(), time.Now(), 0, len(want)+1)
-	assert.NoError(t, err, "read the audit log")
+	entries := auditEntries(t, s, namespace, len(want)+1)
 	hash := regexp.MustCompile(`\b[0-9a-f]{16}\b`)
 	got := []string{}
 	for _, e := range entries {
@@ -234,6 +233,19 @@ func audited(t *testing.T, s storeapi.Store, namespace string, want ...string) {
 		got = append(got, one)
 	}
 	assert.Equal(t, got, append([]string{}, want...), "the audit log of %s", namespace)
+}
+
+// auditEntries returns the last entries of the audit log of a namespace, the last one first. Midnight
+// may have passed during the test.
+func auditEntries(t *testing.T, s storeapi.Store, namespace string, most int) (all []admin.Entry) {
+	t.Helper()
+	now := time.Now()
+	for _, day := range []time.Time{now, now.AddDate(0, 0, -1)} {
+		part, _, err := admin.NewAudit(s, namespace, 0).Read(t.Context(), day, 0, most)
+		assert.NoError(t, err, "read the audit log")
+		all = append(all, part...)
+	}
+	return all[:min(len(all), most)]
 }
 
 // TestDeadInDoubt: a message in doubt is redriven after an operator says that it was not done.

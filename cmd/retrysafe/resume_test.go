@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
 	"github.com/retrysafe/retrysafe/storeapi"
@@ -172,8 +171,7 @@ func TestResumeAudit(t *testing.T) {
 		"ann resume attempt 2: completed: done (the bank is back)", "ann resume attempt 2, by --exec: begun (the bank is back)",
 	}
 	audited(t, d.store, "app", want...)
-	entries, _, err := admin.NewAudit(d.store, "app", 0).Read(t.Context(), time.Now(), 0, 1)
-	assert.NoError(t, err, "read")
+	entries := auditEntries(t, d.store, "app", 1)
 	rec := d.record("not done")
 	assert.Equal(t, rec.Cause, "attempts", "cause of the one that was given up")
 	out, _ := d.run("keys", "show", "not done")
@@ -182,7 +180,7 @@ func TestResumeAudit(t *testing.T) {
 	assert.Equal(t, code, 2, "a name with a line break: %s", out)
 
 	d.abandon("no log")
-	_, err = d.db.ExecContext(t.Context(), `CREATE TRIGGER no_log BEFORE INSERT ON retrysafe_records BEGIN SELECT RAISE(ABORT, 'no room'); END`)
+	_, err := d.db.ExecContext(t.Context(), `CREATE TRIGGER no_log BEFORE INSERT ON retrysafe_records BEGIN SELECT RAISE(ABORT, 'no room'); END`)
 	assert.NoError(t, err, "trigger")
 	out = d.finish("--exec", "touch "+touched, "--by", "bob")
 	assert.Contains(t, out, "unfinished 1", "a pass without a log")

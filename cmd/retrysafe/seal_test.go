@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/internal/assert"
@@ -106,15 +107,18 @@ func TestSealedAudit(t *testing.T) {
 		out, code := ended(t, command(t, args...))
 		assert.Equal(t, code, 0, "release: %s", out)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+address+"/api/v1/audit", nil)
-	assert.NoError(t, err, "request")
-	resp, err := testclient.HTTP.Do(r)
-	assert.NoError(t, err, "the log")
-	var read struct{ Entries []admin.Entry }
-	assert.NoError(t, errors.Join(json.NewDecoder(resp.Body).Decode(&read), resp.Body.Close()), "the log")
 	got := map[string]int{}
-	for _, e := range read.Entries {
-		got[e.Who+e.Unreadable+" "+e.Result]++
+	now := time.Now().UTC()
+	for _, day := range []time.Time{now, now.AddDate(0, 0, -1)} { // midnight may have passed
+		r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+address+"/api/v1/audit?day="+day.Format(time.DateOnly), nil)
+		assert.NoError(t, err, "request")
+		resp, err := testclient.HTTP.Do(r)
+		assert.NoError(t, err, "the log")
+		var read struct{ Entries []admin.Entry }
+		assert.NoError(t, errors.Join(json.NewDecoder(resp.Body).Decode(&read), resp.Body.Close()), "the log")
+		for _, e := range read.Entries {
+			got[e.Who+e.Unreadable+" "+e.Result]++
+		}
 	}
 	assert.Equal(t, got, map[string]int{"sealed begun": 1, "sealed done": 1, "not-sealed ": 2}, "entries")
 	eventually(t, func() bool { return strings.Contains(log.String(), "an entry of the audit log cannot be opened") }, "the gateway's log")

@@ -66,8 +66,7 @@ func TestSealAudit(t *testing.T) {
 		"ann forget : done (the customer asks)", "ann forget : begun (the customer asks)",
 		"ann forget : done (the customer asks)", "ann forget : begun (the customer asks)",
 		"ann rewrap 0 data keys: done", "ann rewrap : begun")
-	entries, _, err := admin.NewAudit(log, "shop", 0).Read(t.Context(), time.Now(), 0, 10)
-	assert.NoError(t, err, "read")
+	entries := auditEntries(t, log, "shop", 10)
 	for i, e := range entries[:4] {
 		hash, ok := strings.CutPrefix(e.Object, "tenant ")
 		assert.True(t, ok && admin.IsHash(hash), "object %q", e.Object)
