@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bytes"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,6 +26,7 @@ import (
 // TestTLSUpstream tests that over TLS too, a request that was sent and not answered is in doubt,
 // and one that was not sent is released.
 func TestTLSUpstream(t *testing.T) {
+	t.Parallel()
 	var effects atomic.Int64
 	var broken atomic.Bool
 	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,11 +40,9 @@ func TestTLSUpstream(t *testing.T) {
 	up.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	up.StartTLS()
 	t.Cleanup(up.Close)
-	trust := t.TempDir() + "/ca.pem"
-	writePEM(t, trust, up.Certificate())
-	// read once in a process, when the first certificate is checked
-	t.Setenv("SSL_CERT_FILE", trust)
-	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL}})
+	trust := x509.NewCertPool()
+	trust.AddCert(up.Certificate())
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL}, UpstreamCAs: trust})
 	assert.Equal(t, told(t, base, "POST", "good", "x"), "201", "a good answer")
 	broken.Store(true)
 	for _, body := range []string{"x", ""} {
@@ -56,7 +56,7 @@ func TestTLSUpstream(t *testing.T) {
 	stranger := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(stranger.Close)
 	wrong := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}),
-		&gateway.Options{Upstreams: []string{strings.Replace(stranger.URL, "127.0.0.1", "127.0.0.2", 1)}})
+		&gateway.Options{Upstreams: []string{strings.Replace(stranger.URL, "127.0.0.1", "127.0.0.2", 1)}, UpstreamCAs: trust})
 	assert.Equal(t, told(t, wrong, "POST", "k", "x"), "503 upstream-unreachable 1", "a handshake that fails: nothing was sent")
 }
 
