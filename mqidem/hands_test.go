@@ -45,8 +45,8 @@ func TestHandsGoexit(t *testing.T) {
 }
 
 // TestIdleConsumer: a consumer has goroutines for the messages at hand, not for Concurrency.
-func TestIdleConsumer(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+func TestIdleConsumer(t *testing.T) { //nolint:paralleltest // it counts the goroutines of the process
+	alone(t, func(t *testing.T, w *world) {
 		began := runtime.NumGoroutine()
 		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{Concurrency: 10_000})
 		w.pass(time.Second)

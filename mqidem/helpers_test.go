@@ -38,6 +38,12 @@ type world struct {
 func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
+	alone(t, f)
+}
+
+// alone is bubble without other tests at the same time.
+func alone(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, broker: memqueue.New(), store: memstore.New(nil)}
 		w.engine = w.newEngine(w.store)
