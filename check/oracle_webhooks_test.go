@@ -114,13 +114,17 @@ func TestWebhooksOfOneID(t *testing.T) {
 
 func TestListenersAddress(t *testing.T) {
 	t.Parallel()
-	for addr, want := range map[string]string{
+	addresses := map[string]string{
 		"":          "http://127.0.0.1:",
 		":0":        "http://127.0.0.1:",
 		"0":         "http://127.0.0.1:",
-		"[::1]:0":   "http://[::1]:",
 		"0.0.0.0:0": "http://localhost:",
-	} {
+	}
+	if six, err := net.Listen("tcp", "[::1]:0"); err == nil { // a machine may have no IPv6
+		_ = six.Close()
+		addresses["[::1]:0"] = "http://[::1]:"
+	}
+	for addr, want := range addresses {
 		w, err := check.ListenWebhooks(addr)
 		if err != nil {
 			t.Errorf("%q: %v", addr, err)
