@@ -47,7 +47,7 @@ func testAlarm(t *testing.T, s *server, high, low func()) {
 	url, queue := s.vhost(t), unique()
 	source := open(t, url, queue, &amqpidem.Options{Delays: short, PublishTimeout: timeout, Dialing: quietly()})
 	out := publisher(t, url, &amqpidem.PublisherOptions{Timeout: timeout})
-	publish(t, out, queue, "a", "b", "c", "d")
+	publish(t, publisher(t, url, &amqpidem.PublisherOptions{Timeout: 2 * time.Minute}), queue, "a", "b", "c", "d")
 	held := receive(t, source)
 	high()
 	for n, want := range []string{"outcome is unknown", "connection.blocked", "connection.blocked"} {

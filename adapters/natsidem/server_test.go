@@ -109,13 +109,13 @@ func sharedServer(tb assert.T) *natsServer {
 func connect(tb testing.TB, addr string, more ...nats.Option) jetstream.JetStream {
 	tb.Helper()
 	options := append([]nats.Option{
-		nats.MaxReconnects(-1), nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectJitter(0, 0), nats.IgnoreDiscoveredServers(),
+		nats.Timeout(time.Minute), nats.MaxReconnects(-1), nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectJitter(0, 0), nats.IgnoreDiscoveredServers(),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 	}, more...)
 	nc, err := nats.Connect("nats://"+addr, options...)
 	assert.NoError(tb, err, "connect")
 	tb.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(2*time.Minute))
 	assert.NoError(tb, err, "JetStream")
 	return js
 }
@@ -133,7 +133,7 @@ type queue struct {
 func newQueue(tb testing.TB, addr string, change func(*natsidem.Options, *jetstream.StreamConfig)) *queue {
 	tb.Helper()
 	name := fmt.Sprint("orders", names.Add(1))
-	q := &queue{js: connect(tb, addr), subject: name + ".placed", o: natsidem.Options{Stream: name, Consumer: "stock", AckWait: 30 * time.Second, Prefetch: -1, Logger: quiet}}
+	q := &queue{js: connect(tb, addr), subject: name + ".placed", o: natsidem.Options{Stream: name, Consumer: "stock", AckWait: 30 * time.Second, Timeout: time.Minute, Prefetch: -1, Logger: quiet}}
 	stream := jetstream.StreamConfig{Subjects: []string{name + ".>"}, Storage: jetstream.MemoryStorage}
 	if change != nil {
 		change(&q.o, &stream)

@@ -36,14 +36,15 @@ var RedisClients = map[string]func(t *testing.T, url string) redisclient.Client{
 		t.Helper()
 		a, err := redisclient.ParseURL(url)
 		assert.NoError(t, err, "address")
+		const slow = time.Minute // a busy machine needs longer than the defaults of a few seconds
 		var r redis.UniversalClient
 		switch a.Mode {
 		case redisclient.Sentinel:
-			r = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: a.Name, SentinelAddrs: a.Hosts})
+			r = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: a.Name, SentinelAddrs: a.Hosts, DialTimeout: slow, ReadTimeout: slow, WriteTimeout: slow})
 		case redisclient.Cluster:
-			r = redis.NewClusterClient(&redis.ClusterOptions{Addrs: a.Hosts})
+			r = redis.NewClusterClient(&redis.ClusterOptions{Addrs: a.Hosts, DialTimeout: slow, ReadTimeout: slow, WriteTimeout: slow})
 		default:
-			r = redis.NewClient(&redis.Options{Addr: a.Hosts[0], Username: a.Username, Password: a.Password})
+			r = redis.NewClient(&redis.Options{Addr: a.Hosts[0], Username: a.Username, Password: a.Password, DialTimeout: slow, ReadTimeout: slow, WriteTimeout: slow})
 		}
 		t.Cleanup(func() { _ = r.Close() })
 		c, err := goredisclient.New(r)
