@@ -69,12 +69,12 @@ func TestFlows(t *testing.T) {
 	}
 	q.publish(t, ids...)
 	s := q.open(t, kgo.FetchMaxWait(time.Minute))
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
-	defer cancel()
 	for i := range n {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second) // a stop is longer
 		d, err := s.Receive(ctx)
+		cancel()
 		assert.NoError(t, err, "Receive of %d", i)
-		assert.NoError(t, d.Ack(ctx), "Ack")
+		assert.NoError(t, d.Ack(t.Context()), "Ack")
 	}
 }
 

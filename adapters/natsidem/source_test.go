@@ -89,9 +89,8 @@ func TestConnectionCut(t *testing.T) {
 // While the server does not answer, nothing is lost, and calls end with their contexts.
 func TestServerHangs(t *testing.T) {
 	t.Parallel()
-	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, c *jetstream.StreamConfig) {
-		short(o, c)
-		o.Timeout = time.Hour
+	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) {
+		o.AckWait, o.Timeout = 10*time.Minute, time.Hour
 	})
 	p := startProxy(t, sharedServer(t).addr())
 	js := connect(t, p.Addr)

@@ -106,12 +106,13 @@ func TestAbandoned(t *testing.T) {
 // dead-letters what another one has done.
 func TestRobbed(t *testing.T) {
 	t.Parallel()
-	q := newQueue(t, sharedRedis(t).addr, idle(10*time.Second))
+	q := newQueue(t, sharedRedis(t).addr, idle(time.Hour))
 	p := startProxy(t, q.addr)
 	q.publish(t, "1", "2", "3")
 	slow := q.openOn(t, dial(t, p.Addr, nil))
 	first, second, third := receive(t, slow, "1"), receive(t, slow, "2"), receive(t, slow, "3")
 	p.Cut()
+	q.pass(t, time.Hour)
 	other := q.open(t)
 	for _, id := range []string{"1", "2"} {
 		assert.NoError(t, receive(t, other, id).Ack(t.Context()), "Ack by another one")
@@ -154,7 +155,7 @@ func TestLostReply(t *testing.T) {
 func TestServerRestart(t *testing.T) {
 	t.Parallel()
 	srv := ownRedis(t, "--appendonly", "yes", "--appendfsync", "always")
-	q := newQueue(t, srv.addr, idle(10*time.Second))
+	q := newQueue(t, srv.addr, idle(time.Hour))
 	s := q.open(t)
 	q.publish(t, "acked", "dead", "later")
 	acked, dead := receive(t, s, "acked"), receive(t, s, "dead")
