@@ -51,7 +51,7 @@ func nobody(t *testing.T) string {
 	return "http://" + freeAddr(t)
 }
 
-// freeAddr returns an address where nobody listens, and that the system gives to nobody else.
+// freeAddr returns an address without a listener, which the system gives to no other.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	port, err := freeport.Get()

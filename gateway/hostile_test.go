@@ -57,7 +57,8 @@ func TestTimeoutsThatPanic(t *testing.T) {
 	}
 	e := newEngine(t, memstore.New(nil), retrysafe.Policy{})
 	base := serve(t, e, o)
-	for end := time.Now().Add(3 * time.Minute); u.effects.Load() == 0; { // a slow machine may not send in time
+	for end := time.Now().Add(3 * time.Minute); u.effects.Load() == 0; {
+		// a slow machine may not send in time
 		panicked.Store(false)
 		assert.Equal(t, told(t, base, "POST", "k", "x"), "error", "the first")
 		assert.True(t, time.Now().Before(end), "the request is sent")

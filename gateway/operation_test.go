@@ -129,7 +129,7 @@ func TestMonitorOfLateAnswers(t *testing.T) {
 	assert.Equal(t, becomes(t, base, "k"), "201", "a repeat")
 	assert.Equal(t, metric(t, admin, `retrysafe_requests_total{outcome="late",route="default"}`), 1.0, "late requests")
 	assert.Equal(t, metric(t, admin, `retrysafe_attempts_total{outcome="executed",route="default"}`), 1.0, "attempts")
-	// A repeat may be answered a moment before the attempt is over.
+	// A duplicate may be answered a moment before the attempt is over.
 	eventually(t, "no attempt is live", func() bool { return metric(t, admin, "retrysafe_live_attempts") == 0 })
 }
 
@@ -298,7 +298,8 @@ func TestSlowRequests(t *testing.T) {
 			t.Parallel()
 			said := dripped(t, l.Addr().String(), tt.begin, tt.drip)
 			for n := 0; n < 20 && tt.want != "" && (said == "" || said == "408"); n++ {
-				said = dripped(t, l.Addr().String(), tt.begin, tt.drip) // the head may have come too slowly
+				// the head may have come too slowly
+				said = dripped(t, l.Addr().String(), tt.begin, tt.drip)
 			}
 			assert.True(t, said == tt.want || tt.want == "" && (said == "" || said == "408" || said == "400"), "the end: %q", said)
 		})
@@ -306,8 +307,8 @@ func TestSlowRequests(t *testing.T) {
 	t.Cleanup(func() { assert.Equal(t, n.got.Load(), int64(0), "requests that reached the service") })
 }
 
-// dripped sends begin and then drip again and again, until the server ends the connection. It returns
-// the status of the answer, if there is one.
+// dripped sends begin and then drip again and again, until the server ends the connection. It
+// returns the status of the answer, if there is one.
 func dripped(t *testing.T, addr, begin, drip string) (status string) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)

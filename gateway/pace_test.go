@@ -169,7 +169,8 @@ func TestClientsThatDoNotRead(t *testing.T) {
 			Upstreams: []string{service.URL}, ClientTime: clientTime, Guard: httpidem.Options{BodyTime: time.Minute},
 		})
 	}
-	base, patient := front(time.Second), front(time.Minute) // the machine may stop the client that reads for a second
+	// the machine may stop the client that reads for a second
+	base, patient := front(time.Second), front(time.Minute)
 	for _, http2 := range []bool{false, true} {
 		transport := &http.Transport{Protocols: new(http.Protocols)}
 		transport.Protocols.SetHTTP1(!http2)

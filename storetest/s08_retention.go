@@ -124,7 +124,8 @@ func s08Retention(e *env) {
 				req = e.ask(e.key())
 				req.Lease, req.Retention, req.NotAfter = e.short, e.short, e.now().Add(limit)
 				if repeated {
-					// The last limit counts: otherwise a late copy of the repeated call could succeed.
+					// The last limit counts: otherwise a late copy of the repeated call could
+					// succeed.
 					first := req
 					first.NotAfter = e.now().Add(limit / 10)
 					e.try(first)

@@ -235,8 +235,8 @@ func audited(t *testing.T, s storeapi.Store, namespace string, want ...string) {
 	assert.Equal(t, got, append([]string{}, want...), "the audit log of %s", namespace)
 }
 
-// auditEntries returns the last entries of the audit log of a namespace, the last one first. Midnight
-// may have passed during the test.
+// auditEntries returns the last entries of the audit log of a namespace, the last one first.
+// Midnight may have passed during the test.
 func auditEntries(t *testing.T, s storeapi.Store, namespace string, most int) (all []admin.Entry) {
 	t.Helper()
 	now := time.Now()

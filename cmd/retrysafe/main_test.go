@@ -245,7 +245,7 @@ func TestGatewayStopsGracefully(t *testing.T) {
 
 func TestHealthz(t *testing.T) {
 	t.Parallel()
-	port, err := freeport.Get() // nobody else gets it when the gateway is gone
+	port, err := freeport.Get() // no other gets it when the gateway is gone
 	assert.NoError(t, err, "a free port")
 	c := command(t, "gateway", "--listen", "127.0.0.1:0", "--upstream", "http://127.0.0.1:1", "--store", "memory:", "--admin", "127.0.0.1:"+port)
 	out, err := c.StdoutPipe()

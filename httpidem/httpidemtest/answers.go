@@ -170,7 +170,7 @@ func testInProgress(t *testing.T, open Open) {
 }
 
 // failedWaiters lets an attempt fail that several duplicates had a pause to come to. It returns how
-// many were told so.
+// many got its failure.
 func failedWaiters(t *testing.T, open Open, pause time.Duration) (failed int) {
 	t.Helper()
 	hold, entered := make(chan struct{}), make(chan struct{}, 10)

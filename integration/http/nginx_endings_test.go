@@ -112,7 +112,8 @@ func TestNginxSendsOnce(t *testing.T) {
 			t.Parallel()
 			var effects atomic.Int64
 			addr := acting(t, &effects, tt.then)
-			s := nginxSetup{service: addr + "; server " + addr} // the same address twice: nothing is sent to another
+			// the same address twice: nothing is sent to another
+			s := nginxSetup{service: addr + "; server " + addr}
 			if name == "silent" || name == "stalls" {
 				s.replace = map[string]string{"proxy_read_timeout 20s": "proxy_read_timeout 500ms"}
 			}

@@ -54,8 +54,8 @@ var (
 // models take seconds.
 func long() bool { return os.Getenv("RETRYSAFE_MODELS") == "long" }
 
-// TestExhaustive does not search the small bounds, which TestCodesAreFaithful does. Unless the models
-// are long, it searches one of the medium bounds.
+// TestExhaustive does not search the small bounds, which TestCodesAreFaithful does. Unless the
+// models are long, it searches one of the medium bounds.
 func TestExhaustive(t *testing.T) {
 	t.Parallel()
 	all := medium

@@ -31,7 +31,7 @@ func laterTry(e *env) error {
 }
 
 // errPassedByNone means that a later try was due before the next message came. Either the machine
-// is slow, or the messages behind a later try wait for it.
+// is slow, or the messages after a later try wait for it.
 var errPassedByNone = errors.New("while a message waited for its later try, the next one did not come")
 
 // triedLater asks for one later try, publishes another message meanwhile, and receives both.
@@ -87,7 +87,7 @@ func triedLater(e *env, s mqidem.Source, delay time.Duration) error {
 	return tooSlow
 }
 
-// cameAgain checks a message that came again after Retry with this delay.
+// cameAgain checks a message that is redelivered after Retry with this delay.
 func cameAgain(first, m *mqidem.Message, asked time.Time, delay time.Duration) error {
 	// A broker's clock may be slightly ahead.
 	if took := time.Since(asked); took < delay*9/10 {

@@ -33,7 +33,7 @@ func serveFastPath(t *testing.T, h http.Handler, limits times, direct bool) (s *
 		c.FastPath = nil
 	}
 	s = New(c)
-	port, err := freeport.Get() // nobody else gets it after the server
+	port, err := freeport.Get() // no other gets it after the server
 	assert.NoError(t, err, "a free port")
 	listener, err := net.Listen("tcp", "127.0.0.1:"+port)
 	assert.NoError(t, err, "listen")
