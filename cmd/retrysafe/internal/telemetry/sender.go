@@ -50,7 +50,7 @@ func (s *sender) send(ctx context.Context, body []byte) error {
 		_ = z.Close()
 		body = b.Bytes()
 	}
-	tries := backoff.Backoff{MaxTries: math.MaxInt, MinWait: time.Second, MaxWait: time.Minute}
+	tries := backoff.Backoff{MaxAttempts: math.MaxInt, MinWait: time.Second, MaxWait: time.Minute}
 	for n := 1; ; n++ {
 		after, retryable, err := s.try(ctx, body)
 		if err == nil || !retryable {
