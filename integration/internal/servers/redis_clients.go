@@ -36,15 +36,17 @@ var RedisClients = map[string]func(t *testing.T, url string) redisclient.Client{
 		t.Helper()
 		a, err := redisclient.ParseURL(url)
 		assert.NoError(t, err, "address")
-		const slow = time.Minute // a busy machine needs longer than the defaults of a few seconds
+		// A busy machine needs longer than the defaults of a few seconds. A reply that a test holds
+		// back is given up after read.
+		const slow, read = time.Minute, 10 * time.Second
 		var r redis.UniversalClient
 		switch a.Mode {
 		case redisclient.Sentinel:
-			r = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: a.Name, SentinelAddrs: a.Hosts, DialTimeout: slow, ReadTimeout: slow, WriteTimeout: slow})
+			r = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: a.Name, SentinelAddrs: a.Hosts, DialTimeout: slow, ReadTimeout: read, WriteTimeout: slow})
 		case redisclient.Cluster:
-			r = redis.NewClusterClient(&redis.ClusterOptions{Addrs: a.Hosts, DialTimeout: slow, ReadTimeout: slow, WriteTimeout: slow})
+			r = redis.NewClusterClient(&redis.ClusterOptions{Addrs: a.Hosts, DialTimeout: slow, ReadTimeout: read, WriteTimeout: slow})
 		default:
-			r = redis.NewClient(&redis.Options{Addr: a.Hosts[0], Username: a.Username, Password: a.Password, DialTimeout: slow, ReadTimeout: slow, WriteTimeout: slow})
+			r = redis.NewClient(&redis.Options{Addr: a.Hosts[0], Username: a.Username, Password: a.Password, DialTimeout: slow, ReadTimeout: read, WriteTimeout: slow})
 		}
 		t.Cleanup(func() { _ = r.Close() })
 		c, err := goredisclient.New(r)
