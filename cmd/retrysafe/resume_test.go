@@ -41,7 +41,7 @@ func newDepot(t *testing.T) *depot {
 	s, err := sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{Logger: slog.New(slog.DiscardHandler)})
 	assert.NoError(t, err, "store")
 	assert.NoError(t, s.Migrate(t.Context()), "migrate")
-	return &depot{t, "sqlite:" + path, s, db, retrysafe.Policy{Lease: 10 * time.Second, OnDoubt: retrysafe.Reexecute}}
+	return &depot{t, "sqlite:" + path, s, db, retrysafe.Policy{Lease: time.Minute, OnDoubt: retrysafe.Reexecute}}
 }
 
 // abandon leaves a call half-done: it is released after its first step.
