@@ -212,19 +212,25 @@ func TestContextsOfCalls(t *testing.T) {
 	_, err = connect(t, long).TryLock(within(t), request(name)) // keeps the parent there
 	assert.NoError(t, err, "TryLock")
 	c.proxy.Stall()
-	for what, call := range map[string]func(context.Context) error{
-		"TryLock": func(ctx context.Context) error { _, err := c.TryLock(ctx, request(name)); return err },
-		"Wait":    func(ctx context.Context) error { return c.Wait(ctx, request(name)) },
-		"Extend":  func(ctx context.Context) error { return c.Extend(ctx, held) },
-		"Unlock":  func(ctx context.Context) error { return c.Unlock(ctx, held) },
+	extend := func(ctx context.Context) error { return c.Extend(ctx, held) }
+	for _, one := range []struct {
+		what string
+		call func(context.Context) error
+	}{
+		{"TryLock", func(ctx context.Context) error { _, err := c.TryLock(ctx, request(name)); return err }},
+		{"Wait", func(ctx context.Context) error { return c.Wait(ctx, request(name)) }},
+		{"Extend", extend},
+		{"Unlock", func(ctx context.Context) error { return c.Unlock(ctx, held) }},
+		{"Extend behind Unlock", extend},
 	} {
+		what, call := one.what, one.call
 		ctx, cancel := context.WithCancel(t.Context())
 		asked, ended := c.proxy.all(), make(chan error, 1)
 		go func() { ended <- call(ctx) }()
-		if what == "TryLock" || what == "Wait" { // each has its own place
+		if what == "Extend behind Unlock" { // it waits for the place, and does not ask
+			<-time.After(100 * time.Millisecond)
+		} else {
 			eventually(t, what+" has asked", func() bool { return c.proxy.all() > asked })
-		} else { // calls of one place may have to wait for each other
-			<-time.After(3 * time.Second)
 		}
 		cancel()
 		assert.ErrorIs(t, <-ended, context.Canceled, "%s", what)
