@@ -171,7 +171,7 @@ func TestServerRestart(t *testing.T) {
 func TestStreamMadeAnew(t *testing.T) {
 	t.Parallel()
 	srv := ownServer(t, nil)
-	q := newQueue(t, srv.addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.AckWait = 10 * time.Second })
+	q := newQueue(t, srv.addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.AckWait = time.Minute })
 	old := q.open(t)
 	q.publish(t, "old")
 	d := receive(t, old, "old")
