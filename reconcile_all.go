@@ -42,9 +42,6 @@ func (e *Engine) reconcileAll(ctx context.Context, operation string, o *callOpti
 			return resolved, &Error{Op: operation, Err: unavailable(err), RetryAfter: time.Second}
 		}
 		for i := range page.Records {
-			if !page.Records[i].InDoubt() {
-				continue // another process asks about it now
-			}
 			done, err := e.c.reconcileOne(ctx, &page.Records[i], o)
 			if done {
 				resolved++

@@ -187,8 +187,7 @@ func (w *Worker) look(ctx context.Context, p *passing, begin func(func())) error
 func (w *Worker) offer(ctx context.Context, r *resumer, rec *Record, p *passing, begin func(func())) error {
 	asks := r.asks(rec)
 	switch {
-	case rec.State == StateInProgress && !rec.InDoubt(), // another process finds out its outcome
-		rec.Cause == causeAttempts,
+	case rec.Cause == causeAttempts,
 		asks && r.options.policy.Reconcile == nil,
 		!asks && rec.Answer.Codec != progressCodec,
 		r.callerKnows(rec):

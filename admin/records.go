@@ -108,7 +108,7 @@ func (c *call) listRequest() (req storeapi.ListRequest, older time.Duration, err
 	switch word := q.Get("state"); word {
 	case "":
 	case "in-doubt":
-		req.InDoubt = true
+		req.InDoubt, req.Asked = true, true
 	default:
 		if req.State, err = ParseState(word); err != nil {
 			return req, 0, badRequest("there is no such state; use issued, in-progress, in-doubt, completed, failed or released")

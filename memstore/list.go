@@ -28,7 +28,7 @@ func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Pa
 	}
 	var all []found
 	for key, row := range s.rows {
-		if row.Absent(now) || req.InDoubt && !row.Doubtful(now) || req.Progress && !row.HasProgress() || !matches(&req, key, row.State) {
+		if row.Absent(now) || req.InDoubt && !row.InDoubt(now) && !(req.Asked && row.Doubtful(now)) || req.Progress && !row.HasProgress() || !matches(&req, key, row.State) {
 			continue
 		}
 		text, err := key.MarshalText()

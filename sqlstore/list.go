@@ -192,7 +192,7 @@ func (l *listing) place(id, parts []byte) []byte {
 
 // selects reports whether the request is for the record. The statement selects a bit more.
 func (l *listing) selects(key *storeapi.StoreKey, row *protocol.Row, now protocol.Micros) bool {
-	return l.selectsKey(key) && (!l.req.Progress || row.HasProgress()) && (!l.req.InDoubt || row.Doubtful(now))
+	return l.selectsKey(key) && (!l.req.Progress || row.HasProgress()) && (!l.req.InDoubt || row.InDoubt(now) || l.req.Asked && row.Doubtful(now))
 }
 
 func (l *listing) selectsKey(key *storeapi.StoreKey) bool {
@@ -239,8 +239,11 @@ func (l *listing) query(now protocol.Micros, from, to []byte, batch int) (query 
 	if l.req.State != 0 {
 		add("r.state = ?", int64(l.req.State))
 	}
-	if l.req.InDoubt {
+	switch {
+	case l.req.InDoubt && l.req.Asked:
 		add("r.state = 2") // no column says whether an attempt with a lease only asks
+	case l.req.InDoubt:
+		add("r.state = 2 AND r.lease_end <= ?", now)
 	}
 	return q.numbered(query + " ORDER BY r." + l.column + " LIMIT ?"), append(args, batch)
 }

@@ -4,9 +4,12 @@ package storeapi
 type ListRequest struct {
 	Namespace, Layer, Tenant, Operation string
 	State                               State
-	// InDoubt selects only records in doubt: those with a Record.DoubtSince. While an attempt with
-	// Asks finds out the outcome, the record has a lease, and Record.InDoubt reports false.
+	// InDoubt selects only records in doubt, by Record.InDoubt.
 	InDoubt bool
+	// Asked, with InDoubt, also selects records whose outcome an attempt finds out at the moment
+	// (AcquireRequest.Asks): they have a Record.DoubtSince and a lease. A store may have to read
+	// all records in progress for it.
+	Asked bool
 	// Progress selects only unfinished records that have progress with a codec: those that a
 	// Worker can finish. Their order is the store's, and a record that changes while pages are
 	// read may be listed twice. Namespace, Layer and Operation make it cheap.

@@ -130,7 +130,7 @@ func list(e *env) {
 			ids[s.name] = key.ID
 			s.reach(e, e.ask(key))
 		}
-		of := storeapi.ListRequest{Operation: key.Operation, InDoubt: true}
+		of := storeapi.ListRequest{Operation: key.Operation, InDoubt: true, Asked: true}
 		for _, s := range []situation{lapsed, doubted} {
 			key.ID = ids[s.name]
 			e.win(e.asking(e.lookup(key)))

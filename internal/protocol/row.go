@@ -59,7 +59,7 @@ func (r *Row) InDoubt(now Micros) bool {
 	return r.State == storeapi.StateInProgress && r.LeaseEnd <= now
 }
 
-// Doubtful reports whether [storeapi.ListRequest].InDoubt selects the row: it is in doubt, or an
+// Doubtful reports whether [storeapi.ListRequest].Asked selects the row: it is in doubt, or an
 // attempt finds out the outcome.
 func (r *Row) Doubtful(now Micros) bool {
 	return r.State == storeapi.StateInProgress && r.doubtSince(now) != 0

@@ -56,7 +56,7 @@ func lists() []Broken {
 		}),
 		list("a listing of doubts leaves out those that are asked about", func(ctx context.Context, s *packed.Store, req storeapi.ListRequest) (storeapi.Page, error) {
 			page, err := s.List(ctx, req)
-			if req.InDoubt {
+			if req.Asked {
 				page.Records = slices.DeleteFunc(page.Records, func(r storeapi.Record) bool { return !r.InDoubt() })
 			}
 			return page, err

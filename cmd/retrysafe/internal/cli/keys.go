@@ -102,7 +102,7 @@ func (f *keysFlags) open(c *cobra.Command) (s storeapi.Store, d *admin.Records, 
 
 // selected is what the flags select.
 func (f *keysFlags) selected() (req storeapi.ListRequest, err error) {
-	req = storeapi.ListRequest{Namespace: f.namespace, Layer: f.layer, Tenant: f.tenant, Operation: f.operation, InDoubt: f.inDoubt}
+	req = storeapi.ListRequest{Namespace: f.namespace, Layer: f.layer, Tenant: f.tenant, Operation: f.operation, InDoubt: f.inDoubt, Asked: f.inDoubt}
 	switch f.state {
 	case "":
 	case "in-doubt":
