@@ -29,7 +29,11 @@ func spanExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 type spanClient struct{ *sender }
 
 func (spanClient) Start(context.Context) error { return nil }
-func (spanClient) Stop(context.Context) error  { return nil }
+
+func (c spanClient) Stop(context.Context) error {
+	c.client.CloseIdleConnections()
+	return nil
+}
 
 // UploadTraces sends spans. TracesData is encoded as the request of a collector is.
 func (c spanClient) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {

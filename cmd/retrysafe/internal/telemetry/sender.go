@@ -36,8 +36,10 @@ func newSender(signal string) (*sender, error) {
 	return &sender{s, &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil
 }
 
-// maxAnswer bounds what is read of an answer, in bytes.
-const maxAnswer = 64 << 10
+const (
+	maxAnswer  = 64 << 10 // bytes of an answer that are read
+	maxMessage = 200      // bytes of it that go into the log
+)
 
 // send sends an encoded TracesData or MetricsData.
 func (s *sender) send(ctx context.Context, body []byte) error {
@@ -73,6 +75,7 @@ func (s *sender) try(ctx context.Context, body []byte) (after time.Duration, ret
 		r.Header[name] = values
 	}
 	r.Header.Set("Content-Type", "application/x-protobuf")
+	r.Header.Set("User-Agent", "OTel-OTLP-Exporter-retrysafe")
 	if s.gzip {
 		r.Header.Set("Content-Encoding", "gzip")
 	}
@@ -93,12 +96,20 @@ func (s *sender) try(ctx context.Context, body []byte) (after time.Duration, ret
 		}
 		return 0, false, rejected(answer)
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
-			after = time.Duration(min(seconds, 3600)) * time.Second
-		}
-		retryable = true
+		after, retryable = retryAfter(resp.Header.Get("Retry-After")), true
 	}
 	return after, retryable, fmt.Errorf("the collector answered with status %d", resp.StatusCode)
+}
+
+// retryAfter reads the field, in seconds or as a date; 0 means none.
+func retryAfter(text string) time.Duration {
+	if seconds, err := strconv.Atoi(text); err == nil {
+		return time.Duration(min(max(seconds, 0), 3600)) * time.Second
+	}
+	if date, err := http.ParseTime(text); err == nil {
+		return min(max(time.Until(date), 0), time.Hour)
+	}
+	return 0
 }
 
 // rejected returns an error if an answer says that part of the data was refused: it is an
@@ -122,6 +133,9 @@ func rejected(answer []byte) error {
 	})
 	if count == 0 {
 		return nil
+	}
+	if len(message) > maxMessage {
+		message = message[:maxMessage] + "…"
 	}
 	return fmt.Errorf("the collector refused %d items: %q", count, message)
 }

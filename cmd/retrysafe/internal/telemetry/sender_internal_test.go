@@ -74,7 +74,7 @@ func TestSend(t *testing.T) {
 
 // TestSendEndsWithItsContext: a collector that is away holds no one up.
 func TestSendEndsWithItsContext(t *testing.T) {
-	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://secret:word@127.0.0.1:1/x")
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", " http://secret:word@127.0.0.1:1/x\n")
 	s, err := newSender("TRACES")
 	assert.NoError(t, err, "a sender")
 	assert.Equal(t, s.url, "http://secret:word@127.0.0.1:1/x", "the address of a signal is used as it is")
@@ -100,14 +100,38 @@ func TestSendByTLS(t *testing.T) {
 // TestWrongSettings: an error names the variable, and shows no secret.
 func TestWrongSettings(t *testing.T) {
 	for name, value := range map[string]string{
-		"ENDPOINT": "localhost:4318", "TRACES_ENDPOINT": "ftp://user:secret@host", "TIMEOUT": "10s", "COMPRESSION": "zstd",
+		"METRICS_DEFAULT_HISTOGRAM_AGGREGATION": "base2_exponential_bucket_histogram",
+		"ENDPOINT":                              "localhost:4318", "TRACES_ENDPOINT": "ftp://user:secret@host", "TIMEOUT": "10s", "COMPRESSION": "zstd",
 		"HEADERS": "secret", "CERTIFICATE": "/there/is/none.pem", "CLIENT_KEY": "/there/is/none.pem",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(setting+name, value)
 			_, err := newSender("TRACES")
+			if strings.HasPrefix(name, "METRICS_") {
+				t.Setenv(setting+"ENDPOINT", "http://localhost:4318")
+				_, err = isExported("METRICS")
+			}
 			assert.True(t, err != nil && strings.Contains(err.Error(), setting+name) && !strings.Contains(err.Error(), "secret"), "error: %v", err)
 		})
+	}
+}
+
+// TestWrongHeaders: nothing of a field that is written like one of HTTP goes into an error.
+func TestWrongHeaders(t *testing.T) {
+	for _, value := range []string{"Authorization: Bearer c2VjcmV0=", "=secret", "a b=secret", "x=secret%0a"} {
+		t.Setenv(setting+"HEADERS", value)
+		_, err := newSender("TRACES")
+		assert.True(t, err != nil && !strings.Contains(err.Error(), "c2VjcmV0") && !strings.Contains(err.Error(), "secret"), "%q: %v", value, err)
+	}
+}
+
+// TestRetryAfter: seconds or a date, within an hour.
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{
+		"": 0, "x": 0, "-1": 0, "7": 7 * time.Second, "99999": time.Hour, "Mon, 02 Jan 2006 15:04:05 GMT": 0, "Mon, 02 Jan 2205 15:04:05 GMT": time.Hour,
+	} {
+		assert.Equal(t, retryAfter(text), want, "%q", text)
 	}
 }
 

@@ -12,12 +12,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 const (
 	setting         = "OTEL_EXPORTER_OTLP_"
 	defaultEndpoint = "http://localhost:4318"
 	defaultTimeout  = 10 * time.Second
+	maxTimeout      = 3_600_000 // ms
 )
 
 // settings say where and how one signal, TRACES or METRICS, is sent. They are read from the
@@ -31,20 +33,23 @@ type settings struct {
 	tls     *tls.Config // nil: the defaults
 }
 
-// variable returns a setting of a signal, and the name of the variable that has it.
+// variable returns a setting of a signal, without white space around it, and the name of the
+// variable that has it.
 func variable(signal, name string) (value, from string) {
-	if v := os.Getenv(setting + signal + "_" + name); v != "" {
+	if v := trimmed(setting + signal + "_" + name); v != "" {
 		return v, setting + signal + "_" + name
 	}
-	return os.Getenv(setting + name), setting + name
+	return trimmed(setting + name), setting + name
 }
+
+func trimmed(name string) string { return strings.TrimSpace(os.Getenv(name)) }
 
 // isExported reports whether the environment asks for the export of a signal. By default a gateway
 // exports a signal if there is an address for it: without one, it would try this machine for ever.
 func isExported(signal string) (bool, error) {
 	name := "OTEL_" + signal + "_EXPORTER"
-	exporter := os.Getenv(name)
-	if exporter == "" && cmp.Or(os.Getenv(setting+signal+"_ENDPOINT"), os.Getenv(setting+"ENDPOINT")) != "" {
+	exporter := trimmed(name)
+	if address, _ := variable(signal, "ENDPOINT"); exporter == "" && address != "" {
 		exporter = "otlp"
 	}
 	switch strings.ToLower(exporter) {
@@ -55,6 +60,9 @@ func isExported(signal string) (bool, error) {
 		return false, fmt.Errorf("%s: the gateway has metrics for Prometheus at /metrics of its operators' address; use otlp or none", name)
 	default:
 		return false, fmt.Errorf("%s: %q is unknown; use otlp or none", name, exporter)
+	}
+	if v := trimmed(setting + "METRICS_DEFAULT_HISTOGRAM_AGGREGATION"); v != "" && v != "explicit_bucket_histogram" {
+		return false, fmt.Errorf("%sMETRICS_DEFAULT_HISTOGRAM_AGGREGATION: %q is not supported; use explicit_bucket_histogram", setting, v)
 	}
 	switch protocol, from := variable(signal, "PROTOCOL"); protocol {
 	case "", "http/protobuf":
@@ -77,8 +85,8 @@ func settingsOf(signal string) (s settings, err error) {
 	s.timeout = defaultTimeout
 	if v, from := variable(signal, "TIMEOUT"); v != "" {
 		ms, err := strconv.Atoi(v)
-		if err != nil || ms <= 0 {
-			return s, fmt.Errorf("%s: %q is no number of milliseconds above 0", from, v)
+		if err != nil || ms <= 0 || ms > maxTimeout {
+			return s, fmt.Errorf("%s: %q is no number of milliseconds from 1 to %d", from, v, maxTimeout)
 		}
 		s.timeout = time.Duration(ms) * time.Millisecond
 	}
@@ -119,12 +127,21 @@ func headers(signal string) (http.Header, error) {
 		name, value, ok := strings.Cut(pair, "=")
 		name = strings.TrimSpace(name)
 		value, err := url.PathUnescape(strings.TrimSpace(value))
-		if !ok || name == "" || err != nil {
+		// net/http would quote a wrong one in its error, and with it the secret after a wrong colon
+		if !ok || err != nil || !isToken(name) || strings.ContainsFunc(value, unicode.IsControl) {
 			return nil, fmt.Errorf("%s: write it like name=value,name=value, with special characters as %%20", from)
 		}
 		h.Set(name, value)
 	}
 	return h, nil
+}
+
+// isToken reports whether text can be the name of a field (RFC 9110, section 5.6.2).
+func isToken(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		return !letter && (c > '~' || !strings.ContainsRune("!#$%&'*+-.^_`|~", c))
+	})
 }
 
 // certificates returns the authorities that the collector's certificate may be from, and the
