@@ -1,6 +1,6 @@
 # Every target works from a fresh clone with Go and make; `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run test verify race repeat mutants stress rolling fresh lint fuzz bench bench-all bench-gateway soak check-soak check-others tidy release-rehearsal site site-serve site-test
+.PHONY: help run test verify race mutants stress rolling fresh lint fuzz bench bench-all bench-gateway soak check-soak check-others tidy release-rehearsal site site-serve site-test
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,9 +13,6 @@ test: ## run every test once, on real servers; SERVERS=none leaves out what need
 
 verify: ## run what a build machine checks besides: vet, the race detector, a release, pages, lint
 	scripts/verify.sh
-
-repeat: ## run the tests again and again, to find those whose result depends on chance (hours)
-	scripts/repeat.sh
 
 race: ## run all tests with the race detector, those that start servers too
 	scripts/race.sh

@@ -3,7 +3,9 @@
 # Everything is compiled once, with the flags of a user's go build, so that the demo, the tests and
 # what the tests build share it. Binaries without symbols link in two thirds of the time. gin's
 # MessagePack (nomsgpack leaves it out) takes as long to compile as half of the standard library.
-export GOFLAGS="${GOFLAGS:-} -ldflags=-s -tags=nomsgpack"
+# What the user has set with go env -w counts too, apart from other -ldflags and -tags.
+GOFLAGS="$(go env GOFLAGS) -ldflags=-s -tags=nomsgpack"
+export GOFLAGS
 
 # Modules whose tests start servers or a browser, the slowest first: they wait, and what needs no
 # server is compiled meanwhile.

@@ -59,6 +59,7 @@ step "format" formatted
 step "pages" pages
 mapfile -t all < <(patterns "${modules[@]}")
 step "vet" go vet "${all[@]}"
+step "vet of pages" env RETRYSAFE_PAGES=vet go test -vet=off -count=1 -run '^TestProgramsOfPages$' ./internal/doctest
 # A search of the models runs one step at a time, and is five times as slow with the race detector.
 models() { RETRYSAFE_MODELS=long go test -vet=off -count=1 -timeout 60m -skip '^(TestRace$|TestSoak)' ./internal/statespace ./shardstore; }
 

@@ -96,6 +96,10 @@ func (s *Store) indexKeys(ctx context.Context, w sqlkit.Execer) error {
 		return err
 	}
 	if n > 0 {
+		// The index may have become valid since the first question.
+		if err := w.QueryRowContext(ctx, q.hasIndex).Scan(&n); err != nil || n > 0 {
+			return err
+		}
 		return stateError(fmt.Sprintf("sqlstore: migrate: the name of the index of Options.Listing belongs to an index that is not on all of the "+
 			"column parts: lists would read all records. Let its owner free the name, and call Migrate again: %s", q.renameOther))
 	}

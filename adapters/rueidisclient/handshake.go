@@ -3,11 +3,12 @@ package rueidisclient
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"syscall"
 )
 
 // connect opens a connection, with TLS if conf is not nil. Its errors say whether the server may be
@@ -40,11 +41,9 @@ func connect(ctx context.Context, addr string, d *net.Dialer, conf *tls.Config) 
 // handshakeError adds what may be wrong if the server answered with something else than TLS, or not
 // at all. A server without TLS waits for the end of a line and does not answer.
 func handshakeError(err error) error {
-	var alert tls.AlertError
-	var untrusted *tls.CertificateVerificationError
-	var name x509.HostnameError
-	if errors.As(err, &alert) || errors.As(err, &untrusted) || errors.As(err, &name) {
-		return err
+	var plain tls.RecordHeaderError
+	if !errors.As(err, &plain) && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err // it has TLS, and the handshake failed
 	}
 	return fmt.Errorf("the server did not answer the TLS handshake: if it has no TLS, write redis:// instead of rediss://, "+
 		"or redis+sentinel:// or redis+cluster:// instead of rediss+…: %w", err)

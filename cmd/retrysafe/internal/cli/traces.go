@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"os"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/storeapi"
@@ -11,6 +12,9 @@ import (
 // OpenTelemetry if the environment asks for it.
 func (x *running) traces(ctx context.Context) (*retrysafe.Trace, error) {
 	if drivers.OpenTelemetry == nil {
+		if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" {
+			x.log.Warn("this program was built without OpenTelemetry: nothing is exported; use the command retrysafe")
+		}
 		return x.mon.Trace(), nil
 	}
 	tel, err := drivers.OpenTelemetry(ctx, x.log)
