@@ -104,7 +104,7 @@ func play(t *testing.T, shown string) {
 		assert.NoError(t, err, "%s", command)
 		seen.WriteString(line + unshown.ReplaceAllString(out, ""))
 	}
-	assert.True(t, commands >= 5, "commands: %d", commands)
+	assert.True(t, commands >= 4, "commands: %d", commands)
 	got := strings.ReplaceAll(seen.String(), "\r", "")
 	assert.True(t, seenAs(got, shown), "the page shows\n%s\nand this was seen:\n%s", shown, got)
 
