@@ -121,10 +121,16 @@ func (s *section) run(ctx context.Context, stage string, env []string) error {
 // without returns the environment of a reader who has a clone, when nothing is released: no module
 // of the tree is in a proxy, nor among those that the rehearsal has downloaded.
 func without(stage string, env []string) []string {
+	flags := "-modcacherw"
+	for _, line := range env {
+		if given, ok := strings.CutPrefix(line, "GOFLAGS="); ok {
+			flags += " " + given
+		}
+	}
 	for _, line := range env {
 		if proxies, ok := strings.CutPrefix(line, "GOPROXY="); ok {
 			proxies = strings.TrimPrefix(proxies, "file://"+filepath.Join(stage, "proxy")+",")
-			return append(slices.Clone(env), "GOPROXY="+proxies, "GOMODCACHE="+filepath.Join(stage, "unreleased"), "GOFLAGS=-trimpath -modcacherw")
+			return append(slices.Clone(env), "GOPROXY="+proxies, "GOMODCACHE="+filepath.Join(stage, "unreleased"), "GOFLAGS="+flags)
 		}
 	}
 	return env

@@ -56,7 +56,7 @@ func (r *repo) staged(ctx context.Context, f func(tree *repo, version, stage str
 	if err := tree.setVersion(ctx, version, proxy); err != nil {
 		return err
 	}
-	env, err := strangersEnv(ctx, stage, proxy)
+	env, err := r.strangersEnv(ctx, stage, proxy)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (r *repo) next(ctx context.Context) (string, error) {
 }
 
 // strangersEnv is the environment of a user who has Go and nothing else.
-func strangersEnv(ctx context.Context, stage, proxy string) ([]string, error) {
+func (r *repo) strangersEnv(ctx context.Context, stage, proxy string) ([]string, error) {
 	out, err := output(ctx, stage, []string{"GOWORK=off"}, "go", "env", "GOMODCACHE", "GOPROXY")
 	if err != nil {
 		return nil, err
@@ -94,8 +94,7 @@ func strangersEnv(ctx context.Context, stage, proxy string) ([]string, error) {
 		return nil, fmt.Errorf("go env printed %q", out)
 	}
 	return []string{
-		// paths of the module cache are not part of what is compiled, so that it is compiled once
-		"GOWORK=off", "GOFLAGS=-trimpath",
+		"GOWORK=off", "GOFLAGS=" + r.flags,
 		"GOMODCACHE=" + filepath.Join(stage, "modules"), "GOBIN=" + filepath.Join(stage, "bin"),
 		// What others have made comes from this machine's module cache, where go.sum has checked
 		// it, and else from the network.

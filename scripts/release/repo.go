@@ -19,6 +19,10 @@ type repo struct {
 	dir     string
 	root    string // the path of the root module
 	modules []*mod // those that others require come first
+
+	// flags are those of the go command that a rehearsal uses. Without -trimpath, what is compiled
+	// depends on where its files are: everything would be compiled again for each module cache.
+	flags string
 }
 
 // mod is one go.mod file.
@@ -39,7 +43,7 @@ func open(dir string) (*repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &repo{dir: dir}
+	r := &repo{dir: dir, flags: "-trimpath"}
 	for _, use := range work.Use {
 		m, err := readModule(dir, strings.TrimPrefix(filepath.ToSlash(filepath.Clean(use.Path)), "."))
 		if err != nil {
