@@ -25,7 +25,7 @@ need_file() { # need_file PACKAGE REASON FILE: for a file that is not a program
 
 look() {
   missing=()
-  need chromium "the demo's page, the script and the forms in a real browser" chromium chromium-browser google-chrome
+  need chromium-headless-shell "the demo's page, the script and the forms in a real browser" chromium-headless-shell chromium chromium-browser google-chrome
   need curl "docs/break-it.md as it is written" curl
   need util-linux "prlimit: a full disk in docs/break-it.md" prlimit
   need redis-server "stores, locks, ids and streams on Redis" redis-server

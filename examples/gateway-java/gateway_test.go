@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/examples/internal/exampletest"
@@ -14,10 +15,13 @@ import (
 // tomcat is the jar that Service.java runs with: Tomcat and the servlet API.
 const tomcat = "/usr/share/java/tomcat10-embed-core.jar"
 
+// brief are flags for programs that end soon: the compiler of the virtual machine does less.
+var brief = []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}
+
 // run starts the client, and returns a function that waits for its end and returns its output.
 func run(t *testing.T, args ...string) (end func() (string, error)) {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), "java", append([]string{"Client.java"}, args...)...)
+	c := exec.CommandContext(t.Context(), "java", slices.Concat(brief, []string{"Client.java"}, args)...)
 	var said bytes.Buffer
 	c.Stdout, c.Stderr = &said, &said
 	assert.NoError(t, c.Start(), "start the client")
@@ -37,7 +41,7 @@ func TestOnce(t *testing.T) {
 	assert.NoError(t, err, "Tomcat is not installed: apt-get install -y --no-install-recommends libtomcat10-embed-java")
 	redis := servertest.StartRedis(t)
 	service := exampletest.StartCommand(t, t.TempDir(), "java", func(address string) []string {
-		return []string{"-cp", tomcat, here + "/Service.java", address}
+		return slices.Concat(brief, []string{"-cp", tomcat, here + "/Service.java", address})
 	})
 	gateway := exampletest.StartCommand(t, t.TempDir(), exampletest.Build(t, "../../cmd/retrysafe"), func(address string) []string {
 		return []string{

@@ -24,12 +24,12 @@ type tab struct {
 // findBrowser fails, and does not skip, if there is no browser: what was not tested has not passed.
 func findBrowser(t *testing.T) string {
 	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}
 	}
-	t.Fatal("there is no Chromium to look at the page with; install it with: sudo apt-get install chromium")
+	t.Fatal("there is no Chromium to look at the page with; install it with: sudo apt-get install chromium-headless-shell")
 	return ""
 }
 
