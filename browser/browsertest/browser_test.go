@@ -32,8 +32,8 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	work = dir
-	// The shell is Chromium without windows and their panels, which need four times as much processor
-	// time as the pages.
+	// The shell is Chromium without windows and their panels, which need four times as much
+	// processor time as the pages.
 	path := ""
 	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
 		if found, err := exec.LookPath(name); err == nil && path == "" {
