@@ -61,7 +61,7 @@ func (d *Records) record(rec *retrysafe.Record) recordJSON {
 // StateOf returns the state of a record in one word; in-doubt is one of them, also while an attempt
 // finds out the outcome.
 func StateOf(rec *retrysafe.Record) string {
-	if rec.InDoubt() || rec.State == retrysafe.StateInProgress && !rec.DoubtSince.IsZero() {
+	if rec.InDoubt() || rec.Asked() {
 		return "in-doubt"
 	}
 	return rec.State.String()

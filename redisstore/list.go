@@ -77,7 +77,7 @@ func (s *Store) fill(ctx context.Context, page *storeapi.Page, req *storeapi.Lis
 
 // selected reports whether a record matches the requested state.
 func selected(req *storeapi.ListRequest, rec *storeapi.Record) bool {
-	return rec.State != 0 && (!req.InDoubt || rec.InDoubt() || req.Asked && rec.State == storeapi.StateInProgress && !rec.DoubtSince.IsZero()) && (req.State == 0 || rec.State == req.State) &&
+	return rec.State != 0 && (!req.InDoubt || rec.InDoubt() || req.Asked && rec.Asked()) && (req.State == 0 || rec.State == req.State) &&
 		(!req.Progress || !rec.State.Finished() && rec.Answer.Codec != "")
 }
 

@@ -20,7 +20,7 @@ func ShownCause(rec *Record) string {
 	case rec.Cause != "":
 	case rec.InDoubt():
 		return CauseCrash
-	case rec.State == StateInProgress && !rec.DoubtSince.IsZero():
+	case rec.Asked():
 		return CauseAsked
 	}
 	return rec.Cause

@@ -136,6 +136,12 @@ func (r *Record) MayHaveWorked() []Worked {
 // in progress, and its lease has expired or was given up.
 func (r *Record) InDoubt() bool { return r.State == StateInProgress && r.LeaseLeft <= 0 }
 
+// Asked reports whether an attempt finds out the outcome of a record in doubt at the moment
+// (AcquireRequest.Asks). It has a lease meanwhile, so InDoubt reports false.
+func (r *Record) Asked() bool {
+	return r.State == StateInProgress && r.LeaseLeft > 0 && !r.DoubtSince.IsZero()
+}
+
 // Age returns how long the doubt about the record has lasted, or without a doubt how long ago the
 // record changed. It is zero while the store's clock is before that, since it was set back.
 func (r *Record) Age() time.Duration {

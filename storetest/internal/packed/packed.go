@@ -161,7 +161,7 @@ func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (page storea
 func wanted(req *storeapi.ListRequest, r *storeapi.Record) bool {
 	is := func(want, got string) bool { return want == "" || want == got }
 	return is(req.Namespace, r.Key.Namespace) && is(req.Layer, r.Key.Layer) && is(req.Tenant, r.Key.Tenant) &&
-		is(req.Operation, r.Key.Operation) && (req.State == 0 || req.State == r.State) && (!req.InDoubt || r.InDoubt() || req.Asked && r.State == storeapi.StateInProgress && !r.DoubtSince.IsZero()) &&
+		is(req.Operation, r.Key.Operation) && (req.State == 0 || req.State == r.State) && (!req.InDoubt || r.InDoubt() || req.Asked && r.Asked()) &&
 		(!req.Progress || !r.State.Finished() && r.Answer.Codec != "")
 }
 

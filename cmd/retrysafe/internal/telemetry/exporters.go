@@ -45,14 +45,11 @@ func (c spanClient) UploadTraces(ctx context.Context, spans []*tracepb.ResourceS
 }
 
 // metricExporter implements [sdkmetric.Exporter].
-type metricExporter struct {
-	*sender
-	temporality sdkmetric.TemporalitySelector
-}
+type metricExporter struct{ *sender }
 
 func newMetricExporter() (*metricExporter, error) {
 	s, err := newSender("METRICS")
-	return &metricExporter{s, temporality}, err
+	return &metricExporter{s}, err
 }
 
 // temporality is cumulative, as every collector takes it, unless the environment prefers deltas.
@@ -71,8 +68,8 @@ func temporality(kind sdkmetric.InstrumentKind) metricdata.Temporality {
 	return metricdata.CumulativeTemporality
 }
 
-func (e *metricExporter) Temporality(kind sdkmetric.InstrumentKind) metricdata.Temporality {
-	return e.temporality(kind)
+func (*metricExporter) Temporality(kind sdkmetric.InstrumentKind) metricdata.Temporality {
+	return temporality(kind)
 }
 
 func (*metricExporter) Aggregation(kind sdkmetric.InstrumentKind) sdkmetric.Aggregation {
