@@ -17,7 +17,7 @@ type Config struct {
 	// Create creates a tag with its first value, through a source that Open has returned. An
 	// existing tag stays unchanged.
 	Create func(ctx context.Context, r idgen.Ranges, tag string, first int64) error
-	// Patience is how long a clause may take on a busy machine; default 20 s.
+	// Patience is how long a clause may take on a busy machine; default 2 min.
 	Patience time.Duration
 }
 
@@ -51,7 +51,7 @@ var clauses = []clause{
 
 func check(t testing.TB, c Config, one clause) error {
 	if c.Patience == 0 {
-		c.Patience = 20 * time.Second
+		c.Patience = 2 * time.Minute
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), c.Patience)
 	defer cancel()

@@ -23,7 +23,7 @@ func claims() []Broken {
 		{"it says that it lists and does not", "claims", []string{"List"}, nil, open(whole), storetest.Features{Issuer: true, Sweeper: true, Lister: true}},
 		{
 			"it never tells of an end", "Notify", nil, nil, open(func(s *store) storeapi.Store { return deaf{s} }),
-			storetest.Features{Issuer: true, Sweeper: true, Notifier: true, Grace: 3 * time.Second},
+			storetest.Features{Issuer: true, Sweeper: true, Notifier: true},
 		},
 		{"it hides that it sweeps", "claims", []string{"S9", "S14"}, nil, open(func(s *store) storeapi.Store {
 			return struct {
@@ -84,7 +84,6 @@ func world(name, clause string, change func(*worldly), also ...string) Broken {
 
 // worlds are mistakes that appear when the server hangs, restarts, or has other users.
 func worlds() []Broken {
-	impatient := func(w *worldly) { w.f.Grace = 3 * time.Second }
 	return []Broken{
 		world("a win is lost with its handle", "S1", func(w *worldly) {
 			w.b.Reopen = func() storeapi.Store {
@@ -117,7 +116,6 @@ func worlds() []Broken {
 			w.b.Store = &twice{w.gate}
 		}),
 		world("a call hangs with the server", "S11", func(w *worldly) {
-			impatient(w)
 			w.gate.deaf = true
 		}, "S15", "S18"),
 		world("a call that waited is not asked for its limit", "S15", func(w *worldly) {
@@ -139,18 +137,15 @@ func worlds() []Broken {
 			}
 		}),
 		world("nobody is told of a node whose clock is off", "S13", func(w *worldly) {
-			impatient(w)
 			w.b.Node = func(time.Duration) (storeapi.Store, func() bool) { return w.store, func() bool { return false } }
 		}),
 		world("every node is reported", "S13", func(w *worldly) {
 			w.b.Node = func(time.Duration) (storeapi.Store, func() bool) { return w.store, func() bool { return true } }
 		}),
 		world("a transaction holds up all keys", "S18", func(w *worldly) {
-			impatient(w)
 			w.gate.oneLane = true
 		}),
 		world("a loser waits for the winner's transaction", "S18", func(w *worldly) {
-			impatient(w)
 			w.gate.deafToHolds = true
 		}, "S11", "S15"),
 	}
