@@ -3,6 +3,7 @@ package mcpidem
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -15,6 +16,12 @@ import (
 func (g *guards) call(req *mcp.CallToolRequest) (*rpcidem.Guard, *rpcidem.Call, *rpcidem.Refusal) {
 	guard, lines := g.sent, g.lines(req)
 	sum, err := g.rule.Sum("application/json", "", arguments(req))
+	if lines == nil && g.o.Argument != "" {
+		if err != nil { // an argument that is there twice has two values
+			return nil, nil, rpcidem.NewRefusal("REQUEST_UNREADABLE", err)
+		}
+		lines = g.argument(req)
+	}
 	switch {
 	case lines == nil && g.derived != nil && err != nil:
 		return nil, nil, rpcidem.NewRefusal("REQUEST_UNREADABLE", err)
@@ -49,11 +56,7 @@ func (g *guards) lines(req *mcp.CallToolRequest) []string {
 			continue
 		}
 		key, _ := value.(string)
-		line, err := httpidem.FormatKey(key)
-		if err != nil {
-			line = "" // malformed, and refused as such
-		}
-		return []string{line}
+		return []string{keyLine(key)}
 	}
 	if req.Extra == nil {
 		return nil
@@ -64,4 +67,24 @@ func (g *guards) lines(req *mcp.CallToolRequest) []string {
 		}
 	}
 	return nil
+}
+
+// argument returns the key in the argument that may have one, as a line of a header field. It
+// returns nil if there is none.
+func (g *guards) argument(req *mcp.CallToolRequest) []string {
+	var all map[string]any
+	if json.Unmarshal(arguments(req), &all) != nil || all[g.o.Argument] == nil {
+		return nil
+	}
+	key, _ := all[g.o.Argument].(string)
+	return []string{keyLine(key)}
+}
+
+// keyLine returns a key as a line of a header field. That of a malformed key is refused as such.
+func keyLine(key string) string {
+	line, err := httpidem.FormatKey(key)
+	if err != nil {
+		return ""
+	}
+	return line
 }

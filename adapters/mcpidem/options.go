@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -52,6 +54,11 @@ type Options struct {
 	// _meta has none. The first that is present counts. Default: Idempotency-Key. An empty list
 	// that is not nil takes no key from headers.
 	Headers []string
+	// Argument names the argument of a tool that may have the key, such as "idempotency_key", if
+	// _meta and the headers have none. Its value is a string as in Meta; null is no key. It is left
+	// out when the arguments of duplicates are compared, and in derived keys. The tool still gets
+	// it. Default: no argument has the key.
+	Argument string
 	// MinKey is the shortest allowed key of the anonymous tenant; default 22, the length of 128
 	// bits in base64.
 	MinKey int
@@ -112,12 +119,23 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if o.Tools != nil && o.SkipIdempotent {
 		wrong("SkipIdempotent is set, and Tools decides already; leave one of them out")
 	}
-	if _, err := o.Rule.Compile(); err != nil {
+	if strings.ContainsAny(o.Argument, ".[]$") {
+		wrong("Argument is %q; use the name of an argument of the tools, for example idempotency_key", o.Argument)
+	} else if _, err := o.rule().Compile(); err != nil {
 		wrong("Rule: %w", err)
 	}
 	own := o.guard(layer, o.Policy)
 	own.Tenant = rpcidem.Global // reported above
 	return errors.Join(append(errs, own.Validate(base))...)
+}
+
+// rule returns the Rule, without the argument that has the key.
+func (o *Options) rule() fingerprint.Rule {
+	own := o.Rule
+	if o.Argument != "" {
+		own.Ignore = append(slices.Clone(own.Ignore), "$."+o.Argument)
+	}
+	return own
 }
 
 // minWindow is the shortest lease that an engine has; that of a derived key is not longer than its

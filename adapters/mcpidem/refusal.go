@@ -27,6 +27,17 @@ var advice = map[string]string{
 	"PRINCIPAL_CHANGED": "this idempotency key was used with another credential; nothing was done for this call",
 }
 
+// toolError returns a refusal as the result that the client of req gets. It names the argument that
+// has the key.
+func (g *guards) toolError(req *mcp.CallToolRequest, r *rpcidem.Refusal) *mcp.CallToolResult {
+	res := toolError(req, r)
+	if r.Reason == "KEY_MISSING" && g.o.Argument != "" {
+		text := fmt.Sprintf("%s: this tool needs an idempotency key in its argument %q: a random one for each action, and the same one in each retry; nothing was done", r.Reason, g.o.Argument)
+		res.Content = []mcp.Content{&mcp.TextContent{Text: text}}
+	}
+	return res
+}
+
 // toolError returns a refusal as the result that the client of req gets.
 func toolError(req *mcp.CallToolRequest, r *rpcidem.Refusal) *mcp.CallToolResult {
 	text := r.Message

@@ -54,7 +54,7 @@ func newGuards(e *retrysafe.Engine, o Options) *guards {
 		o.Headers = []string{"Idempotency-Key"}
 	}
 	g := &guards{o: o, sent: rpcidem.NewGuard(e, o.guard(layer, o.Policy))}
-	g.rule, _ = o.Rule.Compile() // validated
+	g.rule, _ = o.rule().Compile() // validated
 	if o.Key == Derived {
 		g.derived = rpcidem.NewGuard(e, o.guard(derivedLayer, o.derivedPolicy(e.Policy())))
 	}
@@ -77,7 +77,7 @@ func (g *guards) serve(ctx context.Context, req *mcp.CallToolRequest, next mcp.M
 	}
 	guard, call, refusal := g.call(req)
 	if refusal != nil {
-		return toolError(req, refusal), nil
+		return g.toolError(req, refusal), nil
 	}
 	var a answer
 	ctx = context.WithValue(ctx, requestKey{}, req)
@@ -88,7 +88,7 @@ func (g *guards) serve(ctx context.Context, req *mcp.CallToolRequest, next mcp.M
 	})
 	switch {
 	case refusal != nil:
-		return toolError(req, refusal), nil
+		return g.toolError(req, refusal), nil
 	case told.Replayed:
 		return replay(req, reply)
 	case told.Unconfirmed && a.res != nil:
