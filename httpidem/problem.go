@@ -1,6 +1,7 @@
 package httpidem
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"math/rand/v2"
@@ -197,6 +198,25 @@ func problemOf(err error, reject bool) *Problem {
 		return NewProblem("lease-lost", err).WithRetryAfter(time.Second)
 	case errors.Is(err, retrysafe.ErrClosed):
 		return NewProblem("shutting-down", err).WithRetryAfter(time.Second)
+	case errors.Is(err, retrysafe.ErrAnswerNotKept):
+		return NewProblem("answer-not-kept", err)
+	case nothingWasDone(err):
+		return NewProblem("store-unavailable", err).WithRetryAfter(time.Second)
 	}
-	return NewProblem("store-unavailable", err).WithRetryAfter(time.Second)
+	// An error that is in no list says nothing about what was done.
+	return NewProblem("outcome-unknown", err)
+}
+
+// nothingWasDone reports whether err says that the engine could not ask the store for the key, so
+// that nothing ran.
+func nothingWasDone(err error) bool {
+	for _, known := range []error{
+		retrysafe.ErrUnavailable, retrysafe.ErrInvalidKey, retrysafe.ErrInTransaction, retrysafe.ErrTooLate,
+		errors.ErrUnsupported, context.Canceled, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,6 +1,7 @@
 package rpcidem
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -98,6 +99,14 @@ func refusalOf(err error) *Refusal {
 		{retrysafe.ErrStepsChanged, "OUTCOME_UNKNOWN", 0},
 		{retrysafe.ErrLeaseLost, "LEASE_LOST", time.Second},
 		{retrysafe.ErrClosed, "SHUTTING_DOWN", time.Second},
+		// The engine could not ask the store for the key, so nothing ran.
+		{retrysafe.ErrUnavailable, "STORE_UNAVAILABLE", time.Second},
+		{retrysafe.ErrInvalidKey, "STORE_UNAVAILABLE", time.Second},
+		{retrysafe.ErrInTransaction, "STORE_UNAVAILABLE", time.Second},
+		{retrysafe.ErrTooLate, "STORE_UNAVAILABLE", time.Second},
+		{errors.ErrUnsupported, "STORE_UNAVAILABLE", time.Second},
+		{context.Canceled, "STORE_UNAVAILABLE", time.Second},
+		{context.DeadlineExceeded, "STORE_UNAVAILABLE", time.Second},
 	} {
 		if errors.Is(err, r.err) {
 			refusal := NewRefusal(r.reason, err)
@@ -107,5 +116,6 @@ func refusalOf(err error) *Refusal {
 			return refusal
 		}
 	}
-	return NewRefusal("STORE_UNAVAILABLE", err).after(time.Second)
+	// An error that is in no list says nothing about what was done.
+	return NewRefusal("OUTCOME_UNKNOWN", err)
 }
