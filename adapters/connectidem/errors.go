@@ -3,6 +3,7 @@ package connectidem
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 
 	"connectrpc.com/connect"
@@ -54,10 +55,18 @@ func statusOf(err error) *spb.Status {
 }
 
 // errorOf returns the error of a stored status.
-func errorOf(st *spb.Status) error {
+func errorOf(st *spb.Status) *connect.Error {
 	err := connect.NewError(connect.Code(st.GetCode()), errors.New(st.GetMessage())) //nolint:gosec // a code
 	for _, d := range st.GetDetails() {
 		add(err, d)
+	}
+	return err
+}
+
+// withMeta gives err the header fields of the error that it replaces.
+func withMeta(err *connect.Error, of error) error {
+	if e, ok := errors.AsType[*connect.Error](of); ok && e != nil {
+		maps.Copy(err.Meta(), e.Meta())
 	}
 	return err
 }

@@ -3,6 +3,8 @@ package connectidem
 import (
 	"context"
 	"net/http"
+	"strings"
+	"unicode/utf8"
 
 	"connectrpc.com/connect"
 
@@ -38,6 +40,10 @@ func (s *server) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			marked := err
 			err = retrysafe.Unmarked(err)
 			st := statusOf(err)
+			if !utf8.ValidString(st.GetMessage()) { // it could not be stored as it is
+				st.Message = strings.ToValidUTF8(st.GetMessage(), "\ufffd")
+				err = withMeta(errorOf(st), err)
+			}
 			code := rpcidem.Code(st.GetCode()) //nolint:gosec // a code
 			return rpcidem.Result{Code: code, Err: marked, Reply: func() (*rpcidem.Reply, error) { return codec.Failure(code, st) }}
 		})

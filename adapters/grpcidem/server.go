@@ -2,6 +2,7 @@ package grpcidem
 
 import (
 	"context"
+	"unicode/utf8"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -24,6 +25,10 @@ func UnaryServer(e *retrysafe.Engine, o *rpcidem.Options) grpc.UnaryServerInterc
 			marked := err
 			err = retrysafe.Unmarked(err)
 			st := statusOf(err)
+			if !utf8.ValidString(st.Message()) { // it could not be stored as it is
+				st = withText(st)
+				err = st.Err()
+			}
 			code := rpcidem.Code(st.Code())
 			return rpcidem.Result{Code: code, Err: marked, Reply: func() (*rpcidem.Reply, error) { return codec.Failure(code, st.Proto()) }}
 		})

@@ -3,6 +3,7 @@ package grpcidem
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -35,6 +36,13 @@ func statusOf(err error) *status.Status {
 		return status.FromContextError(err)
 	}
 	return status.New(codes.Unknown, err.Error())
+}
+
+// withText returns a status whose message is UTF-8, as protocol buffers need it.
+func withText(st *status.Status) *status.Status {
+	own := st.Proto() // a copy
+	own.Message = strings.ToValidUTF8(own.GetMessage(), "\ufffd")
+	return status.FromProto(own)
 }
 
 // failureOf parses the error of a call.

@@ -7,7 +7,9 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-kratos/kratos/v2/errors"
 	httpstatus "github.com/go-kratos/kratos/v2/transport/http/status"
@@ -70,6 +72,31 @@ func statusOf(err error) *status.Status {
 		return status.FromContextError(err)
 	}
 	return status.New(codes.Unknown, err.Error())
+}
+
+// storable returns err with texts that are UTF-8, as protocol buffers need them. That is err itself
+// if they are.
+func storable(err error) error {
+	st, own := statusOf(err), errors.FromError(err)
+	valid := utf8.ValidString(st.Message()) && utf8.ValidString(own.Message) && utf8.ValidString(own.Reason)
+	for name, value := range own.Metadata {
+		valid = valid && utf8.ValidString(name) && utf8.ValidString(value)
+	}
+	if valid {
+		return err
+	}
+	text := func(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
+	md := make(map[string]string, len(own.Metadata))
+	for name, value := range own.Metadata {
+		md[text(name)] = text(value)
+	}
+	kept := errors.New(int(own.Code), text(own.Reason), text(own.Message)).WithMetadata(md)
+	if _, ok := stderrors.AsType[*errors.Error](err); ok {
+		return kept // its status for gRPC is made of it
+	}
+	whole := st.Proto()
+	whole.Message = text(whole.GetMessage())
+	return &failure{status.FromProto(whole), kept}
 }
 
 // meaning returns the code of a method's error for its key. Kratos has no code of gRPC for most

@@ -31,7 +31,7 @@ func Server(e *retrysafe.Engine, o *rpcidem.Options) middleware.Middleware {
 					return rpcidem.Result{Reply: func() (*rpcidem.Reply, error) { return codec.Reply(resp) }}
 				}
 				marked := err
-				err = retrysafe.Unmarked(err)
+				err = storable(retrysafe.Unmarked(err))
 				return rpcidem.Result{Code: meaning(err), Err: marked, Reply: func() (*rpcidem.Reply, error) { return failureOf(err) }}
 			})
 			if refusal != nil {

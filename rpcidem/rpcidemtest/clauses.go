@@ -215,6 +215,22 @@ func testNotKept(t *testing.T, open Open) {
 	wd.ran(2, "in all")
 }
 
+// testTexts: the first caller gets the texts that a duplicate gets, also those that cannot be
+// stored as they are.
+func testTexts(t *testing.T, open Open) {
+	messages := map[string]string{"plain": "no such order", "latin": "ä", "broken": "a\xffb"}
+	wd := newWorld(t, open, nil, rpcidem.Options{}, func(_ context.Context, request string) (string, *Error) {
+		return "", &Error{Code: rpcidem.NotFound, Message: messages[request]}
+	})
+	for request, message := range messages {
+		want := strings.ToValidUTF8(message, "\ufffd")
+		first, second := wd.do(ann, request, request), wd.do(ann, request, request)
+		assert.Equal(t, first.Code, rpcidem.NotFound, "code of %q", request)
+		assert.Equal(t, [2]bool{first.Replayed, second.Replayed}, [2]bool{false, true}, "replays of %q", request)
+		assert.Equal(t, [2]string{first.Message, second.Message}, [2]string{want, want}, "messages of %q", request)
+	}
+}
+
 func testStoreDown(t *testing.T, open Open) {
 	store := &downstore.Store{Store: memstore.New(nil)}
 	wd := newWorld(t, open, store, rpcidem.Options{}, func(context.Context, string) (string, *Error) {

@@ -98,6 +98,7 @@ func Run(t *testing.T, open Open) {
 		{"InProgress", testInProgress},
 		{"HangUp", testHangUp},
 		{"NotKept", testNotKept},
+		{"Texts", testTexts},
 		{"StoreDown", testStoreDown},
 		{"Limits", testLimits},
 		{"Duplicates", testDuplicates},
