@@ -17,7 +17,7 @@ var schemes = []string{
 var values = map[string][]string{
 	"on-doubt": {"refuse", "reexecute"}, "in-progress": {"reject", "wait 5s"}, "access-log": {"off", "stdout"},
 	"layout": {"twitter", "fast", "uid-generator", "sonyflake"}, "outcome": {"done", "failed", "not-done"},
-	"layer": layers, "state": {"issued", "in-progress", "completed", "failed", "released"},
+	"layer": layers, "state": {"issued", "in-progress", "in-doubt", "completed", "failed", "released"},
 	"why": {"tries", "poison", "refused", "no-id", "too-large", "in-doubt", "mismatch", "unreadable"},
 }
 
