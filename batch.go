@@ -1,7 +1,9 @@
 package retrysafe
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/parallel"
@@ -46,12 +48,24 @@ func (e *Engine) BeginBatch(ctx context.Context, keys []Key, opts ...CallOption)
 	for i, k := range keys {
 		at := places[k]
 		all[i] = begun[at]
-		if given[at] && all[i].Attempt != nil {
+		switch {
+		case !given[at]:
+		case all[i].Attempt != nil:
 			all[i] = Begun{Err: e.c.wrap(e.storeKey(k), all[i].Attempt.n, ErrInProgress, time.Second)}
+		case all[i].Record != nil: // each caller may change what it gets
+			all[i].Record = copyRecord(all[i].Record)
 		}
 		given[at] = true
 	}
 	return all
+}
+
+func copyRecord(r *Record) *Record {
+	own := *r
+	own.Answer.Body = bytes.Clone(r.Answer.Body)
+	own.Fingerprint, own.Binding = bytes.Clone(r.Fingerprint), bytes.Clone(r.Binding)
+	own.Earlier = slices.Clone(r.Earlier)
+	return &own
 }
 
 // beginEach is BeginBatch for keys that differ.
