@@ -1,13 +1,17 @@
 package retrysafe
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 )
 
 // Codec encodes answers as bytes and decodes them. Its name is stored with each answer. An engine
 // decodes answers of its own codec, of [JSON] and of [Raw]. Methods may be called concurrently.
+//
+// The first caller gets what duplicates get: the engine decodes an answer once when it is encoded.
+// A codec that is an [ExactCodec] can spare that.
 type Codec interface {
 	Name() string
 	Encode(v any) ([]byte, error)
@@ -15,19 +19,29 @@ type Codec interface {
 	Decode(b []byte, v any) error
 }
 
+// ExactCodec is a [Codec] that knows which types it can decode.
+type ExactCodec interface {
+	Codec
+	// Accepts returns an error if no value of type t can be encoded and decoded. The call is then
+	// refused before its work runs.
+	Accepts(t reflect.Type) error
+	// Exact reports whether b, which Encode has made of a value of type t, decodes to that same
+	// value. The engine then does not decode it for the first caller.
+	Exact(t reflect.Type, b []byte) bool
+}
+
 // The codecs of this package.
 var (
-	// JSON uses encoding/json. It is the default.
+	// JSON uses encoding/json. It is the default. What JSON does not have is lost for the first
+	// caller too: unexported fields, fields tagged "-", the monotonic clock of a time, and bytes of
+	// a string that are no UTF-8. In an interface, a struct becomes a map, and a number a float64,
+	// or a json.Number if a float64 has not its digits. An answer of an interface type with methods
+	// is refused before the work runs.
 	JSON Codec = jsonCodec{}
-	// Raw stores a []byte or string as it is. Other types are an error.
+	// Raw stores a []byte or string as it is, and nothing for [Run]. Other types are refused before
+	// the work runs.
 	Raw Codec = rawCodec{}
 )
-
-type jsonCodec struct{}
-
-func (jsonCodec) Name() string                 { return "json" }
-func (jsonCodec) Encode(v any) ([]byte, error) { return json.Marshal(v) }
-func (jsonCodec) Decode(b []byte, v any) error { return json.Unmarshal(b, v) }
 
 type rawCodec struct{}
 
@@ -41,6 +55,8 @@ func (rawCodec) Encode(v any) ([]byte, error) {
 		return v, nil
 	case string:
 		return []byte(v), nil
+	case struct{}:
+		return nil, nil
 	}
 	return nil, errRawType
 }
@@ -51,14 +67,37 @@ func (rawCodec) Decode(b []byte, v any) error {
 		*p = b
 	case *string:
 		*p = string(b)
+	case *struct{}:
 	default:
 		return errRawType
 	}
 	return nil
 }
 
-// encode returns the answer of a call that has succeeded. A []byte under Raw, the hot path,
-// bypasses the Codec interface.
+func (rawCodec) Accepts(t reflect.Type) error {
+	switch t {
+	case reflect.TypeFor[[]byte](), reflect.TypeFor[string](), reflect.TypeFor[struct{}]():
+		return nil
+	}
+	return errRawType
+}
+
+func (rawCodec) Exact(reflect.Type, []byte) bool { return true }
+
+// accepts returns an error if the codec can never decode a value of type T.
+func accepts[T any](c Codec) error {
+	if _, ok := any((*T)(nil)).(*handled); ok {
+		return nil
+	}
+	if exact, ok := c.(ExactCodec); ok {
+		return exact.Accepts(reflect.TypeFor[T]())
+	}
+	return nil
+}
+
+// encode returns the answer of a call that has succeeded, and sets *v to what duplicates will
+// decode. If that is nothing, the answer is not kept, and *v stays. A []byte under Raw, the hot
+// path, bypasses the Codec interface.
 func encode[T any](c Codec, v *T) (Answer, error) {
 	if raw, ok := any(v).(*[]byte); ok && c == Raw {
 		return Answer{Codec: "raw", Body: *raw, Kept: true}, nil
@@ -67,10 +106,26 @@ func encode[T any](c Codec, v *T) (Answer, error) {
 		return Answer(*h), nil
 	}
 	body, err := c.Encode(*v)
+	if err == nil {
+		err = decodeFirst(c, body, v)
+	}
 	if err != nil {
 		return Answer{Codec: c.Name()}, fmt.Errorf("retrysafe: the work is done, but its answer cannot be kept: codec %s: %w", c.Name(), err)
 	}
 	return Answer{Codec: c.Name(), Body: body, Kept: true}, nil
+}
+
+// decodeFirst sets *v to what the codec makes of body, the encoded *v.
+func decodeFirst[T any](c Codec, body []byte, v *T) error {
+	if exact, ok := c.(ExactCodec); ok && exact.Exact(reflect.TypeFor[T](), body) {
+		return nil
+	}
+	var first T
+	if err := c.Decode(bytes.Clone(body), &first); err != nil {
+		return fmt.Errorf("what it encodes of a %T cannot be decoded: %w", *v, err)
+	}
+	*v = first
+	return nil
 }
 
 // decode decodes a stored answer.

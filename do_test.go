@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -202,10 +203,10 @@ func TestAnswerWithoutForm(t *testing.T) {
 	t.Parallel()
 	e := engineOn(t, newStore(), retrysafe.Policy{})
 	starts := 0
-	work := func(context.Context) (func(), error) { starts++; return func() {}, nil }
+	work := func(context.Context) (float64, error) { starts++; return math.Inf(1), nil }
 	res, err := retrysafe.Do(ctx, e, charge, work)
 	assert.True(t, err != nil && strings.Contains(err.Error(), "cannot be kept"), "the first caller is told: %v", err)
-	assert.True(t, res.Value != nil && res.Stored, "and has the value")
+	assert.True(t, math.IsInf(res.Value, 1) && res.Stored, "and has the value")
 	_, err = retrysafe.Do(ctx, e, charge, work)
 	assert.ErrorIs(t, err, retrysafe.ErrAnswerNotKept, "repeat")
 	assert.Equal(t, starts, 1, "starts")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 )
 
 // NothingDone marks an error of the work as "certainly nothing happened": the key is released, and
@@ -47,7 +48,8 @@ func Permanent(code string, err error) error {
 }
 
 // Failure is a stored, final error. The first caller and every duplicate get the same Code, Message
-// and Detail (use errors.As). Only the first caller's Failure wraps the cause.
+// and Detail (use errors.As). Bytes of Code and Message that are no UTF-8 become U+FFFD for both,
+// and an empty Detail nil. Only the first caller's Failure wraps the cause.
 type Failure struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -210,16 +212,30 @@ type settledError struct {
 func (e *settledError) Error() string { return e.err.Error() }
 func (e *settledError) Unwrap() error { return e.err }
 
-// failureOf returns the failure in err, or makes one of err.
+// failureOf returns the failure in err, or makes one of err, as it is stored.
 func failureOf(err error) *Failure {
 	m := marksOf(err)
 	if m.failure != nil {
-		return m.failure
+		return m.failure.storable()
 	}
 	if f := (*Failure)(nil); m.outcome == 0 && errors.As(err, &f) {
+		return f.storable()
+	}
+	return (&Failure{Code: "failed", Message: err.Error(), cause: err}).storable()
+}
+
+// storable returns f as duplicates get it, with the cause. That is f itself unless its texts have
+// bytes that are no UTF-8, which JSON cannot keep.
+func (f *Failure) storable() *Failure {
+	if utf8.ValidString(f.Code) && utf8.ValidString(f.Message) && (f.Detail == nil) == (len(f.Detail) == 0) {
 		return f
 	}
-	return &Failure{Code: "failed", Message: err.Error(), cause: err}
+	kept := *f
+	kept.Code, kept.Message = string([]rune(f.Code)), string([]rune(f.Message))
+	if len(f.Detail) == 0 {
+		kept.Detail = nil
+	}
+	return &kept
 }
 
 // Retryable reports whether the same call with the same key can be retried, and after how long. A

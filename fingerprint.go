@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 )
 
 // Versions of fingerprints: the first byte of what is stored. Fingerprints of different versions
@@ -38,13 +39,16 @@ func (c *callOptions) give(digest []byte) {
 
 // WithPayload sets the fingerprint to the SHA-256 of the request in JSON; of a []byte or string, to
 // that of its bytes. The JSON must be the same in each retry: leave out send times and random
-// values.
+// values. What JSON leaves out is not compared. A text that is no UTF-8 is an error of the call.
 func WithPayload(v any) CallOption {
 	return optionFunc(func(c *callOptions) {
 		fp, err := payloadFingerprint(v)
 		c.fingerprint, c.err = fp, errors.Join(c.err, err)
 	})
 }
+
+// errPayloadText: two payloads whose texts differ in such bytes alone would be one.
+var errPayloadText = errors.New("retrysafe: WithPayload: a text of the payload is no UTF-8, and JSON cannot tell such texts apart; check the input, or give a digest with WithFingerprint")
 
 func payloadFingerprint(v any) ([]byte, error) {
 	var kind string
@@ -58,6 +62,9 @@ func payloadFingerprint(v any) ([]byte, error) {
 		var err error
 		if data, err = json.Marshal(v); err != nil {
 			return nil, fmt.Errorf("retrysafe: WithPayload: the payload has no JSON form (%w); give a digest with WithFingerprint", err)
+		}
+		if hasReplacedText(data) && jsonTypeOf(reflect.TypeOf(v)).textsAreOurs() {
+			return nil, errPayloadText
 		}
 		kind = "json"
 	}

@@ -62,6 +62,7 @@ func replay[T any](rt *runtime, rec *Record, d Duplicate) (res Result[T], err er
 
 // Result is what a call of [Do] returns.
 type Result[T any] struct {
+	// Value is the answer as its [Codec] decodes it, for the first caller too.
 	Value T
 	// Replayed says that the work did not run in this call. Value is then the first answer (under
 	// [Succeed] the zero value).

@@ -75,8 +75,12 @@ func (h handler) resumer() *resumer {
 	}}
 }
 
-// inputOf returns the input of a resumable operation as it is stored.
+// inputOf returns the input of a resumable operation as it is stored, and sets *in to what a worker
+// will decode: all attempts of a call have the same input.
 func inputOf[In any](c Codec, in *In) (*Answer, error) {
+	if err := accepts[In](c); err != nil {
+		return nil, fmt.Errorf("retrysafe: the input of a resumable operation cannot be kept, and nothing was run: %w", err)
+	}
 	input, err := encode(c, in)
 	switch {
 	case err != nil:

@@ -53,7 +53,7 @@ func AtMostOnce() StepOption { return stepOptionFunc(func(o *stepOptions) { o.on
 //     answers of a call together have 960 KiB.
 //   - [ErrNoAttempt], [ErrEnded], [ErrStepRepeated] and [ErrStepsChanged]: nothing ran.
 func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error), opts ...StepOption) (v T, err error) {
-	a, found, err := stepOf(ctx, name)
+	a, found, err := stepOf[T](ctx, name)
 	if err != nil {
 		return v, err
 	}
@@ -88,7 +88,7 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 }
 
 // stepOf returns the attempt of a step, and what earlier attempts have left of the step.
-func stepOf(ctx context.Context, name string) (*Attempt, *StepRecord, error) {
+func stepOf[T any](ctx context.Context, name string) (*Attempt, *StepRecord, error) {
 	a, ok := AttemptFrom(ctx)
 	if !ok {
 		return nil, nil, &Error{Op: "step " + name, Err: ErrNoAttempt}
@@ -103,7 +103,7 @@ func stepOf(ctx context.Context, name string) (*Attempt, *StepRecord, error) {
 	case a.lost.Load():
 		err = ErrLeaseLost
 	default:
-		err = context.Cause(ctx)
+		err = errors.Join(context.Cause(ctx), accepts[T](a.codec))
 	}
 	var found *StepRecord
 	if err == nil {

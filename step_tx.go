@@ -20,7 +20,7 @@ import (
 // Errors are those of Step. With [ErrUnavailable] nothing was committed. With [ErrUnconfirmed] it
 // is unknown whether it was, and no other step of this attempt runs.
 func StepTx[Tx, T any](ctx context.Context, db storeapi.StepStore[Tx], name string, fn func(context.Context, Tx) (T, error)) (v T, err error) {
-	a, found, err := stepOf(ctx, name)
+	a, found, err := stepOf[T](ctx, name)
 	if err != nil {
 		return v, err
 	}

@@ -45,7 +45,7 @@ func DoTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 
 func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), o *callOptions, call *callTrace) (res Result[T], ran bool, err error) {
 	c, key := e.c, e.storeKey(k)
-	err = errors.Join(o.err, key.Validate())
+	err = errors.Join(o.err, key.Validate(), accepts[T](c.codec))
 	if err == nil && o.issued.must {
 		err = errIssuedTx
 	}
