@@ -250,6 +250,25 @@ func TestBeginBatchOfEqualKeys(t *testing.T) {
 	})
 }
 
+// TestBeginBatchRecordsAreApart: a caller that changes its record changes no other one, also of an
+// equal key.
+func TestBeginBatchRecordsAreApart(t *testing.T) {
+	t.Parallel()
+	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Codec: retrysafe.Raw, Sweep: -1})
+	_, err := retrysafe.Do(ctx, e, charge, func(context.Context) ([]byte, error) { return []byte("first"), nil })
+	assert.NoError(t, err, "the first call")
+	other := charge
+	other.ID = "other"
+	_, err = retrysafe.Do(ctx, e, other, func(context.Context) ([]byte, error) { return []byte("first"), nil })
+	assert.NoError(t, err, "a call of another key")
+	for round := range 2 {
+		for i, b := range e.BeginBatch(ctx, []retrysafe.Key{charge, charge, other, charge, other}) {
+			assert.Equal(t, string(b.Record.Answer.Body), "first", "record %d in round %d", i, round)
+			copy(b.Record.Answer.Body, "ZZZZZ")
+		}
+	}
+}
+
 // TestBeginBatchWithPanics: the caller can recover a panic of Reconcile, and no attempt is left
 // unfinished.
 func TestBeginBatchWithPanics(t *testing.T) {
