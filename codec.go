@@ -35,8 +35,8 @@ var (
 	// JSON uses encoding/json. It is the default. What JSON does not have is lost for the first
 	// caller too: unexported fields, fields tagged "-", the monotonic clock of a time, and bytes of
 	// a string that are no UTF-8. In an interface, a struct becomes a map, and a number a float64,
-	// or a json.Number if a float64 has not its digits. An answer of an interface type with methods
-	// is refused before the work runs.
+	// or a json.Number if a float64 has not its digits. An answer of an interface type with
+	// methods, and one that is a protocol buffer, is refused before the work runs.
 	JSON Codec = jsonCodec{}
 	// Raw stores a []byte or string as it is, and nothing for [Run]. Other types are refused before
 	// the work runs.

@@ -148,8 +148,8 @@ type jsonType struct {
 	custom bool
 }
 
-// textsAreOurs reports whether encoding/json writes all texts of a value: no type that encodes itself
-// is in it.
+// textsAreOurs reports whether encoding/json writes all texts of a value: no type that encodes
+// itself is in it.
 func (j *jsonType) textsAreOurs() bool { return !j.custom && !j.dynamic }
 
 var jsonTypes sync.Map // of *jsonType, by reflect.Type

@@ -15,7 +15,8 @@ func TestGoValues(t *testing.T) {
 	answertest.Run(t, memstore.New(nil))
 }
 
-// TestGoValuesThroughStores: the same through a store that encrypts, and one that keeps answers near.
+// TestGoValuesThroughStores: the same through a store that encrypts, and one that keeps answers
+// near.
 func TestGoValuesThroughStores(t *testing.T) {
 	t.Parallel()
 	t.Run("sealed", func(t *testing.T) {

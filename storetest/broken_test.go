@@ -20,7 +20,8 @@ func TestBrokenStores(t *testing.T) {
 		t.Run(b.Clause+" "+b.Name, func(t *testing.T) {
 			t.Parallel()
 			var failures map[string][]string
-			// The clock is the bubble's: a call hangs if nothing can go on, however slow the machine.
+			// The clock is the bubble's: a call hangs if nothing can go on, however slow the
+			// machine.
 			synctest.Test(t, func(t *testing.T) { failures = storetest.Check(t.Context(), b.Open, b.Features) })
 			if len(failures[b.Clause]) == 0 {
 				t.Errorf("%s passes, want it to fail", b.Clause)

@@ -12,7 +12,8 @@
 //
 // The key of a call is the first of these: a string in the call's _meta ([DefaultMeta]), the header
 // Idempotency-Key of its HTTP request, an argument of the tool ([Options].Argument), and, with
-// [Derived], a digest of tool and arguments, which counts for ten seconds. A duplicate must have the same arguments; they are compared by meaning.
+// [Derived], a digest of tool and arguments, which counts for ten seconds. A duplicate must have
+// the same arguments; they are compared by meaning.
 //
 // What a tool returned decides about its key:
 //

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/answertest"
 )
 
-// TestSQLGoValues: a duplicate gets the answer of the first caller, whichever Go value it is, with and
-// without a transaction.
+// TestSQLGoValues: a duplicate gets the answer of the first caller, whichever Go value it is, with
+// and without a transaction.
 func TestSQLGoValues(t *testing.T) {
 	t.Parallel()
 	check := func(t *testing.T, s *shops.Shop) {

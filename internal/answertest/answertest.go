@@ -40,8 +40,8 @@ func (s *suite) key(operation string) retrysafe.Key {
 	return retrysafe.Key{Tenant: "values", Operation: operation, ID: s.id}
 }
 
-// Run calls Do, an operation, and Step with every value, and Do with refusals. The store is new, or has a namespace of
-// its own.
+// Run calls Do, an operation, and Step with every value, and Do with refusals. The store is new, or
+// has a namespace of its own.
 func Run(t *testing.T, store storeapi.Store) {
 	t.Helper()
 	each(t, store, func(s *suite, v testable) {

@@ -17,8 +17,8 @@ const (
 	replayed kind = iota
 	// refused: no value of the type can be stored, and the work does not run.
 	refused
-	// unkept: this one value of the type cannot be stored. Both callers are told, and the work runs
-	// once.
+	// unkept: this one value of the type cannot be stored. Both callers get an error, and the work
+	// runs once.
 	unkept
 )
 
