@@ -289,4 +289,34 @@ var mutants = []mutant{
 		`"Idempotency-Stored"`, `"Idempotency-Kept"`,
 		".", "./internal/doctest TestWordsOfTheWire",
 	},
+	{
+		"the first caller gets the value itself", "codec.go",
+		"	*v = first\n", "	_ = first\n",
+		".", ". TestGoValues",
+	},
+	{
+		"bytes that are no UTF-8 are taken as kept", "codec_json.go",
+		"return jsonTypeOf(t).exact && !hasReplacedText(b)", "return jsonTypeOf(t).exact",
+		".", ". TestGoValues",
+	},
+	{
+		"a type that nobody can read is not refused", "codec.go",
+		"return exact.Accepts(reflect.TypeFor[T]())", "_ = exact",
+		".", ". TestGoValues",
+	},
+	{
+		"a large number in an interface is rounded", "codec_json.go",
+		"		if n, ok := v.Interface().(json.Number); !ok {", "		if n, ok := v.Interface().(json.Number); ok {\n			f, _ := n.Float64()\n			v.Set(reflect.ValueOf(f))\n		} else if !ok {",
+		".", ". TestNumbersInInterfaces",
+	},
+	{
+		"a refusal is the first caller's own", "error_class.go",
+		"	if utf8.ValidString(f.Code) &&", "	if utf8.ValidString(f.Code) || true ||",
+		".", ". TestGoValues",
+	},
+	{
+		"an unknown error says that nothing was done", "httpidem/problem.go",
+		"	case nothingWasDone(err):", "	case nothingWasDone(err) || err != nil:",
+		".", "./httpidem TestUnknownError",
+	},
 }
