@@ -33,6 +33,7 @@ const issuerName = "https://login.example"
 // issuer issues tokens and serves its keys.
 type issuer struct {
 	*httptest.Server
+	keys        string // the address of its keys
 	asked, down atomic.Int64
 	mu          sync.Mutex
 	set         jose.JSONWebKeySet
@@ -52,6 +53,8 @@ func newIssuer(t *testing.T) *issuer {
 		_ = json.NewEncoder(w).Encode(i.set)
 	}))
 	t.Cleanup(i.Close)
+	// The process remembers keys by their address, and another test may have had this port.
+	i.keys = i.URL + "/" + rand.Text()
 	return i
 }
 
@@ -120,7 +123,7 @@ func TestJWT(t *testing.T) {
 	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	assert.NoError(t, err, "ECDSA")
 	i.add("k3", &ecKey.PublicKey)
-	who, err := New(Options{JWKS: i.URL, Issuer: issuerName, Audience: "shop"})
+	who, err := New(Options{JWKS: i.keys, Issuer: issuerName, Audience: "shop"})
 	assert.NoError(t, err, "tenant")
 
 	good := signed(t, jose.EdDSA, "k1", private, claims())
@@ -188,7 +191,7 @@ func TestJWTKeys(t *testing.T) {
 	i.down.Store(1)
 	public, private := edKeys(t)
 	i.add("old", public)
-	keys, err := newKeySet(i.URL)
+	keys, err := newKeySet(i.keys)
 	assert.NoError(t, err, "keys")
 	now := time.Now()
 	keys.now = func() time.Time { return now }
