@@ -52,12 +52,21 @@ func TestTLSUpstream(t *testing.T) {
 		assert.Equal(t, effects.Load(), before+1, "body %q: effects", body)
 	}
 
-	// its certificate has the same key, but another name
-	stranger := httptest.NewTLSServer(http.NotFoundHandler())
+	// its certificate has the same key, and not the name localhost
+	stranger := httptest.NewUnstartedServer(http.NotFoundHandler())
+	var connections atomic.Int64
+	stranger.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	stranger.Config.ErrorLog = up.Config.ErrorLog
+	stranger.StartTLS()
 	t.Cleanup(stranger.Close)
 	wrong := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}),
-		&gateway.Options{Upstreams: []string{strings.Replace(stranger.URL, "127.0.0.1", "127.0.0.2", 1)}, UpstreamCAs: trust})
+		&gateway.Options{Upstreams: []string{strings.Replace(stranger.URL, "127.0.0.1", "localhost", 1)}, UpstreamCAs: trust})
 	assert.Equal(t, told(t, wrong, "POST", "k", "x"), "503 upstream-unreachable 1", "a handshake that fails: nothing was sent")
+	assert.True(t, connections.Load() > 0, "there was a handshake")
 }
 
 // TestSlowClients tests that an answer that the client reads slowly is not a late answer.
