@@ -279,10 +279,11 @@ func TestConsoleOfHostileData(t *testing.T) {
 		for _, size := range []struct {
 			width int64
 			text  string
-		}{{1280, ""}, {390, ""}, {320, ""}, {800, "200%"}} {
+			check func(*tab, string)
+		}{{1280, "", (*tab).isForEverybody}, {390, "", (*tab).fits}, {320, "", (*tab).isForEverybody}, {800, "200%", (*tab).fits}} {
 			b.do("size", chromedp.EmulateViewport(size.width, 844))
 			eval[bool](b, `(document.documentElement.style.fontSize = "`+size.text+`", true)`)
-			b.isForEverybody(fmt.Sprintf("hostile-%d-%d%s", i, size.width, strings.Trim(size.text, "%")))
+			size.check(b, fmt.Sprintf("hostile-%d-%d%s", i, size.width, strings.Trim(size.text, "%")))
 		}
 		assert.Equal(t, eval[int](b, `document.getAnimations().filter((a) => a.animationName !== "late").length`), 0, "%s: what moves", hash)
 	}

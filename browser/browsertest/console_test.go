@@ -331,13 +331,19 @@ func TestConsoleIsForEverybody(t *testing.T) {
 
 func (b *tab) isForEverybody(name string) {
 	b.t.Helper()
+	b.fits(name)
+	found := eval[string](b, `axe.run(document, { iframes: false, resultTypes: ["violations"] }).then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html.slice(0, 200) + " " + n.failureSummary)).join("\n"))`)
+	assert.Equal(b.t, found, "", "%s: axe", name)
+}
+
+// fits checks that the page is no wider than its window.
+func (b *tab) fits(name string) {
+	b.t.Helper()
 	b.shot(name)
 	wide := eval[string](b, `[...document.querySelectorAll("body *")].filter((e) => !e.closest(".skip, dialog:not([open])") &&
 		e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.tagName + " " + e.className + " " + e.textContent.slice(0, 40)).join("\n")`)
 	assert.Equal(b.t, wide, "", "%s: wider than the window", name)
 	assert.True(b.t, eval[bool](b, "document.documentElement.scrollWidth <= innerWidth"), "%s: no scrolling sideways", name)
-	found := eval[string](b, `axe.run(document, { iframes: false, resultTypes: ["violations"] }).then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html.slice(0, 200) + " " + n.failureSummary)).join("\n"))`)
-	assert.Equal(b.t, found, "", "%s: axe", name)
 }
 
 // TestConsoleByKeyboard: a doubt is found, opened and resolved with a reason, and the audit log
