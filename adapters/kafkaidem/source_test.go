@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/kafkaidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/mqidem"
@@ -352,9 +353,9 @@ func TestHoldsFor(t *testing.T) {
 	t.Parallel()
 	c := startKafka(t)
 	for want, configs := range map[time.Duration]map[string]string{
-		72 * time.Hour: {"retention.ms": "259200000"},
-		0:              {"retention.ms": "-1"},
-		1<<63 - 1:      {"retention.ms": "9223372036854775807"},
+		72 * time.Hour:             {"retention.ms": "259200000"},
+		retrysafe.Forever:          {"retention.ms": "-1"},
+		retrysafe.Forever - 775807: {"retention.ms": "9223372036854"},
 	} {
 		q := newQueue(t, c, func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) { c.Configs = configs })
 		got, err := q.open(t).HoldsFor(t.Context())
@@ -366,7 +367,7 @@ func TestHoldsFor(t *testing.T) {
 	})
 	got, err := q.open(t).HoldsFor(t.Context())
 	assert.NoError(t, err, "HoldsFor")
-	assert.Equal(t, got, 0, "HoldsFor of a topic that is compacted")
+	assert.Equal(t, got, retrysafe.Forever, "HoldsFor of a topic that is compacted")
 }
 
 func isStale(err error) bool { return errors.Is(err, mqidem.ErrStale) }

@@ -51,7 +51,7 @@ func TestConsumeThroughFaults(t *testing.T) {
 			p.Break()
 		}
 		return nil
-	})
+	}, retrysafe.WithPolicy(retrysafe.Policy{Retention: retrysafe.Forever}))
 	observe := func(_ context.Context, o mqidem.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
