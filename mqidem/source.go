@@ -68,7 +68,8 @@ type Holder interface {
 // Lost is a Delivery that reports a message as lost: the broker had delivered it to a consumer, and
 // has dropped it before it was settled, for example because the queue has a maximum length. [Consume]
 // reports it as [OutcomeLost] and calls no handler. Its Message has the Source, and Published if that
-// is known. Ack, Retry and Dead do nothing and return nil.
+// is known. Ack, Retry and Dead do nothing and return nil. A type that wraps deliveries must return
+// a Lost as it is.
 type Lost interface {
 	Delivery
 	// Lost returns why the message is lost, in words for an operator.

@@ -352,17 +352,30 @@ func TestOpenRefuses(t *testing.T) {
 func TestHoldsFor(t *testing.T) {
 	t.Parallel()
 	c := startKafka(t)
-	for want, configs := range map[time.Duration]map[string]string{
-		72 * time.Hour:             {"retention.ms": "259200000"},
-		retrysafe.Forever:          {"retention.ms": "-1"},
-		retrysafe.Forever - 775807: {"retention.ms": "9223372036854"},
+	const day = 24 * time.Hour
+	for _, one := range []struct {
+		want    time.Duration
+		configs map[string]string
+	}{
+		{72*time.Hour + time.Millisecond, map[string]string{"retention.ms": "259200000", "segment.ms": "1"}},
+		{10 * day, map[string]string{"retention.ms": "259200000"}}, // kfake's segments are of 7 days
+		{retrysafe.Forever, map[string]string{"retention.ms": "-1"}},
+		{retrysafe.Forever, map[string]string{"retention.ms": "9223372036854775807"}},
 	} {
+		want, configs := one.want, one.configs
 		q := newQueue(t, c, func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) { c.Configs = configs })
 		got, err := q.open(t).HoldsFor(t.Context())
 		assert.NoError(t, err, "HoldsFor")
 		assert.Equal(t, got, want, "HoldsFor with %v", configs)
 	}
-	q := newQueue(t, c, func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) {
+	q := newQueue(t, c, func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) { c.Retention = 7 * 24 * time.Hour })
+	holds, err := q.open(t).HoldsFor(t.Context())
+	assert.NoError(t, err, "HoldsFor")
+	assert.Equal(t, holds, 8*24*time.Hour, "HoldsFor with Retention of 7 days")
+	for _, bad := range []kafkaidem.TopicOptions{{Retention: time.Second}, {Retention: time.Hour, Configs: map[string]string{"retention.ms": "1"}}} {
+		assert.Contains(t, fmt.Sprint(kafkaidem.Create(t.Context(), &bad, &q.o, q.opts...)), "Retention", "Create")
+	}
+	q = newQueue(t, c, func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) {
 		c.Configs = map[string]string{"retention.ms": "1000", "cleanup.policy": "compact"}
 	})
 	got, err := q.open(t).HoldsFor(t.Context())
