@@ -14,8 +14,8 @@ import (
 //
 // The source of a message is not part of the key, so that a message that was moved to another queue
 // is still the same one. If ids are unique in each queue only, give each queue a name of its own:
-// otherwise the second of two messages with one id is acked and never run. A warning then names both
-// sources, unless the store keeps no answers (redisstore's Light).
+// otherwise the second of two messages with one id is acked and never run. A warning then names
+// both sources, unless the store keeps no answers (redisstore's Light).
 //
 // The record is in e's store, in the layer "mq". For a message that is done or a dead letter, the
 // handler returns nil without calling h, so ack it. The policy for an outcome in doubt is

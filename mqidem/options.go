@@ -43,9 +43,10 @@ type Options struct {
 	// as [DeadTooLarge]. Zero means no limit.
 	MaxBody int
 	// HoldsFor is how long the broker can deliver a copy of a message after the message was
-	// published, if you know that and the source does not: a program trims the stream by age, or the
-	// brokers have a policy. Zero means that the source says so (see [Holder]). Records must be kept
-	// for at least that time (Policy.Retention); otherwise Consume returns an error and runs nothing.
+	// published, if you know that and the source does not: a program trims the stream by age, or
+	// the brokers have a policy. Zero means that the source says so (see [Holder]). Records must be
+	// kept for at least that time (Policy.Retention); otherwise Consume returns an error and runs
+	// nothing.
 	HoldsFor time.Duration
 	// DeadLetter stores dead letters instead of the source's dead-letter queue. If it returns nil,
 	// the message is acked. nil means that the source's dead-letter queue is used.

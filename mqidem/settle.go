@@ -32,8 +32,8 @@ type call struct {
 	handling handling
 }
 
-// take returns the state of a delivery. It returns nil for a lost message, of which only the outcome
-// is left.
+// take returns the state of a delivery. It returns nil for a lost message, of which only the
+// outcome is left.
 func (c *consumer) take(d Delivery) *inFlight {
 	f := &inFlight{delivery: d, received: time.Now(), message: d.Message()}
 	f.handling = &f.first.handling

@@ -76,10 +76,10 @@ type TopicOptions struct {
 	// Partitions is how many partitions the topic has, and Replicas how many copies of each.
 	Partitions int32
 	Replicas   int16
-	// Retention is how long the topic keeps records: its retention.ms. Kafka deletes whole segments,
-	// so Create also sets segment.ms to a seventh of it, and a record stays for up to a seventh
-	// longer: 7 days keep it for up to 8. Records of finished messages must be kept for at least
-	// that long; see mqidem.Holder. At least 7 s.
+	// Retention is how long the topic keeps records: its retention.ms. Kafka deletes whole
+	// segments, so Create also sets segment.ms to a seventh of it, and a record stays for up to a
+	// seventh longer: 7 days keep it for up to 8. Records of finished messages must be kept for at
+	// least that long; see mqidem.Holder. At least 7 s.
 	Retention time.Duration
 	// Configs are configurations of the topic, such as retention.ms.
 	Configs map[string]string

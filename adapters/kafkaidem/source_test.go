@@ -358,7 +358,8 @@ func TestHoldsFor(t *testing.T) {
 		configs map[string]string
 	}{
 		{72*time.Hour + time.Millisecond, map[string]string{"retention.ms": "259200000", "segment.ms": "1"}},
-		{10 * day, map[string]string{"retention.ms": "259200000"}}, // kfake's segments are of 7 days
+		// kfake's segments are of 7 days
+		{10 * day, map[string]string{"retention.ms": "259200000"}},
 		{retrysafe.Forever, map[string]string{"retention.ms": "-1"}},
 		{retrysafe.Forever, map[string]string{"retention.ms": "9223372036854775807"}},
 	} {
@@ -381,6 +382,30 @@ func TestHoldsFor(t *testing.T) {
 	got, err := q.open(t).HoldsFor(t.Context())
 	assert.NoError(t, err, "HoldsFor")
 	assert.Equal(t, got, retrysafe.Forever, "HoldsFor of a topic that is compacted")
+}
+
+// Records that the brokers have removed before they were settled are reported when a consumer gets
+// the partition, also those that no consumer has read.
+func TestTrimmed(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	q.publish(t, "1", "2", "3")
+	s := q.open(t)
+	assert.NoError(t, receive(t, s, "1").Ack(t.Context()), "Ack")
+	assert.NoError(t, s.Close(), "Close")
+	q.trim(t)
+	s = q.open(t)
+	d, err := s.Receive(t.Context())
+	assert.NoError(t, err, "Receive")
+	lost, ok := d.(mqidem.Lost)
+	assert.True(t, ok, "a report, and not %q", d.Message().Body)
+	assert.Contains(t, lost.Lost().Error(), "removed 2 records of partition 0", "the reason")
+	assert.NoError(t, errors.Join(d.Ack(t.Context()), d.Retry(t.Context(), 0), d.Dead(t.Context(), mqidem.Reason{})), "settling it")
+	q.publish(t, "4")
+	assert.NoError(t, receive(t, s, "4").Ack(t.Context()), "Ack")
+	assert.NoError(t, s.Close(), "Close")
+	q.publish(t, "5")
+	assert.NoError(t, receive(t, q.open(t), "5").Ack(t.Context()), "Ack, with nothing to report")
 }
 
 func isStale(err error) bool { return errors.Is(err, mqidem.ErrStale) }

@@ -19,7 +19,7 @@ type delivery struct {
 	m     *mqidem.Message
 	id    string // of the entry
 	state *mqidem.Settlement
-	lost  atomic.Bool // the stream has lost the entry, so nobody else can have it
+	lost  atomic.Bool // the stream has lost the entry, so no other consumer has it
 }
 
 func newDelivery(s *Source, id string, m *mqidem.Message) *delivery {

@@ -49,7 +49,7 @@ func (q *queue) kept(tb testing.TB) (id string) {
 	return id
 }
 
-// The entries that a group has settled do not come again after the group was lost, whether its
+// The entries that a group has settled are not redelivered after the group was lost, whether its
 // consumers run or not, and with or without the mark. Those that are not settled do.
 func TestGroupLost(t *testing.T) {
 	t.Parallel()
@@ -80,7 +80,7 @@ func TestGroupLost(t *testing.T) {
 			if !c.running {
 				s = q.open(t)
 			}
-			// after the mark all come again: the record of the second one makes it a duplicate
+			// after the mark all are redelivered: the record of the second one makes it a duplicate
 			for _, id := range []string{"held", "settled after it"} {
 				assert.NoError(t, receive(t, s, id).Ack(t.Context()), "Ack of %s", id)
 			}
@@ -123,7 +123,7 @@ func published(tb testing.TB, q *queue, n int) string {
 	return fmt.Sprint(entry[0])
 }
 
-// If the group and its mark are gone and the stream ends before what was settled, nobody knows
+// If the group and its mark are gone and the stream ends before what was settled, no one knows
 // whether its entries are new: the source ends, and says what to do.
 func TestPlaceUnknown(t *testing.T) {
 	t.Parallel()
@@ -183,8 +183,8 @@ func TestTrimmedOfDeadConsumer(t *testing.T) {
 	assert.Contains(t, log.String(), "a message is lost", "the log")
 }
 
-// A message that a live consumer holds when its entry is cut off can still be settled: it has all of
-// it. There is no later try.
+// A message that a live consumer holds when its entry is cut off can still be settled: it has all
+// of it. There is no later try.
 func TestTrimmedWhileHeld(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, idle(300*time.Millisecond))

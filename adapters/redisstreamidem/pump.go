@@ -13,16 +13,17 @@ import (
 
 // pump is the state of the one goroutine that polls the server.
 type pump struct {
-	wait   time.Duration // until the next poll for new entries, while there are none
-	next   time.Time     // time of that poll
-	claim  time.Time     // when to look for messages of silent consumers
-	renew  time.Time     // when to renew claims
-	tidy   time.Time     // when to look for dead consumers
-	keep   time.Time     // when the mark may be moved again
-	mark   string        // the id up to which all was settled when the mark was moved; empty: unknown
-	cursor string        // where the search for silent consumers continues
-	unsure bool          // a reply was lost: the server may have given us unknown entries
-	fails  int           // errors in a row
+	wait  time.Duration // until the next poll for new entries, while there are none
+	next  time.Time     // time of that poll
+	claim time.Time     // when to look for messages of silent consumers
+	renew time.Time     // when to renew claims
+	tidy  time.Time     // when to look for dead consumers
+	keep  time.Time     // when the mark may be moved again
+	// the id up to which all was settled when the mark was moved; empty: unknown
+	mark   string
+	cursor string // where the search for silent consumers continues
+	unsure bool   // a reply was lost: the server may have given us unknown entries
+	fails  int    // errors in a row
 }
 
 const (
@@ -280,8 +281,8 @@ func (s *Source) renew() error {
 	return nil
 }
 
-// forget ends the renewals of messages. It returns those of the lost ones that wait here for a later
-// try.
+// forget ends the renewals of messages. It returns those of the lost ones that wait here for a
+// later try.
 func (s *Source) forget(taken, lost []string) (waiting []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

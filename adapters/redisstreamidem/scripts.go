@@ -25,8 +25,8 @@ local function groupsOf(key)
   return named, count
 end`
 
-// markSuffix ends the name of a group that no consumer reads: its place in the stream is a mark, and
-// says up to where another group has settled everything. The mark is in the stream, so it is
+// markSuffix ends the name of a group that no consumer reads: its place in the stream is a mark,
+// and says up to where another group has settled everything. The mark is in the stream, so it is
 // replicated, copied and deleted with it, and needs no rights for another key.
 const markSuffix = ":retrysafe-settled"
 
@@ -43,8 +43,8 @@ end`
 var (
 	// setUp creates the group. KEYS: stream, dead letters (for the slot, the type and the
 	// permissions). ARGV: group, 1 if it must be the only one, the id up to which the caller knows
-	// that the group had settled everything, or an empty text. It returns "there", "others", "ahead"
-	// (the stream ends before that id), or "made" with the id that the group begins after.
+	// that the group had settled everything, or an empty text. It returns "there", "others",
+	// "ahead" (the stream ends before that id), or "made" with the id that the group begins after.
 	setUp = redisclient.NewScript("streams-set-up", groupsOf+`
 local function before(a, b) -- of two ids
   local function part(id)
@@ -78,8 +78,8 @@ local made = redis.pcall('XGROUP', 'CREATE', KEYS[1], group, from, 'MKSTREAM')
 if made.err then return made end
 return {'made', from}`)
 
-	// keep moves the mark of the group to where everything is settled. KEYS: stream. ARGV: group. It
-	// returns the id.
+	// keep moves the mark of the group to where everything is settled. KEYS: stream. ARGV: group.
+	// It returns the id.
 	keep = redisclient.NewScript("streams-keep", groupsOf+`
 local p = redis.pcall('XPENDING', KEYS[1], ARGV[1])
 if p.err then return p end
@@ -154,8 +154,8 @@ end
 return {taken, lost}`)
 
 	// claim takes over entries of silent consumers. KEYS: stream. ARGV: group, consumer,
-	// milliseconds, cursor, count. It returns the next cursor, the entries, and the ids of those that
-	// the stream has lost. From version 7 on the server names the lost ones itself.
+	// milliseconds, cursor, count. It returns the next cursor, the entries, and the ids of those
+	// that the stream has lost. From version 7 on the server names the lost ones itself.
 	claim = redisclient.NewScript("streams-claim", `
 local got = redis.pcall('XAUTOCLAIM', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], 'COUNT', ARGV[5], 'JUSTID')
 if got.err then return got end

@@ -126,8 +126,8 @@ func (s *Source) HoldsFor(context.Context) (time.Duration, error) {
 	return retrysafe.Forever, nil
 }
 
-// Receive implements mqidem.Source. It returns the error of its context, that of a closed source, or
-// one that an operator has to resolve: the group was lost, together with what says where it was.
+// Receive implements mqidem.Source. It returns the error of its context, that of a closed source,
+// or one that an operator has to resolve: the group was lost, together with what says where it was.
 // Other problems with the server are logged, and the source tries again. A delivery that is a
 // mqidem.Lost reports an entry that the stream has lost before it was settled.
 func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) { return s.queue.Receive(ctx) }

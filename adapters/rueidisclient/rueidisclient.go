@@ -121,8 +121,8 @@ func (c *Client) EachPrimary(ctx context.Context, f func(context.Context, func(c
 	return nil
 }
 
-// isPrimary asks a server whether it is a primary, by ROLE, or else by INFO. Without a cluster there
-// is one server, which counts as the primary if it answers neither.
+// isPrimary asks a server whether it is a primary, by ROLE, or else by INFO. Without a cluster
+// there is one server, which counts as the primary if it answers neither.
 func isPrimary(ctx context.Context, do func(context.Context, ...string) redisclient.Reply, alone bool) (bool, error) {
 	role := do(ctx, "ROLE")
 	if parts, ok := role.Value.([]any); ok && len(parts) > 0 {

@@ -92,9 +92,9 @@ func leastRights(t *testing.T) []string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/stores.md")
 	assert.NoError(t, err, "page")
-	line := regexp.MustCompile(`(?m)^    ACL SETUSER shop on >PASSWORD (.+)$`).FindStringSubmatch(string(page))
-	assert.Equal(t, len(line), 2, "lines that make a user")
-	return strings.Fields(line[1])
+	rights := regexp.MustCompile("(?s)ACL SETUSER shop on '>PASSWORD' (.+?)```").FindStringSubmatch(string(page))
+	assert.Equal(t, len(rights), 2, "the command that makes a user")
+	return strings.Fields(strings.NewReplacer("'", "", "\\", "").Replace(rights[1]))
 }
 
 // TestHostedRedis: the gateway and the commands work on a server without CONFIG, as a user with
@@ -117,7 +117,7 @@ func TestHostedRedis(t *testing.T) {
 		assert.Equal(t, effects(key), int64(1), "%q: effects", user)
 		assert.True(t, strings.Contains(log.String(), "tells neither its configuration") == warned, "%q: the log: %s", user, log)
 		for _, args := range [][]string{
-			{"keys", "list"}, {"keys", "list", "--in-doubt"}, {"keys", "show", key}, {"keys", "quota"}, {"keys", "release", key, "--fence", "1", "--reason", "x"}, {"keys", "list", "--layer", "audit"}, {"resume"}, {"secret", "check"},
+			{"keys", "list"}, {"keys", "list", "--in-doubt"}, {"keys", "show", key}, {"keys", "quota"}, {"keys", "release", key, "--fence", "1", "--reason", "x"}, {"keys", "list", "--layer", "audit"}, {"resume"}, {"secret", "check", "--namespace", "app"},
 			{"dlq", "list", "--broker", store, "--queue", "rs:orders", "--store", "none"},
 		} {
 			c := command(t, args...)

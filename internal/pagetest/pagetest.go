@@ -1,5 +1,5 @@
-// Package pagetest runs pages of the documentation: it saves their programs, runs their commands, and
-// compares the output with the one that the page shows.
+// Package pagetest runs pages of the documentation: it saves their programs, runs their commands,
+// and compares the output with the one that the page shows.
 package pagetest
 
 import (
@@ -80,8 +80,8 @@ var (
 	fileName     = regexp.MustCompile("`([a-z/]+\\.go)`")
 )
 
-// SavePrograms writes the programs of a page into dir, under the names that the page gives them just
-// before.
+// SavePrograms writes the programs of a page into dir, under the names that the page gives them
+// just before.
 func SavePrograms(t *testing.T, page, dir string) {
 	t.Helper()
 	end := 0

@@ -31,9 +31,9 @@ type Node struct {
 	major    int
 }
 
-// Look asks a server. It returns errors of the connection and of a server in trouble. A command that
-// the server refuses to this user, or does not have, is not an error: many hosted servers have no
-// CONFIG. Then INFO says what it can, the policy among it.
+// Look asks a server. It returns errors of the connection and of a server in trouble. A command
+// that the server refuses to this user, or does not have, is not an error: many hosted servers have
+// no CONFIG. Then INFO says what it can, the policy among it.
 func Look(ctx context.Context, do Do) (Node, error) {
 	n := Node{Replicas: -1}
 	for name, value := range map[string]*string{"maxmemory-policy": &n.Policy, "appendfsync": &n.Fsync, "no-appendfsync-on-rewrite": &n.RewriteFsync} {

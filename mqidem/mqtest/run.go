@@ -44,8 +44,8 @@ type Queue struct {
 	Open        func(t testing.TB) Source
 	DeadLetters mqidem.DeadLetters
 	// LosePlace makes the broker forget what the consumers of this queue have settled, as an
-	// operator or a failover can: their group, their durable consumer, their offsets. No consumer is
-	// open meanwhile. nil means that the broker removes what is settled, and has no such place.
+	// operator or a failover can: their group, their durable consumer, their offsets. No consumer
+	// is open meanwhile. nil means that the broker removes what is settled, and has no such place.
 	LosePlace func(t testing.TB)
 	// Trim removes all messages of the queue, as a maximum length or age does. No consumer is open
 	// meanwhile. nil means that nothing can remove them.

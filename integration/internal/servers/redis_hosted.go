@@ -18,7 +18,7 @@ func StartHostedRedis(tb testing.TB, args ...string) *Redis {
 }
 
 // leastRights is the command of docs/stores.md that makes a user.
-var leastRights = regexp.MustCompile(`(?m)^    ACL SETUSER shop on >PASSWORD (.+)$`)
+var leastRights = regexp.MustCompile("(?s)ACL SETUSER shop on '>PASSWORD' (.+?)```")
 
 // LeastRights returns the rights that docs/stores.md says are enough.
 func LeastRights(tb testing.TB) []string {
@@ -28,7 +28,7 @@ func LeastRights(tb testing.TB) []string {
 	assert.NoError(tb, err, "docs/stores.md")
 	found := leastRights.FindSubmatch(page)
 	assert.True(tb, found != nil, "docs/stores.md has the line that makes a user")
-	return strings.Fields(string(found[1]))
+	return strings.Fields(strings.NewReplacer("'", "", "\\", "").Replace(string(found[1])))
 }
 
 // AsUser makes a user of the server with some rights, and returns the URL with that user. In the
