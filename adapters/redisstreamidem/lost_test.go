@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/redisstreamidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
@@ -210,4 +212,28 @@ func TestHoldsFor(t *testing.T) {
 		assert.NoError(t, err, "HoldsFor")
 		assert.Equal(t, got, want, "HoldsFor with Delete %v", remove)
 	}
+}
+
+// A user with the rights of docs/messages.md, on the stream and its dead letters alone, can do all
+// that a source and a dead-letter queue do.
+func TestUserRights(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedRedis(t).addr, idle(300*time.Millisecond))
+	q.c.command(t, "ACL", "SETUSER", q.o.Stream, "on", ">a-password", "~"+q.o.Stream, "~{"+q.o.Stream+"}:dead", "+@stream", "+eval", "+evalsha")
+	admin := q.c
+	q.c = dial(t, q.addr, func(o *rueidis.ClientOption) { o.Username, o.Password = q.o.Stream, "a-password" })
+	var err error
+	q.pub, err = redisstreamidem.NewPublisher(q.c, nil)
+	assert.NoError(t, err, "publisher")
+	s := q.openOn(t, q.c)
+	q.publish(t, "1", "2")
+	assert.NoError(t, receive(t, s, "1").Ack(t.Context()), "Ack")
+	assert.NoError(t, receive(t, s, "2").Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
+	assert.Equal(t, len(q.dead(t)), 1, "dead letters")
+	q.kept(t)
+	admin.command(t, "XGROUP", "DESTROY", q.o.Stream, q.o.Group)
+	q.publish(t, "3")
+	assert.NoError(t, receive(t, s, "3").Retry(t.Context(), 0), "Retry")
+	assert.NoError(t, receive(t, s, "3").Ack(t.Context()), "Ack")
+	assert.NoError(t, s.Close(), "Close")
 }
