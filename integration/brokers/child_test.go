@@ -111,7 +111,8 @@ func newHandler(ctx context.Context, mode string, db *sql.DB, redis string) (*ha
 			return nil, err
 		}
 		e := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: quiet})
-		h.inner = mqidem.OnceTx(e, store, "effect", func(ctx context.Context, tx *sql.Tx, m *mqidem.Message) error { return h.work(ctx, tx, m) })
+		h.inner = mqidem.OnceTx(e, store, "effect", func(ctx context.Context, tx *sql.Tx, m *mqidem.Message) error { return h.work(ctx, tx, m) },
+			retrysafe.WithPolicy(retrysafe.Policy{Retention: retrysafe.Forever}))
 		return h, nil
 	}
 	address, err := redisclient.ParseURL(redis)
