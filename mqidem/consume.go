@@ -24,7 +24,8 @@ import (
 // the number of such messages. Consume does not close the source.
 //
 // Consume also returns an error if o is invalid, if the source was closed or has failed for good,
-// or if records are kept for less time than the broker keeps copies (see [Holder]).
+// or if records are kept for less time than the broker keeps copies (see [Holder] and
+// [Options].HoldsFor).
 func Consume(ctx context.Context, s Source, h Handler, o *Options) error {
 	opts, err := o.checked(false)
 	if err != nil {
@@ -108,6 +109,7 @@ type consumer struct {
 	giveUp    context.CancelFunc
 
 	workers workers
+	lines   lines
 
 	mu    sync.Mutex // guards the field below
 	fatal error
@@ -122,6 +124,9 @@ func newConsumer(ctx context.Context, s Source, o Options) *consumer {
 }
 
 func (c *consumer) start(ctx context.Context) error {
+	if c.holds = c.HoldsFor; c.holds > 0 {
+		return nil
+	}
 	holder, ok := c.source.(Holder)
 	if !ok {
 		return nil

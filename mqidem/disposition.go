@@ -114,7 +114,7 @@ func (c *consumer) deadLetter(d *inFlight, p disposition) disposition {
 	}
 	d.history.dead, d.history.deadError = p.reason, p.err
 	failed := &deadLetterError{cause}
-	c.Logger.Warn("mqidem: a message could not be moved to the dead-letter queue", slog.Any("error", failed))
+	c.lines.warn(c.Logger, "mqidem: a message could not be moved to the dead-letter queue", failed)
 	return failed.disposition(failed)
 }
 
@@ -129,7 +129,8 @@ func (c *consumer) writeDeadLetter(d *inFlight, why Reason) error {
 		return d.delivery.Ack(ctx)
 	})
 	if err == nil {
-		c.Logger.Error("mqidem: a message is dead", slog.String("why", why.Why), slog.Int("tries", why.Tries), slog.String("consumer", why.Consumer), slog.String("source", why.Source))
+		c.lines.say(c.Logger, slog.LevelError, "mqidem: a message is dead", why.Why+" "+why.Consumer+" "+why.Source,
+			slog.String("why", why.Why), slog.Int("tries", why.Tries), slog.String("consumer", why.Consumer), slog.String("source", why.Source))
 	}
 	return err
 }

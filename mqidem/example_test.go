@@ -55,6 +55,45 @@ func ExampleConsume() {
 	// 4 messages acked, <nil>
 }
 
+// A source reports a message that its broker has dropped: no handler gets it, and it is counted.
+// HoldsFor says how long the broker keeps messages, if the source cannot know it.
+func ExampleLost() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	engine := retrysafe.New(memstore.New(nil), nil)
+	stock := mqidem.Once(engine, "stock", func(context.Context, *mqidem.Message) error { return nil })
+	err := mqidem.Consume(ctx, dropping{}, stock, &mqidem.Options{
+		HoldsFor: 12 * time.Hour, // a job trims the stream; records are kept for 24 h by default
+		Logger:   slog.New(slog.DiscardHandler),
+		OnOutcome: func(_ context.Context, o mqidem.Outcome) {
+			fmt.Println(o.What, "of", o.Message.Source, "because", o.Err)
+			cancel()
+		},
+	})
+	fmt.Println(err)
+	// Output:
+	// lost of orders because the stream was too short
+	// <nil>
+}
+
+// dropping is a source whose broker has dropped a message.
+type dropping struct{}
+
+func (dropping) Receive(ctx context.Context) (mqidem.Delivery, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return dropped{}, nil
+}
+
+type dropped struct{}
+
+func (dropped) Message() *mqidem.Message                   { return &mqidem.Message{Source: "orders"} }
+func (dropped) Lost() error                                { return errors.New("the stream was too short") }
+func (dropped) Ack(context.Context) error                  { return nil }
+func (dropped) Retry(context.Context, time.Duration) error { return nil }
+func (dropped) Dead(context.Context, mqidem.Reason) error  { return nil }
+
 // A batch is claimed and completed together. Each message fails separately.
 func ExampleConsumeBatch() {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
+
+	"github.com/retrysafe/retrysafe"
 )
 
 // handling is what Consume passes to the handlers of this package with a message. A zero handling
@@ -21,6 +24,8 @@ type handling struct {
 	gaveUp context.Context
 	// hands runs the user's handler; nil means a new goroutine for it.
 	hands *hands
+	// logger gets what an operator should know; nil means slog.Default().
+	logger *slog.Logger
 	// history is what earlier calls with the same delivery have left.
 	history *history
 	// result is what the handlers of this package have reported.
@@ -92,6 +97,10 @@ func (m *Message) report(r result) error {
 type retentionError struct{ retention, holds time.Duration }
 
 func (e *retentionError) Error() string {
+	if e.holds == retrysafe.Forever {
+		return fmt.Sprintf("mqidem: records are kept for %v, and the broker keeps messages that are done for ever: if it loses the place of its consumers, all would be done again. "+
+			"Nothing was run; let the broker remove messages that are done or old, raise Policy.Retention to Forever, or set Options.HoldsFor if something else removes them", e.retention)
+	}
 	return fmt.Sprintf("mqidem: records are kept for %v, and the broker may deliver a copy of a message %v later: it would be done again. "+
 		"Nothing was run; raise Policy.Retention to that time, or let the broker keep messages for less", e.retention, e.holds)
 }

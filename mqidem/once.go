@@ -12,6 +12,11 @@ import (
 // name is part of the key: two consumers of one message both run, and all processes of one consumer
 // use the same name.
 //
+// The source of a message is not part of the key, so that a message that was moved to another queue
+// is still the same one. If ids are unique in each queue only, give each queue a name of its own:
+// otherwise the second of two messages with one id is acked and never run. A warning then names
+// both sources, unless the store keeps no answers (redisstore's Light).
+//
 // The record is in e's store, in the layer "mq". For a message that is done or a dead letter, the
 // handler returns nil without calling h, so ack it. The policy for an outcome in doubt is
 // retrysafe.Reexecute unless opts say otherwise: if a consumer died or lost its lease, another one
@@ -33,6 +38,7 @@ type work struct {
 	consumer string
 	opts     []retrysafe.CallOption
 	policy   retrysafe.Policy // the result of opts
+	lines    *lines
 }
 
 func newWork(e *retrysafe.Engine, layer, consumer string, opts []retrysafe.CallOption) *work {
@@ -45,7 +51,7 @@ func newWork(e *retrysafe.Engine, layer, consumer string, opts []retrysafe.CallO
 	if err != nil {
 		panic(fmt.Errorf("mqidem: an option of %s: %w", consumer, err))
 	}
-	return &work{engine: e, layer: layer, consumer: consumer, opts: opts, policy: p}
+	return &work{engine: e, layer: layer, consumer: consumer, opts: opts, policy: p, lines: new(lines)}
 }
 
 var errNoID = errors.New("mqidem: the message has no id; let its producer set one, or say with Options.ID and Options.MissingID what stands for it")
@@ -74,15 +80,18 @@ func (w *work) handle(ctx context.Context, m *Message, h Handler) result {
 	}
 	a, rec, err := w.engine.Begin(ctx, w.key(m), w.opts...)
 	if rec != nil || err != nil {
-		return w.notClaimed(ctx, m, err)
+		return w.notClaimed(ctx, m, rec, err)
 	}
 	return w.run(ctx, m, a, func(ctx context.Context) error { return h(ctx, m) })
 }
 
 // notClaimed returns the result of a message that the engine gave no attempt for: its work was done
-// before, or err says why not.
-func (w *work) notClaimed(ctx context.Context, m *Message, err error) result {
+// before, which rec says, or err says why not.
+func (w *work) notClaimed(ctx context.Context, m *Message, rec *retrysafe.Record, err error) result {
 	t := &try{m: m}
+	if rec != nil {
+		w.compare(m, originOf(rec))
+	}
 	if err == nil {
 		return t.result(duplicate, nil)
 	}
@@ -138,7 +147,7 @@ func (w *work) run(ctx context.Context, m *Message, a *retrysafe.Attempt, h func
 	if outcome := w.policy.OutcomeOf(err); outcome != retrysafe.Done {
 		return w.fail(ctx, t, outcome, err)
 	}
-	return t.completed(a.Complete(ctx, doneAnswer))
+	return t.completed(a.Complete(ctx, m.answer()))
 }
 
 // lapses lets the attempt's lease expire when Consume abandons the handler. The work may still be
@@ -150,5 +159,3 @@ func (w *work) lapses(p *handling, a *retrysafe.Attempt) (stop func()) {
 	withdraw := context.AfterFunc(p.gaveUp, func() { a.Lapse(errStopped) })
 	return func() { withdraw() }
 }
-
-var doneAnswer = retrysafe.Answer{Codec: "raw", Body: []byte{}, Kept: true}

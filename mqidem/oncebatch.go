@@ -100,7 +100,7 @@ func (b *batch) claim(ctx context.Context, places []int) (claimed []place) {
 		at := places[i]
 		m := b.ms[at]
 		if begun.Record != nil || begun.Err != nil {
-			b.results[at] = b.notClaimed(ctx, m, begun.Err)
+			b.results[at] = b.notClaimed(ctx, m, begun.Record, begun.Err)
 			continue
 		}
 		claimed = append(claimed, place{at, &try{m, begun.Attempt, begun.Attempt.Tries()}})
@@ -207,8 +207,8 @@ func (b *batch) complete(ctx context.Context, places []place, errs []error, cut 
 		}
 	}
 	answers := make([]retrysafe.Answer, len(finished))
-	for i := range answers {
-		answers[i] = doneAnswer
+	for i, p := range completed {
+		answers[i] = p.m.answer()
 	}
 	for i, err := range b.engine.CompleteBatch(ctx, finished, answers) {
 		b.results[completed[i].at] = completed[i].completed(err)

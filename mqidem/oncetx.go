@@ -27,16 +27,17 @@ func OnceTx[Tx any](e *retrysafe.Engine, db storeapi.TxStore[Tx], consumer strin
 	return func(ctx context.Context, m *Message) error {
 		t := &txTry{work: w, m: m, history: m.handling().history}
 		return m.report(t.handle(ctx, func(ctx context.Context, key retrysafe.Key) (ran txRun) {
-			_, ran.stored = retrysafe.DoTx(ctx, w.engine, db, key, func(ctx context.Context, tx Tx) (struct{}, error) {
+			first, err := retrysafe.DoTx(ctx, w.engine, db, key, func(ctx context.Context, tx Tx) (origin, error) {
 				ran.began = true
 				ran.err = m.handling().hands.call(func() error { return h(ctx, tx, m) })
 				if ran.err != nil {
 					// DoTx must not see the marks of the error: the message becomes a dead letter
 					// before its record says so
-					return struct{}{}, errRollBack
+					return origin{}, errRollBack
 				}
-				return struct{}{}, nil
+				return origin{m.Source}, nil
 			}, opts...)
+			ran.stored, ran.source = err, first.Value.Source
 			return ran
 		}))
 	}
@@ -53,9 +54,10 @@ type txTry struct {
 
 // txRun is what DoTx and the user's handler in it have returned.
 type txRun struct {
-	began  bool  // the handler was called
-	err    error // of the handler
-	stored error // of DoTx
+	began  bool   // the handler was called
+	err    error  // of the handler
+	stored error  // of DoTx
+	source string // of the message that was done, if this one is its duplicate
 }
 
 // handle runs the transaction, which is do.
@@ -94,6 +96,10 @@ func (t *txTry) finish(ctx context.Context, key retrysafe.Key, ran txRun) result
 	var kept *retrysafe.Failure
 	switch err := ran.stored; {
 	case !ran.began && (err == nil || errors.As(err, &kept)):
+		if kept != nil {
+			ran.source = string(kept.Detail)
+		}
+		t.compare(t.m, ran.source)
 		return counted.result(duplicate, nil)
 	case ran.began && ran.err != nil && errors.Is(err, errRollBack):
 		return t.failed(ctx, key, ran.err)
@@ -157,6 +163,7 @@ func (t *txTry) begin(ctx context.Context, key retrysafe.Key) (_ *retrysafe.Atte
 		err = fmt.Errorf("%w: its record was held for %v: %w", retrysafe.ErrInProgress, countWait, err)
 		return nil, counted.result(notRun, err), false
 	case rec != nil:
+		t.compare(t.m, originOf(rec))
 		return nil, counted.result(duplicate, nil), false
 	case err != nil:
 		return nil, t.refused(ctx, counted, err), false

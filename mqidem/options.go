@@ -42,6 +42,12 @@ type Options struct {
 	// MaxBody is the largest body in bytes that is handled. A larger message becomes a dead letter
 	// as [DeadTooLarge]. Zero means no limit.
 	MaxBody int
+	// HoldsFor is how long the broker can deliver a copy of a message after the message was
+	// published, if you know that and the source does not: a program trims the stream by age, or
+	// the brokers have a policy. Zero means that the source says so (see [Holder]). Records must be
+	// kept for at least that time (Policy.Retention); otherwise Consume returns an error and runs
+	// nothing.
+	HoldsFor time.Duration
 	// DeadLetter stores dead letters instead of the source's dead-letter queue. If it returns nil,
 	// the message is acked. nil means that the source's dead-letter queue is used.
 	DeadLetter func(context.Context, *Message, Reason) error
@@ -53,7 +59,7 @@ type Options struct {
 	// does not end with it.
 	OnOutcome func(context.Context, Outcome)
 	// Logger gets what an operator should know; default slog.Default(). It never gets ids or
-	// bodies.
+	// bodies. It gets one line for each cause and minute.
 	Logger *slog.Logger
 }
 
@@ -70,6 +76,9 @@ const (
 	OutcomeAgain = "again"
 	// OutcomeDead: the message became a dead letter.
 	OutcomeDead = "dead"
+	// OutcomeLost: the broker has dropped the message before it was settled; nothing is left of it.
+	// See [Lost].
+	OutcomeLost = "lost"
 	// OutcomeLeft: the message was not settled, because its connection is gone, the broker did not
 	// accept the settlement, or Consume has ended. It is redelivered.
 	OutcomeLeft = "left"
@@ -122,6 +131,9 @@ func (o *Options) checked(batches bool) (Options, error) {
 		if *d.value < 0 {
 			return c, fmt.Errorf("mqidem: %s is %v; use a positive time, or leave it zero for %v", d.name, *d.value, d.usual)
 		}
+	}
+	if c.HoldsFor < 0 {
+		return c, fmt.Errorf("mqidem: HoldsFor is %v; use a positive time, or leave it zero for what the source says", c.HoldsFor)
 	}
 	if batches && c.Order != nil {
 		return c, errors.New("mqidem: Order is for Consume; in a batch messages that were tried before go by themselves")

@@ -32,11 +32,20 @@ type call struct {
 	handling handling
 }
 
+// take returns the state of a delivery. It returns nil for a lost message, of which only the
+// outcome is left.
 func (c *consumer) take(d Delivery) *inFlight {
 	f := &inFlight{delivery: d, received: time.Now(), message: d.Message()}
-	f.history = c.returned.take(f.message)
 	f.handling = &f.first.handling
 	f.handling.history = &f.history
+	if lost, ok := d.(Lost); ok {
+		err := lost.Lost()
+		c.lines.say(c.Logger, slog.LevelError, "mqidem: a message is lost: its broker has dropped it before it was settled", err.Error(),
+			slog.String("source", f.message.Source), slog.Time("published", f.message.Published), slog.Any("error", err))
+		c.observe(f, OutcomeLost, err)
+		return nil
+	}
+	f.history = c.returned.take(f.message)
 	return f
 }
 
@@ -48,7 +57,7 @@ const settleTime = 30 * time.Second
 func (c *consumer) prepare(d *inFlight) (_ disposition, ready bool) {
 	one := d.next()
 	m, h := &one.message, &one.handling
-	*h = handling{limit: max(0, c.MaxAttempts), holds: c.holds, gaveUp: c.gaveUp, hands: &c.hands, history: &d.history}
+	*h = handling{limit: max(0, c.MaxAttempts), holds: c.holds, gaveUp: c.gaveUp, hands: &c.hands, logger: c.Logger, history: &d.history}
 	h.deadLetter = func(_ context.Context, why Reason) error { return c.writeDeadLetter(d, why) }
 	*m = *d.delivery.Message()
 	m.passed, d.message, d.handling = h, m, h
@@ -136,7 +145,7 @@ func (c *consumer) settle(d *inFlight, p disposition) (wait time.Duration, held 
 	case ack:
 		err := c.ack(d)
 		if err != nil && !errors.Is(err, ErrStale) {
-			c.Logger.Warn("mqidem: a message that is done could not be acked; it is delivered again, and is acked then", slog.Any("error", err))
+			c.lines.warn(c.Logger, "mqidem: a message that is done could not be acked; it is delivered again, and is acked then", err)
 		}
 		c.observe(d, p.what, err)
 		return 0, false
@@ -159,16 +168,15 @@ func (c *consumer) settle(d *inFlight, p disposition) (wait time.Duration, held 
 func (c *consumer) requeue(d *inFlight, p disposition) {
 	if cause := c.broker(func(ctx context.Context) error { return d.delivery.Retry(ctx, p.after) }); cause != nil {
 		p.what, p.err = OutcomeLeft, errors.Join(p.err, cause)
-		c.Logger.Warn("mqidem: a message could not be put back for a later try; the broker delivers it again when it sees that this consumer has gone", slog.Any("error", cause))
+		c.lines.warn(c.Logger, "mqidem: a message could not be put back for a later try; the broker delivers it again when it sees that this consumer has gone", cause)
 	}
 	c.observe(d, p.what, p.err)
 }
 
 // hold returns how long a message is held, or returns it to the broker if it was held too often.
 func (c *consumer) hold(d *inFlight, err error) (wait time.Duration, held bool) {
-	if d.holds++; d.holds%holdsPerLine == 1 {
-		c.Logger.Warn("mqidem: a message is held, since nothing can be done with it at present", slog.Any("error", err), slog.Int("times", d.holds))
-	}
+	d.holds++
+	c.lines.warn(c.Logger, "mqidem: a message is held, since nothing can be done with it at present", err, slog.Int("times", d.holds))
 	if d.holds > mostHolds && d.lane == "" && c.giveBack(d, err) {
 		return 0, false
 	}
@@ -218,7 +226,6 @@ func (c *consumer) ack(d *inFlight) error {
 const (
 	firstHold = 100 * time.Millisecond
 
-	mostHolds      = 4  // holds of a message without a dead letter before it is given back
-	holdsPerLine   = 10 // one log line for each so many holds
+	mostHolds      = 4 // holds of a message without a dead letter before it is given back
 	deadLetterWait = time.Minute
 )

@@ -55,10 +55,25 @@ type Batched interface {
 	Ahead(n int)
 }
 
-// Holder is a Source that knows how long its broker keeps a copy of a message in the queue.
+// Holder is a Source that knows how long its broker can deliver a copy of a message after the
+// message was published. A log such as a topic or a stream keeps messages that are done: if it
+// loses the place of its consumers, they get all that it still has.
 type Holder interface {
-	// HoldsFor returns that time, or zero if there is no limit or the broker does not report it.
+	// HoldsFor returns that time: retrysafe.Forever if messages that are done stay without a limit.
+	// It returns zero if the broker removes what is settled and has no limit for the rest, or does
+	// not report it.
 	HoldsFor(ctx context.Context) (time.Duration, error)
+}
+
+// Lost is a Delivery that reports a message as lost: the broker had delivered it to a consumer, and
+// has dropped it before it was settled, for example because the queue has a maximum length.
+// [Consume] reports it as [OutcomeLost] and calls no handler. Its Message has the Source, and
+// Published if that is known. Ack, Retry and Dead do nothing and return nil. A type that wraps
+// deliveries must return a Lost as it is.
+type Lost interface {
+	Delivery
+	// Lost returns why the message is lost, in words for an operator.
+	Lost() error
 }
 
 // The errors of sources.

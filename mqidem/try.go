@@ -98,7 +98,7 @@ func (w *work) deadLetter(ctx context.Context, t *try, why string, err error) re
 	case p.deadLetter == nil && why == DeadTries:
 		_ = t.attempt.Release(ctx, err)
 	default:
-		_ = t.attempt.Fail(ctx, &retrysafe.Failure{Code: why, Message: err.Error()})
+		_ = t.attempt.Fail(ctx, t.m.failure(why, err))
 	}
 	return t.result(kind, err)
 }

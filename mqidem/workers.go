@@ -74,12 +74,24 @@ func (c *consumer) inTurn(next func() (int, func())) func() (int, func()) {
 
 // receive waits for a message. It returns nil if the consumer has ended.
 func (c *consumer) receive() *inFlight {
-	d, err := c.source.Receive(c.receiving)
+	d, err := c.next(c.receiving)
 	if err != nil {
 		c.noMore(err)
-		return nil
 	}
-	return c.take(d)
+	return d
+}
+
+// next waits for a message that is not lost.
+func (c *consumer) next(ctx context.Context) (*inFlight, error) {
+	for {
+		d, err := c.source.Receive(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if f := c.take(d); f != nil {
+			return f, nil
+		}
+	}
 }
 
 // receiveBatch waits for a message, and then for more that arrive within Linger. It returns none if
@@ -97,14 +109,14 @@ func (c *consumer) receiveBatch() []*inFlight {
 		if limited != nil && limited.Full() {
 			return ds
 		}
-		d, err := c.source.Receive(ctx)
+		d, err := c.next(ctx)
 		if err != nil {
 			if ctx.Err() == nil { // otherwise Linger has passed, or the consumer has ended
 				c.noMore(err)
 			}
 			return ds
 		}
-		ds = append(ds, c.take(d))
+		ds = append(ds, d)
 	}
 	return ds
 }

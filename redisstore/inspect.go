@@ -17,7 +17,7 @@ func (s *Store) inspect(ctx context.Context) error {
 	all := newClocks()
 	asked, err := s.primaries.Inspect(ctx, s.o.AllowEviction, "the record of work that is done, and a repeat would run it again", func(ctx context.Context, do doing, node *redisnode.Node) error {
 		if node.Policy == "" {
-			s.o.Logger.Warn("redisstore: the server does not tell its configuration; make sure that maxmemory-policy is noeviction and that it writes to disk")
+			s.o.Logger.Warn("redisstore: the server tells neither its configuration (CONFIG GET) nor its state (INFO); make sure that maxmemory-policy is noeviction and that it writes to disk")
 		}
 		s.durable(node)
 		s.mayTell(ctx, do)

@@ -34,6 +34,7 @@ func TestSuite(t *testing.T) {
 						tb.Helper()
 						return open(tb, url, queue, o)
 					},
+					Trim: func(tb testing.TB) { tb.Helper(); purge(tb, url, queue) }, TrimIsSilent: true,
 				}
 			}})
 		})

@@ -22,6 +22,15 @@ func open(tb testing.TB, url, queue string, o *amqpidem.Options) *amqpidem.Sourc
 	return s
 }
 
+// purge removes the messages that no consumer has.
+func purge(tb testing.TB, url, queue string) {
+	tb.Helper()
+	ch := raw(tb, url)
+	eventually(tb, "the message is back in the queue", func() bool { return depth(tb, url, queue) > 0 })
+	_, err := ch.QueuePurge(queue, false)
+	assert.NoError(tb, err, "purge")
+}
+
 func publisher(tb testing.TB, url string, o *amqpidem.PublisherOptions) *amqpidem.Publisher {
 	tb.Helper()
 	if o == nil {

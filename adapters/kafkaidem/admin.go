@@ -11,16 +11,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/retrysafe/retrysafe"
 )
 
-// HoldsFor implements mqidem.Holder: the topic's retention.ms. It returns zero for a topic that is
-// compacted without deletion. It does not know what retention.bytes removes earlier.
+// HoldsFor implements mqidem.Holder: the topic's retention.ms and segment.ms together, since Kafka
+// deletes whole segments when the last record in them is old enough. It returns retrysafe.Forever
+// for a topic that deletes nothing: without a limit, or compacted only. It does not know what
+// retention.bytes removes earlier.
 func (s *Source) HoldsFor(ctx context.Context) (time.Duration, error) {
 	ctx, end := context.WithTimeout(ctx, s.o.Timeout)
 	defer end()
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	r := kmsg.NewDescribeConfigsRequestResource()
-	r.ResourceType, r.ResourceName, r.ConfigNames = kmsg.ConfigResourceTypeTopic, s.o.Topic, []string{"retention.ms", "cleanup.policy"}
+	r.ResourceType, r.ResourceName, r.ConfigNames = kmsg.ConfigResourceTypeTopic, s.o.Topic, []string{"retention.ms", "segment.ms", "cleanup.policy"}
 	req.Resources = append(req.Resources, r)
 	resp, err := req.RequestWith(ctx, s.cl)
 	if err == nil && len(resp.Resources) != 1 {
@@ -32,27 +36,36 @@ func (s *Source) HoldsFor(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("kafkaidem: cannot ask how long the topic keeps records; try again: %w", explain(err))
 	}
-	var ms int64
-	deletes := true
-	for _, c := range resp.Resources[0].Configs {
+	return holdsFor(resp.Resources[0].Configs)
+}
+
+func holdsFor(configs []kmsg.DescribeConfigsResponseResourceConfig) (time.Duration, error) {
+	told := map[string]int64{} // milliseconds
+	for _, c := range configs {
 		switch {
 		case c.Value == nil:
-		case c.Name == "retention.ms":
-			if ms, err = strconv.ParseInt(*c.Value, 10, 64); err != nil {
+		case c.Name == "cleanup.policy":
+			if !strings.Contains(*c.Value, "delete") {
+				return retrysafe.Forever, nil
+			}
+		default:
+			ms, err := strconv.ParseInt(*c.Value, 10, 64)
+			if err != nil {
 				return 0, fmt.Errorf("kafkaidem: the brokers say something else than a number of milliseconds: %w", err)
 			}
-		case c.Name == "cleanup.policy":
-			deletes = strings.Contains(*c.Value, "delete")
+			told[c.Name] = ms
 		}
 	}
-	if ms <= 0 || !deletes {
+	keeps, tells := told["retention.ms"]
+	if !tells {
 		return 0, nil
 	}
-	const most = 1<<63 - 1
-	if ms > most/int64(time.Millisecond) {
-		return most, nil
+	segment := max(told["segment.ms"], 0)
+	const most = int64(retrysafe.Forever / time.Millisecond)
+	if keeps < 0 || keeps > most-min(segment, most) {
+		return retrysafe.Forever, nil
 	}
-	return time.Duration(ms) * time.Millisecond, nil
+	return time.Duration(keeps+segment) * time.Millisecond, nil
 }
 
 // topicInfo is what the brokers report of a topic.

@@ -24,7 +24,7 @@ func TestConsumeThroughFaults(t *testing.T) {
 	t.Parallel()
 	const n = 300
 	q := newQueue(t, startKafka(t), func(o *kafkaidem.Options, c *kafkaidem.TopicOptions) {
-		o.Unordered, c.Partitions, c.Configs = true, 4, map[string]string{"retention.ms": "3600000"}
+		o.Unordered, c.Partitions, c.Configs = true, 4, map[string]string{"retention.ms": "3600000", "segment.ms": "3600000"}
 	})
 	var l lines
 	var batch []outbox.Outgoing

@@ -76,6 +76,11 @@ type TopicOptions struct {
 	// Partitions is how many partitions the topic has, and Replicas how many copies of each.
 	Partitions int32
 	Replicas   int16
+	// Retention is how long the topic keeps records: its retention.ms. Kafka deletes whole
+	// segments, so Create also sets segment.ms to a seventh of it, and a record stays for up to a
+	// seventh longer: 7 days keep it for up to 8. Records of finished messages must be kept for at
+	// least that long; see mqidem.Holder. At least 7 s.
+	Retention time.Duration
 	// Configs are configurations of the topic, such as retention.ms.
 	Configs map[string]string
 }
@@ -106,9 +111,9 @@ func Create(ctx context.Context, topic *TopicOptions, options *Options, connecti
 	for _, name := range []string{o.Topic, o.DeadTopic} {
 		topic := kmsg.NewCreateTopicsRequestTopic()
 		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, cmp.Or(t.Partitions, -1), cmp.Or(t.Replicas, -1)
-		configs := map[string]*string{}
-		for k, v := range t.Configs {
-			configs[k] = &v
+		configs, err := t.configs()
+		if err != nil {
+			return err
 		}
 		if name == o.DeadTopic {
 			topic.NumPartitions = 1
@@ -140,6 +145,27 @@ func Create(ctx context.Context, topic *TopicOptions, options *Options, connecti
 		}
 	}
 	return nil
+}
+
+// configs returns the configurations of the topic.
+func (t *TopicOptions) configs() (map[string]*string, error) {
+	configs := map[string]*string{}
+	for k, v := range t.Configs {
+		configs[k] = &v
+	}
+	switch {
+	case t.Retention == 0:
+		return configs, nil
+	case t.Retention < 7*time.Second:
+		return nil, fmt.Errorf("kafkaidem: TopicOptions.Retention is %v; use at least 7s, or leave it zero; nothing was created", t.Retention)
+	case configs["retention.ms"] != nil || configs["segment.ms"] != nil:
+		return nil, errors.New("kafkaidem: TopicOptions has Retention, and Configs has retention.ms or segment.ms; use one of them; nothing was created")
+	}
+	for name, d := range map[string]time.Duration{"retention.ms": t.Retention, "segment.ms": t.Retention / 7} {
+		text := strconv.FormatInt(d.Milliseconds(), 10)
+		configs[name] = &text
+	}
+	return configs, nil
 }
 
 // ofReason is the largest size that a reason adds to a message, in bytes.

@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/retrysafe/retrysafe/adapters/kafkaidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
@@ -108,6 +110,37 @@ func (q *queue) committed(tb testing.TB) int64 {
 		return -1
 	}
 	return at.Offset
+}
+
+// losePlace deletes the group with its offsets.
+func (q *queue) losePlace(tb testing.TB) {
+	tb.Helper()
+	cl, err := kgo.NewClient(q.opts...)
+	assert.NoError(tb, err, "client")
+	defer cl.Close()
+	req := kmsg.NewPtrDeleteGroupsRequest()
+	req.Groups = []string{q.o.Group}
+	resp, err := req.RequestWith(tb.Context(), cl)
+	assert.NoError(tb, err, "delete the group")
+	assert.NoError(tb, kerr.ErrorForCode(resp.Groups[0].ErrorCode), "delete the group")
+}
+
+// trim deletes all records of partition 0.
+func (q *queue) trim(tb testing.TB) {
+	tb.Helper()
+	cl, err := kgo.NewClient(q.opts...)
+	assert.NoError(tb, err, "client")
+	defer cl.Close()
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	t := kmsg.NewDeleteRecordsRequestTopic()
+	t.Topic = q.o.Topic
+	p := kmsg.NewDeleteRecordsRequestTopicPartition()
+	p.Offset = -1 // all
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(tb.Context(), cl)
+	assert.NoError(tb, err, "delete records")
+	assert.NoError(tb, kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode), "delete records")
 }
 
 // receive waits for a message and checks its id.

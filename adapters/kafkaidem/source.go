@@ -23,6 +23,7 @@ type Source struct {
 	parts   map[int32]*partition
 	turn    int           // where the next search for a record starts
 	changed chan struct{} // closed and replaced at each change
+	reports []*lostDelivery
 
 	committing sync.Mutex
 	dirty      chan struct{}
@@ -56,6 +57,7 @@ func Open(ctx context.Context, options *Options, connection ...kgo.Opt) (*Source
 		// Between a poll and AllowRebalance no partition comes or goes, so the records that were
 		// read belong to partitions of this consumer.
 		kgo.BlockRebalanceOnPoll(),
+		kgo.OnOffsetsFetched(s.fetched),
 		kgo.OnPartitionsAssigned(s.assigned), kgo.OnPartitionsRevoked(s.revoked), kgo.OnPartitionsLost(s.lost),
 	)...)
 	if err != nil {
@@ -76,7 +78,9 @@ func Open(ctx context.Context, options *Options, connection ...kgo.Opt) (*Source
 }
 
 // Receive implements mqidem.Source. It only returns the error of its context, or that of a closed
-// source. Problems with the brokers are logged, and the source tries again.
+// source. Problems with the brokers are logged, and the source tries again. A delivery that is a
+// mqidem.Lost reports records of a partition that the brokers have removed before the group had
+// settled them. The source asks for that when it gets the partition, and not later.
 func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	for {
 		if ctx.Err() != nil {
@@ -84,6 +88,9 @@ func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 		}
 		if s.closed() {
 			return nil, mqidem.ErrSourceClosed
+		}
+		if lost := s.report(); lost != nil {
+			return lost, nil
 		}
 		d, at, changed := s.take()
 		if d != nil {

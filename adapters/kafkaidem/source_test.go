@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/kafkaidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/mqidem"
@@ -351,22 +352,60 @@ func TestOpenRefuses(t *testing.T) {
 func TestHoldsFor(t *testing.T) {
 	t.Parallel()
 	c := startKafka(t)
-	for want, configs := range map[time.Duration]map[string]string{
-		72 * time.Hour: {"retention.ms": "259200000"},
-		0:              {"retention.ms": "-1"},
-		1<<63 - 1:      {"retention.ms": "9223372036854775807"},
+	const day = 24 * time.Hour
+	for _, one := range []struct {
+		want    time.Duration
+		configs map[string]string
+	}{
+		{72*time.Hour + time.Millisecond, map[string]string{"retention.ms": "259200000", "segment.ms": "1"}},
+		// kfake's segments are of 7 days
+		{10 * day, map[string]string{"retention.ms": "259200000"}},
+		{retrysafe.Forever, map[string]string{"retention.ms": "-1"}},
+		{retrysafe.Forever, map[string]string{"retention.ms": "9223372036854775807"}},
 	} {
+		want, configs := one.want, one.configs
 		q := newQueue(t, c, func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) { c.Configs = configs })
 		got, err := q.open(t).HoldsFor(t.Context())
 		assert.NoError(t, err, "HoldsFor")
 		assert.Equal(t, got, want, "HoldsFor with %v", configs)
 	}
-	q := newQueue(t, c, func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) {
+	q := newQueue(t, c, func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) { c.Retention = 7 * 24 * time.Hour })
+	holds, err := q.open(t).HoldsFor(t.Context())
+	assert.NoError(t, err, "HoldsFor")
+	assert.Equal(t, holds, 8*24*time.Hour, "HoldsFor with Retention of 7 days")
+	for _, bad := range []kafkaidem.TopicOptions{{Retention: time.Second}, {Retention: time.Hour, Configs: map[string]string{"retention.ms": "1"}}} {
+		assert.Contains(t, fmt.Sprint(kafkaidem.Create(t.Context(), &bad, &q.o, q.opts...)), "Retention", "Create")
+	}
+	q = newQueue(t, c, func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) {
 		c.Configs = map[string]string{"retention.ms": "1000", "cleanup.policy": "compact"}
 	})
 	got, err := q.open(t).HoldsFor(t.Context())
 	assert.NoError(t, err, "HoldsFor")
-	assert.Equal(t, got, 0, "HoldsFor of a topic that is compacted")
+	assert.Equal(t, got, retrysafe.Forever, "HoldsFor of a topic that is compacted")
+}
+
+// Records that the brokers have removed before they were settled are reported when a consumer gets
+// the partition, also those that no consumer has read.
+func TestTrimmed(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	q.publish(t, "1", "2", "3")
+	s := q.open(t)
+	assert.NoError(t, receive(t, s, "1").Ack(t.Context()), "Ack")
+	assert.NoError(t, s.Close(), "Close")
+	q.trim(t)
+	s = q.open(t)
+	d, err := s.Receive(t.Context())
+	assert.NoError(t, err, "Receive")
+	lost, ok := d.(mqidem.Lost)
+	assert.True(t, ok, "a report, and not %q", d.Message().Body)
+	assert.Contains(t, lost.Lost().Error(), "removed 2 records of partition 0", "the reason")
+	assert.NoError(t, errors.Join(d.Ack(t.Context()), d.Retry(t.Context(), 0), d.Dead(t.Context(), mqidem.Reason{})), "settling it")
+	q.publish(t, "4")
+	assert.NoError(t, receive(t, s, "4").Ack(t.Context()), "Ack")
+	assert.NoError(t, s.Close(), "Close")
+	q.publish(t, "5")
+	assert.NoError(t, receive(t, q.open(t), "5").Ack(t.Context()), "Ack, with nothing to report")
 }
 
 func isStale(err error) bool { return errors.Is(err, mqidem.ErrStale) }

@@ -17,7 +17,10 @@ func TestSuite(t *testing.T) {
 			mqtest.Run(t, mqtest.Config{Ordered: !unordered, Fill: fill, Queue: func(tb testing.TB) mqtest.Queue {
 				tb.Helper()
 				q := newQueue(tb, c, func(o *kafkaidem.Options, _ *kafkaidem.TopicOptions) { o.Unordered = unordered })
-				return mqtest.Queue{Topic: q.o.Topic, Publisher: q.pub, DeadLetters: q.deadLetters, Open: func(tb testing.TB) mqtest.Source { tb.Helper(); return q.open(tb) }}
+				return mqtest.Queue{
+					Topic: q.o.Topic, Publisher: q.pub, DeadLetters: q.deadLetters, Open: func(tb testing.TB) mqtest.Source { tb.Helper(); return q.open(tb) },
+					LosePlace: q.losePlace, Trim: q.trim, TrimIsSilent: true,
+				}
 			}})
 		})
 	}

@@ -80,7 +80,7 @@ func TestConsumeThroughFaults(t *testing.T) {
 	sources := []mqidem.Source{q.openOn(t, connect(t, p.Addr)), q.openOn(t, connect(t, p.Addr))}
 	for _, s := range sources {
 		consumers.Go(func() {
-			if err := mqidem.Consume(ctx, s, handler, &mqidem.Options{Backoff: func(int) time.Duration { return 50 * time.Millisecond }, OnOutcome: observe, Logger: quiet}); err != nil {
+			if err := mqidem.Consume(ctx, s, handler, &mqidem.Options{HoldsFor: time.Hour, Backoff: func(int) time.Duration { return 50 * time.Millisecond }, OnOutcome: observe, Logger: quiet}); err != nil {
 				t.Errorf("Consume: %v", err)
 				stop()
 			}

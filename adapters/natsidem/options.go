@@ -73,6 +73,9 @@ func (given *Options) withDefaults() (Options, error) {
 // limits) and the consumer, if they are missing. It does not change what exists; [Open] returns an
 // error if that does not fit. Several processes may call Create at once. If stream.Name is empty,
 // it is options.Stream.
+//
+// A stream with limits (LimitsPolicy, the default) keeps messages that are done: set MaxAge, and
+// records that are kept for as long, or WorkQueuePolicy. See mqidem.Holder.
 func Create(ctx context.Context, js jetstream.JetStream, stream jetstream.StreamConfig, options *Options) error {
 	o, err := options.withDefaults()
 	if err != nil {

@@ -175,6 +175,21 @@ func (q *queue) publish(tb testing.TB, ids ...string) {
 	}
 }
 
+// losePlace deletes the consumer, and creates it again.
+func (q *queue) losePlace(tb testing.TB) {
+	tb.Helper()
+	assert.NoError(tb, q.js.DeleteConsumer(tb.Context(), q.o.Stream, q.o.Consumer), "DeleteConsumer")
+	assert.NoError(tb, natsidem.Create(tb.Context(), q.js, jetstream.StreamConfig{}, &q.o), "Create")
+}
+
+// purge removes all messages of the stream.
+func (q *queue) purge(tb testing.TB) {
+	tb.Helper()
+	s, err := q.js.Stream(tb.Context(), q.o.Stream)
+	assert.NoError(tb, err, "the stream")
+	assert.NoError(tb, s.Purge(tb.Context()), "Purge")
+}
+
 // receive waits for a message and checks its id.
 func receive(tb testing.TB, s mqidem.Source, id string) mqidem.Delivery {
 	tb.Helper()

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
@@ -88,7 +89,9 @@ func (s *Source) Ahead(n int) { s.queue.Ahead(n) }
 // connection was closed.
 func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) { return s.queue.Receive(ctx) }
 
-// HoldsFor implements mqidem.Holder: the stream's MaxAge.
+// HoldsFor implements mqidem.Holder: the stream's MaxAge. Without one it returns retrysafe.Forever,
+// or zero if the stream removes messages that its consumers have acked (WorkQueuePolicy,
+// InterestPolicy). It does not know what MaxMsgs and MaxBytes remove earlier.
 func (s *Source) HoldsFor(ctx context.Context) (time.Duration, error) {
 	ctx, end := context.WithTimeout(ctx, s.o.Timeout)
 	defer end()
@@ -96,7 +99,11 @@ func (s *Source) HoldsFor(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("natsidem: cannot ask how long the stream keeps messages; try again: %w", err)
 	}
-	return stream.CachedInfo().Config.MaxAge, nil
+	config := stream.CachedInfo().Config
+	if config.MaxAge == 0 && config.Retention == jetstream.LimitsPolicy {
+		return retrysafe.Forever, nil
+	}
+	return config.MaxAge, nil
 }
 
 // Close ends all that the source started, and hands back unsettled messages: the server redelivers

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/natsidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/mqidem"
@@ -305,11 +306,18 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestHoldsFor(t *testing.T) {
 	t.Parallel()
-	for _, age := range []time.Duration{0, 72 * time.Hour} {
-		q := newQueue(t, sharedServer(t).addr(), func(_ *natsidem.Options, c *jetstream.StreamConfig) { c.MaxAge = age })
+	for _, one := range []struct {
+		age       time.Duration
+		retention jetstream.RetentionPolicy
+		want      time.Duration
+	}{
+		{0, jetstream.LimitsPolicy, retrysafe.Forever}, {72 * time.Hour, jetstream.LimitsPolicy, 72 * time.Hour},
+		{0, jetstream.WorkQueuePolicy, 0}, {72 * time.Hour, jetstream.WorkQueuePolicy, 72 * time.Hour}, {0, jetstream.InterestPolicy, 0},
+	} {
+		q := newQueue(t, sharedServer(t).addr(), func(_ *natsidem.Options, c *jetstream.StreamConfig) { c.MaxAge, c.Retention = one.age, one.retention })
 		got, err := q.open(t).HoldsFor(t.Context())
 		assert.NoError(t, err, "HoldsFor")
-		assert.Equal(t, got, age, "HoldsFor")
+		assert.Equal(t, got, one.want, "HoldsFor with MaxAge %v and retention %v", one.age, one.retention)
 	}
 }
 

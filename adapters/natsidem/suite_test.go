@@ -20,6 +20,7 @@ func TestSuite(t *testing.T) {
 				q := newQueue(tb, sharedServer(tb).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.Prefetch = ahead })
 				return mqtest.Queue{
 					Topic: q.subject, Publisher: q.pub, DeadLetters: q.deadLetters(tb), Open: func(tb testing.TB) mqtest.Source { tb.Helper(); return q.open(tb) },
+					LosePlace: q.losePlace, Trim: q.purge, TrimIsSilent: true,
 				}
 			}})
 		})

@@ -51,7 +51,7 @@ func TestConsumeThroughFaults(t *testing.T) {
 			p.Break()
 		}
 		return nil
-	})
+	}, retrysafe.WithPolicy(retrysafe.Policy{Retention: retrysafe.Forever}))
 	observe := func(_ context.Context, o mqidem.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -89,4 +89,58 @@ func TestConsumeThroughFaults(t *testing.T) {
 		assert.Equal(t, effects[id], 1, "effects of %s", id)
 	}
 	assert.Equal(t, len(dead), n/10, "messages that are dead letters")
+}
+
+// The group is destroyed again and again while two consumers work, at times with its mark. No
+// message is lost, and none is done twice.
+func TestConsumeThroughLostGroups(t *testing.T) {
+	t.Parallel()
+	const n = 400
+	q := newQueue(t, sharedRedis(t).addr, func(o *redisstreamidem.Options) { o.Prefetch = 0 })
+	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1, Secret: []byte("a secret of tests"), Logger: quiet})
+	defer func() { _ = e.Shutdown(context.Background()) }()
+	ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer stop()
+	var mu sync.Mutex
+	effects, ended, runs := map[string]int{}, map[string]bool{}, 0
+	handler := mqidem.Once(e, "stock", func(_ context.Context, m *mqidem.Message) error {
+		mu.Lock()
+		defer mu.Unlock()
+		effects[m.ID]++
+		runs++
+		if runs%40 == 0 {
+			q.c.command(t, "XGROUP", "DESTROY", q.o.Stream, q.o.Group)
+		}
+		if runs%80 == 0 {
+			q.c.command(t, "XGROUP", "DESTROY", q.o.Stream, mark)
+		}
+		return nil
+	}, retrysafe.WithPolicy(retrysafe.Policy{Retention: retrysafe.Forever}))
+	observe := func(_ context.Context, o mqidem.Outcome) {
+		mu.Lock()
+		defer mu.Unlock()
+		if o.What == mqidem.OutcomeDone || o.What == mqidem.OutcomeDuplicate {
+			if ended[o.Message.ID] = true; len(ended) == n {
+				stop()
+			}
+		}
+	}
+	var consumers sync.WaitGroup
+	for range 2 {
+		s := q.open(t)
+		consumers.Go(func() {
+			if err := mqidem.Consume(ctx, s, handler, &mqidem.Options{OnOutcome: observe, Logger: quiet}); err != nil {
+				t.Errorf("Consume: %v", err)
+				stop()
+			}
+		})
+	}
+	for i := range n {
+		q.publish(t, fmt.Sprint(i))
+	}
+	consumers.Wait()
+	assert.Equal(t, len(ended), n, "messages that were settled")
+	for i := range n {
+		assert.Equal(t, effects[fmt.Sprint(i)], 1, "effects of %d", i)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe/mqidem"
@@ -18,6 +19,7 @@ type delivery struct {
 	m     *mqidem.Message
 	id    string // of the entry
 	state *mqidem.Settlement
+	lost  atomic.Bool // the stream has lost the entry, so no other consumer has it
 }
 
 func newDelivery(s *Source, id string, m *mqidem.Message) *delivery {
@@ -30,14 +32,22 @@ func (d *delivery) Message() *mqidem.Message { return d.m }
 // consumer has taken it over and settled it, or the stream was deleted.
 func (d *delivery) Ack(ctx context.Context) error {
 	return d.settle(ctx, false, func(ctx context.Context) error {
+		if d.lost.Load() {
+			return nil
+		}
 		return d.gone(d.s.eval(ctx, done, []string{d.s.o.Stream}, []string{d.s.o.Group, d.id, flag(d.s.o.Delete)}))
 	})
 }
 
 // Retry implements mqidem.Delivery. It sends nothing: the entry stays with this consumer until the
-// later try is due.
+// later try is due. If the stream has lost the entry, there is no later try, and the source reports
+// it as lost.
 func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 	return d.settle(ctx, false, func(context.Context) error {
+		if d.lost.Load() {
+			d.s.lose([]string{d.id})
+			return nil
+		}
 		d.s.mu.Lock()
 		defer d.s.mu.Unlock()
 		switch {
@@ -60,7 +70,11 @@ func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
 			if len(f) > mostFields {
 				return errTooLarge
 			}
-			args := append([]string{d.s.o.Group, d.id, flag(d.s.o.Delete)}, f...)
+			what := flag(d.s.o.Delete)
+			if d.lost.Load() {
+				what = "lost"
+			}
+			args := append([]string{d.s.o.Group, d.id, what}, f...)
 			return d.gone(d.s.eval(ctx, deadLetter, []string{d.s.o.Stream, d.s.o.DeadStream}, args))
 		})
 	})
@@ -88,6 +102,7 @@ func (d *delivery) settle(ctx context.Context, keep bool, do func(context.Contex
 	err := d.state.Settle(ctx, mqidem.SettleSteps{Check: d.sure, Answer: do})
 	if err == nil || !keep || errors.Is(err, mqidem.ErrStale) {
 		d.s.letGo(d)
+		d.s.settledOne()
 	}
 	if err != nil && !errors.Is(err, mqidem.ErrSettled) {
 		return fmt.Errorf("redisstreamidem: not settled; the message may come again: %w", err)
@@ -102,6 +117,21 @@ func (d *delivery) sure(context.Context) error {
 	}
 	return nil
 }
+
+// lostDelivery reports an entry that the stream has lost before it was settled.
+type lostDelivery struct{ m *mqidem.Message }
+
+var _ mqidem.Lost = (*lostDelivery)(nil)
+
+func (d *lostDelivery) Message() *mqidem.Message                 { return d.m }
+func (*lostDelivery) Ack(context.Context) error                  { return nil }
+func (*lostDelivery) Retry(context.Context, time.Duration) error { return nil }
+func (*lostDelivery) Dead(context.Context, mqidem.Reason) error  { return nil }
+
+var errLost = errors.New("redisstreamidem: the entry was removed from the stream (MAXLEN, MINID or XDEL) while a consumer had it; let the stream be longer")
+
+// Lost implements mqidem.Lost.
+func (*lostDelivery) Lost() error { return errLost }
 
 // byAge compares ids, which are two numbers with a hyphen between.
 func byAge(a, b string) int {

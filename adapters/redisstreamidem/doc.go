@@ -18,6 +18,9 @@
 //
 // An entry has the fields "body", "retrysafe-id", "retrysafe-key" and "content-type"; every other
 // field is a header. Finished entries are removed only with [Options].Delete or
-// [PublisherOptions].MaxLen. A stream with a maximum length silently loses unread entries if
-// consumers are slow: choose a length that lasts for longer than the longest outage.
+// [PublisherOptions].MaxLen. Without Delete a consumer needs records that are kept for ever, or
+// mqidem.Options.HoldsFor: an entry that stays can be delivered again. A stream with a maximum
+// length loses entries if consumers are slow: choose a length that lasts for longer than the
+// longest outage. Entries that a consumer had and that are gone before they were settled are
+// reported as lost. Those that no consumer has read leave no trace.
 package redisstreamidem

@@ -44,6 +44,20 @@ func entries(v any, err error) ([]entry, error) {
 	return out, nil
 }
 
+// entriesAndLost parses entries, and ids of those that the stream has lost.
+func entriesAndLost(both []any, err error) (got []entry, lost []string, _ error) {
+	if err == nil && len(both) != 2 {
+		err = errStrange
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if got, err = entries(both[0], nil); err == nil {
+		lost, err = texts(both[1], nil)
+	}
+	return got, lost, err
+}
+
 // message returns the message of an entry.
 func (e entry) message(stream string) *mqidem.Message {
 	m := &mqidem.Message{Source: stream, Headers: map[string][]byte{}, Deliveries: e.deliveries, Published: published(e.id)}

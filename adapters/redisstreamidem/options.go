@@ -20,8 +20,11 @@ type Options struct {
 	// Stream is the key of the stream.
 	Stream string
 	// Group is the consumer group. All processes that share the work use the same group. If it is
-	// missing, it is created and starts at the oldest entry. The same happens if the stream was
-	// deleted or the server has lost it.
+	// missing, it is created and starts at the oldest entry. If it was lost (XGROUP DESTROY, a
+	// failover to a replica without it), it is created again after the last entry before which all
+	// were settled: a second group, of the name with ":retrysafe-settled" after it, marks that
+	// place in the stream, at most a second old. To read a stream again from its beginning, destroy
+	// both. If the mark is gone too, sources that run know the place; otherwise it is a new group.
 	Group string
 	// DeadStream is the key of the stream of dead letters. Default: the key of the stream, in
 	// braces if it has none, and ":dead", since both must be in one slot of a cluster. Groups of

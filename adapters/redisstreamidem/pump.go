@@ -1,29 +1,36 @@
 package redisstreamidem
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
 // pump is the state of the one goroutine that polls the server.
 type pump struct {
-	wait   time.Duration // until the next poll for new entries, while there are none
-	next   time.Time     // time of that poll
-	claim  time.Time     // when to look for messages of silent consumers
-	renew  time.Time     // when to renew claims
-	tidy   time.Time     // when to look for dead consumers
-	cursor string        // where the search for silent consumers continues
-	unsure bool          // a reply was lost: the server may have given us unknown entries
-	fails  int           // errors in a row
+	wait  time.Duration // until the next poll for new entries, while there are none
+	next  time.Time     // time of that poll
+	claim time.Time     // when to look for messages of silent consumers
+	renew time.Time     // when to renew claims
+	tidy  time.Time     // when to look for dead consumers
+	keep  time.Time     // when the mark may be moved again
+	// the id up to which all was settled when the mark was moved; empty: unknown
+	mark   string
+	cursor string // where the search for silent consumers continues
+	unsure bool   // a reply was lost: the server may have given us unknown entries
+	fails  int    // errors in a row
 }
 
 const (
 	firstWait = 5 * time.Millisecond
 	mostWait  = 250 * time.Millisecond
 	mostFails = 5 * time.Second
+	keepEvery = time.Second
 )
 
 // run polls the server until the source is closed.
@@ -31,7 +38,7 @@ func (s *Source) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	idle := true // no call of Receive waits
-	for s.ctx.Err() == nil {
+	for s.ctx.Err() == nil && s.queue.Err() == nil {
 		now := time.Now()
 		room := s.queue.Room(0, mostAhead)
 		if idle && room > 0 {
@@ -77,6 +84,12 @@ func (s *Source) turn(now time.Time, room int) error {
 		}
 		p.unsure = false
 	}
+	if s.settled.Load() && !now.Before(p.keep) {
+		if err := s.keep(s.ctx); err != nil {
+			return err
+		}
+		p.keep = now.Add(keepEvery)
+	}
 	for _, look := range []func(time.Time, int) (int, error){s.due, s.silent, s.fresh} {
 		if room <= 0 {
 			return nil
@@ -97,6 +110,9 @@ func (s *Source) nextTurn(room int) time.Time {
 		return p.next
 	}
 	at := p.renew
+	if s.settled.Load() && p.keep.Before(at) {
+		at = p.keep
+	}
 	if room > 0 {
 		for _, other := range []time.Time{p.next, p.claim} {
 			if other.Before(at) {
@@ -118,10 +134,16 @@ func (s *Source) nextTurn(room int) time.Time {
 func (s *Source) failed(err error) {
 	p := &s.pump
 	p.unsure = true
-	if noGroup(err) && s.setUp(s.ctx) == nil {
-		s.o.Logger.Warn("redisstreamidem: the group was gone, and was made anew from the oldest entry", "stream", s.o.Stream, "group", s.o.Group)
-		p.next, p.renew = time.Now(), time.Now()
-		return
+	if noGroup(err) {
+		err = s.setUp(s.ctx)
+		if lost, ok := errors.AsType[*placeError](err); ok {
+			s.queue.End(lost)
+			return
+		}
+		if err == nil {
+			p.next, p.renew = time.Now(), time.Now()
+			return
+		}
 	}
 	wait := min(firstWait<<min(p.fails, 12), mostFails)
 	if p.fails++; p.fails > 3 {
@@ -163,21 +185,22 @@ func (s *Source) silent(now time.Time, room int) (int, error) {
 		return 0, nil
 	}
 	reply, err := array(s.script(claim, s.consumer, strconv.FormatInt(s.o.Idle.Milliseconds(), 10), p.cursor, strconv.Itoa(room)))
-	if err == nil && len(reply) != 2 {
+	if err == nil && len(reply) != 3 {
 		err = errStrange
 	}
 	if err != nil {
 		return 0, err
 	}
-	got, err := entries(reply[1], nil)
+	got, lost, err := entriesAndLost(reply[1:], nil)
 	if err != nil {
 		return 0, err
 	}
 	p.cursor, _ = reply[0].(string)
+	s.lose(lost)
 	if s.take(got); p.cursor == "0-0" { // the end; otherwise the search continues at once
 		p.claim = time.Now().Add(min(s.o.Idle/3, time.Second))
 	}
-	return len(got), nil
+	return len(got) + len(lost), nil
 }
 
 // due takes messages whose later try is due.
@@ -194,13 +217,13 @@ func (s *Source) due(now time.Time, room int) (int, error) {
 	return s.again(ids[:min(room, len(ids))])
 }
 
-// again receives messages of this consumer once more. It forgets those that the consumer has lost:
-// another one has them, or they are gone.
+// again receives messages of this consumer once more. It forgets those that another consumer has by
+// now.
 func (s *Source) again(ids []string) (int, error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	got, err := entries(s.script(again, append([]string{s.consumer}, ids...)...))
+	got, lost, err := entriesAndLost(array(s.script(again, append([]string{s.consumer}, ids...)...)))
 	if err != nil {
 		return 0, err
 	}
@@ -209,8 +232,9 @@ func (s *Source) again(ids []string) (int, error) {
 		delete(s.later, id)
 	}
 	s.mu.Unlock()
+	s.lose(lost)
 	s.take(got)
-	return len(got), nil
+	return len(got) + len(lost), nil
 }
 
 // find makes the messages ready that the server has given to this consumer in a lost reply.
@@ -231,22 +255,82 @@ func (s *Source) find() error {
 // atOnce is how many entries one script handles: the server does nothing else meanwhile.
 const atOnce = 1000
 
-// renew renews the claims on all messages that this source holds, and forgets those that it has
-// lost.
+// renew renews the claims on all messages that this source holds, and forgets those that another
+// consumer has by now. A message that the stream has lost is lost now if it waits for a later try.
+// If it is held, its handler has all of it and goes on.
 func (s *Source) renew() error {
 	ids := s.ids()
 	for part := range slices.Chunk(ids, atOnce) {
-		lost, err := texts(s.script(renew, append([]string{s.consumer}, part...)...))
+		both, err := array(s.script(renew, append([]string{s.consumer}, part...)...))
+		if err == nil && len(both) != 2 {
+			err = errStrange
+		}
 		if err != nil {
 			return err
 		}
-		s.mu.Lock()
-		for _, id := range lost {
-			delete(s.later, id)
+		taken, err := texts(both[0], nil)
+		if err != nil {
+			return err
+		}
+		lost, err := texts(both[1], nil)
+		if err != nil {
+			return err
+		}
+		s.lose(s.forget(taken, lost))
+	}
+	return nil
+}
+
+// forget ends the renewals of messages. It returns those of the lost ones that wait here for a
+// later try.
+func (s *Source) forget(taken, lost []string) (waiting []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range taken {
+		delete(s.later, id)
+		delete(s.held, id)
+	}
+	for _, id := range lost {
+		if d := s.held[id]; d != nil {
+			d.lost.Store(true)
 			delete(s.held, id)
 		}
-		s.mu.Unlock()
+		if _, waits := s.later[id]; waits {
+			delete(s.later, id)
+			waiting = append(waiting, id)
+		}
 	}
+	return waiting
+}
+
+// lose makes reports of lost messages ready.
+func (s *Source) lose(ids []string) {
+	for _, id := range ids {
+		s.queue.Put(s.ctx, &lostDelivery{&mqidem.Message{Source: s.o.Stream, Headers: map[string][]byte{}, Published: published(id)}})
+	}
+	if len(ids) > 0 {
+		s.settledOne()
+	}
+}
+
+// settledOne notes that the mark can be moved.
+func (s *Source) settledOne() {
+	if s.settled.CompareAndSwap(false, true) {
+		s.queue.Wake()
+	}
+}
+
+// keep moves the mark, unless Options.Delete leaves only what is not settled in the stream.
+func (s *Source) keep(ctx context.Context) error {
+	if !s.settled.Swap(false) || s.o.Delete {
+		return nil
+	}
+	id, err := text(s.eval(ctx, keep, []string{s.o.Stream}, []string{s.o.Group}))
+	if err != nil {
+		s.settled.Store(true)
+		return err
+	}
+	s.pump.mark = id
 	return nil
 }
 

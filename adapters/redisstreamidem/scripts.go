@@ -9,35 +9,96 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
+// groupsOf defines a function that returns the groups of the stream by their names, and how many
+// they are. The marks of this package are not counted.
+const groupsOf = `
+local MARK = '` + markSuffix + `'
+local function groupsOf(key)
+  local all, named, count = redis.pcall('XINFO', 'GROUPS', key), {}, 0
+  if all.err then return nil, all end
+  for _, one in ipairs(all) do
+    local g = {}
+    for i = 1, #one, 2 do g[one[i]] = one[i + 1] end
+    named[g['name']] = g
+    if string.sub(g['name'], -#MARK) ~= MARK then count = count + 1 end
+  end
+  return named, count
+end`
+
+// markSuffix ends the name of a group that no consumer reads: its place in the stream is a mark,
+// and says up to where another group has settled everything. The mark is in the stream, so it is
+// replicated, copied and deleted with it, and needs no rights for another key.
+const markSuffix = ":retrysafe-settled"
+
 // unlessShared deletes an entry if the group is the only one. Another group may have been created
 // after the source was opened, and may not have read the entry.
-const unlessShared = `
+const unlessShared = groupsOf + `
 local function drop()
-  local groups = redis.pcall('XINFO', 'GROUPS', KEYS[1])
-  if not groups.err and #groups == 1 then redis.pcall('XDEL', KEYS[1], ARGV[2]) end
+  local groups, count = groupsOf(KEYS[1])
+  if groups and count == 1 then redis.pcall('XDEL', KEYS[1], ARGV[2]) end
 end`
 
 // The scripts call redis.pcall and return its errors, so that errors keep their codes on every
 // version of the server.
 var (
 	// setUp creates the group. KEYS: stream, dead letters (for the slot, the type and the
-	// permissions). ARGV: group, 1 if it must be the only one.
-	setUp = redisclient.NewScript("streams-set-up", `
+	// permissions). ARGV: group, 1 if it must be the only one, the id up to which the caller knows
+	// that the group had settled everything, or an empty text. It returns "there", "others",
+	// "ahead" (the stream ends before that id), or "made" with the id that the group begins after.
+	setUp = redisclient.NewScript("streams-set-up", groupsOf+`
+local function before(a, b) -- of two ids
+  local function part(id)
+    local ms, n = string.match(id, '^(%d+)-(%d+)$')
+    return string.rep('0', 20 - #ms) .. ms .. string.rep('0', 20 - #n) .. n
+  end
+  return part(a) < part(b)
+end
 local length = redis.pcall('XLEN', KEYS[2])
 if type(length) == 'table' and length.err then return length end
-local made = redis.pcall('XGROUP', 'CREATE', KEYS[1], ARGV[1], '0', 'MKSTREAM')
-local there = made.err and string.sub(made.err, 1, 9) == 'BUSYGROUP'
-if made.err and not there then return made end
-if ARGV[2] == '1' then
-  local groups = redis.pcall('XINFO', 'GROUPS', KEYS[1])
-  if groups.err then return groups end
-  if #groups > 1 then
-    if not there then redis.call('XGROUP', 'DESTROY', KEYS[1], ARGV[1]) end
-    return -1
+local group, from = ARGV[1], '0-0'
+local groups, count = groupsOf(KEYS[1])
+if not groups and not string.find(count.err, 'no such key', 1, true) then return count end
+if groups then
+  local there, mark = groups[group], groups[group .. MARK]
+  if ARGV[2] == '1' and count > (there and 1 or 0) then return {'others'} end
+  if there then return {'there'} end
+  if mark then
+    from = mark['last-delivered-id']
+  elseif ARGV[3] ~= '' then
+    local info, last = redis.pcall('XINFO', 'STREAM', KEYS[1]), nil
+    if info.err then return info end
+    for i = 1, #info, 2 do
+      if info[i] == 'last-generated-id' then last = info[i + 1] end
+    end
+    if before(last, ARGV[3]) then return {'ahead'} end
+    from = ARGV[3]
   end
 end
-if there then return 0 end
-return 1`)
+local made = redis.pcall('XGROUP', 'CREATE', KEYS[1], group, from, 'MKSTREAM')
+if made.err then return made end
+return {'made', from}`)
+
+	// keep moves the mark of the group to where everything is settled. KEYS: stream. ARGV: group.
+	// It returns the id.
+	keep = redisclient.NewScript("streams-keep", groupsOf+`
+local p = redis.pcall('XPENDING', KEYS[1], ARGV[1])
+if p.err then return p end
+local groups, bad = groupsOf(KEYS[1])
+if not groups then return bad end
+local id = groups[ARGV[1]]['last-delivered-id']
+if p[1] > 0 then -- the entry before the oldest that is not settled
+  local last = redis.pcall('XREVRANGE', KEYS[1], '(' .. p[2], '-', 'COUNT', 1)
+  if last.err then return last end
+  id = last[1] and last[1][1] or '0-0'
+end
+local name, set = ARGV[1] .. MARK, nil
+if groups[name] then
+  set = redis.pcall('XGROUP', 'SETID', KEYS[1], name, id)
+else
+  set = redis.pcall('XGROUP', 'CREATE', KEYS[1], name, id)
+end
+if set.err then return set end
+return id`)
 
 	// take reads new entries. KEYS: stream. ARGV: group, consumer, count.
 	take = redisclient.NewScript("streams-take", `
@@ -51,9 +112,10 @@ end
 return entries`)
 
 	// again reads pending entries of this consumer once more. KEYS: stream. ARGV: group, consumer,
-	// ids. It leaves out entries that another consumer has by now or that are gone.
+	// ids. It returns the entries, without those that another consumer has by now, and the ids of
+	// those that the stream has lost.
 	again = redisclient.NewScript("streams-again", `
-local entries = {}
+local entries, lost = {}, {}
 for i = 3, #ARGV do
   local p = redis.pcall('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1)
   if p.err then return p end
@@ -63,45 +125,54 @@ for i = 3, #ARGV do
     if got[1] then
       entries[#entries + 1] = {ARGV[i], p[1][4] + 1, got[1][2]}
     else
-      redis.pcall('XACK', KEYS[1], ARGV[1], ARGV[i])
+      redis.pcall('XACK', KEYS[1], ARGV[1], ARGV[i]) -- versions before 7 keep it pending
+      lost[#lost + 1] = ARGV[i]
     end
   end
 end
-return entries`)
+return {entries, lost}`)
 
 	// renew resets the idle time of entries. KEYS: stream. ARGV: group, consumer, ids of the
-	// consumer. It returns the ids that the consumer has lost.
+	// consumer. It returns the ids that another consumer has by now, and those that the stream has
+	// lost: these are no longer pending.
 	renew = redisclient.NewScript("streams-renew", `
-local lost = {}
+local taken, lost = {}, {}
 for i = 3, #ARGV do
   local p = redis.pcall('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1)
   if p.err then return p end
   if p[1] and p[1][2] == ARGV[2] then
     local got = redis.pcall('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[i], 'JUSTID')
     if got.err then return got end
+    if not redis.call('XRANGE', KEYS[1], ARGV[i], ARGV[i])[1] then
+      redis.pcall('XACK', KEYS[1], ARGV[1], ARGV[i])
+      lost[#lost + 1] = ARGV[i]
+    end
   else
-    lost[#lost + 1] = ARGV[i]
+    taken[#taken + 1] = ARGV[i]
   end
 end
-return lost`)
+return {taken, lost}`)
 
 	// claim takes over entries of silent consumers. KEYS: stream. ARGV: group, consumer,
-	// milliseconds, cursor, count. It returns the next cursor and the entries. It acks entries that
-	// were deleted meanwhile, which cannot be delivered.
+	// milliseconds, cursor, count. It returns the next cursor, the entries, and the ids of those
+	// that the stream has lost. From version 7 on the server names the lost ones itself.
 	claim = redisclient.NewScript("streams-claim", `
-local got = redis.pcall('XAUTOCLAIM', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], 'COUNT', ARGV[5])
+local got = redis.pcall('XAUTOCLAIM', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], 'COUNT', ARGV[5], 'JUSTID')
 if got.err then return got end
-local entries = {}
-for _, e in ipairs(got[2]) do
-  if e and e[2] then
-    local p = redis.pcall('XPENDING', KEYS[1], ARGV[1], e[1], e[1], 1)
+local entries, lost = {}, got[3] or {}
+for _, id in ipairs(got[2]) do
+  local one = redis.pcall('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, id)
+  if one.err then return one end
+  if one[1] then
+    local p = redis.pcall('XPENDING', KEYS[1], ARGV[1], id, id, 1)
     if p.err then return p end
-    entries[#entries + 1] = {e[1], p[1] and p[1][4] or 2, e[2]}
-  elseif e and e[1] then
-    redis.pcall('XACK', KEYS[1], ARGV[1], e[1])
+    entries[#entries + 1] = {id, p[1] and p[1][4] or 2, one[1][2]}
+  else
+    redis.pcall('XACK', KEYS[1], ARGV[1], id)
+    lost[#lost + 1] = id
   end
 end
-return {got[1], entries}`)
+return {got[1], entries, lost}`)
 
 	// own finds entries that the server gave to this consumer in a lost reply. KEYS: stream. ARGV:
 	// group, consumer, limit, ids that the consumer has. It returns ids.
@@ -154,12 +225,14 @@ if n == 1 and ARGV[3] == '1' then drop() end
 return n`)
 
 	// deadLetter writes a dead letter and acks. KEYS: stream, dead letters. ARGV: group, id, 1 to
-	// delete the entry, fields. It returns 0 if the id is not pending, and then keeps no dead
-	// letter. The write comes first: if the server refuses it, nothing was done.
+	// delete the entry or "lost", fields. It returns 0 if the id is not pending, and then keeps no
+	// dead letter, unless the stream has lost the entry: then no other consumer has it. The write
+	// comes first: if the server refuses it, nothing was done.
 	deadLetter = redisclient.NewScript("streams-dead-letter", unlessShared+`
 local dead = redis.pcall('XADD', KEYS[2], '*', unpack(ARGV, 4))
 if type(dead) == 'table' then return dead end
 local n = redis.pcall('XACK', KEYS[1], ARGV[1], ARGV[2])
+if ARGV[3] == 'lost' then return 1 end
 if n ~= 1 then
   redis.pcall('XDEL', KEYS[2], dead)
   return n
@@ -199,8 +272,10 @@ return redis.pcall('XRANGE', KEYS[1], ARGV[1], ARGV[2], 'COUNT', ARGV[3])`)
 if redis.call('EXISTS', KEYS[1]) == 0 then return {} end
 local found = redis.pcall('XINFO', 'GROUPS', KEYS[1])
 if found.err then return found end
-local names = {}
-for i, g in ipairs(found) do names[i] = g[2] end
+local names, mark = {}, '`+markSuffix+`'
+for _, g in ipairs(found) do
+  if string.sub(g[2], -#mark) ~= mark then names[#names + 1] = g[2] end
+end
 return names`)
 
 	// remove deletes an entry. KEYS: stream. ARGV: id.
@@ -228,6 +303,18 @@ func number(v any, err error) (int64, error) {
 		return 0, errStrange
 	}
 	return n, nil
+}
+
+// text parses a reply that is a string.
+func text(v any, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	s, ok := v.(string)
+	if !ok {
+		return "", errStrange
+	}
+	return s, nil
 }
 
 // array parses a reply that is an array.

@@ -23,6 +23,7 @@ import (
 	"github.com/retrysafe/retrysafe/adapters/redisstreamidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/freeport"
+	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/redisclient"
@@ -252,6 +253,28 @@ func nothing(tb testing.TB, s mqidem.Source, within time.Duration) {
 	_, err := s.Receive(ctx)
 	assert.ErrorIs(tb, err, context.DeadlineExceeded, "Receive of nothing")
 }
+
+// heard is a log.
+type heard struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (h *heard) logger() *slog.Logger { return slog.New(slog.NewTextHandler(h, nil)) }
+
+func (h *heard) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.Write(p)
+}
+
+func (h *heard) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.String()
+}
+
+func newStore() *memstore.Store { return memstore.New(nil) }
 
 // within makes a call with its own context.
 func within(t *testing.T, d time.Duration, call func(context.Context) error) error {

@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Source is a mqidem.Source on a consumer group. It can be used concurrently. It is not a
-// mqidem.Holder: Redis does not report how long an entry stays.
+// Source is a mqidem.Source and a mqidem.Holder on a consumer group. It can be used concurrently.
 type Source struct {
 	server
 	o        Options
@@ -26,6 +27,8 @@ type Source struct {
 	held  map[string]*delivery // by id: messages whose claims are renewed
 	later map[string]time.Time // by id: messages that wait for a later try; renewed too
 
+	settled atomic.Bool // something was settled since the mark was moved
+
 	ctx    context.Context
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
@@ -34,10 +37,12 @@ type Source struct {
 
 var (
 	_ mqidem.Source  = (*Source)(nil)
+	_ mqidem.Holder  = (*Source)(nil)
 	_ mqidem.Batched = (*Source)(nil)
 )
 
-// Open returns a source that is a new consumer of the group. It creates the group if it is missing.
+// Open returns a source that is a new consumer of the group. It creates the group if it is missing:
+// see Options.Group.
 // The caller keeps the client, which must reconnect by itself, and closes it after the source.
 // Close the source at the end.
 func Open(ctx context.Context, c redisclient.Client, options *Options) (*Source, error) {
@@ -49,6 +54,7 @@ func Open(ctx context.Context, c redisclient.Client, options *Options) (*Source,
 		server: server{c, o.Timeout}, o: o, consumer: newConsumer(), queue: mqidem.NewPrefetch(o.Prefetch, mostAhead),
 		held: map[string]*delivery{}, later: map[string]time.Time{}, pump: pump{cursor: "0-0"},
 	}
+	s.settled.Store(true) // a group of an earlier version has no mark
 	if err := s.setUp(ctx); err != nil {
 		return nil, err
 	}
@@ -57,15 +63,47 @@ func Open(ctx context.Context, c redisclient.Client, options *Options) (*Source,
 	return s, nil
 }
 
+// setUp makes the group if it is missing.
 func (s *Source) setUp(ctx context.Context) error {
-	n, err := number(s.eval(ctx, setUp, []string{s.o.Stream, s.o.DeadStream}, []string{s.o.Group, flag(s.o.Delete)}))
-	switch {
-	case err != nil:
+	said, err := texts(s.eval(ctx, setUp, []string{s.o.Stream, s.o.DeadStream}, []string{s.o.Group, flag(s.o.Delete), s.pump.mark}))
+	if err == nil && len(said) == 0 {
+		err = errStrange
+	}
+	if err != nil {
 		return fmt.Errorf("redisstreamidem: cannot open the stream %s with its group %s and its stream of dead letters %s: %w", s.o.Stream, s.o.Group, s.o.DeadStream, err)
-	case n < 0:
+	}
+	switch said[0] {
+	case "others":
 		return errors.New("redisstreamidem: the stream has other groups, which would lose what Options.Delete removes; leave it off")
+	case "ahead":
+		return &placeError{s.o.Stream, s.o.Group, s.pump.mark}
+	case "made":
+		s.made(said[len(said)-1])
+	case "there":
+	default:
+		return errStrange
 	}
 	return nil
+}
+
+// made logs that the group was created after an id.
+func (s *Source) made(from string) {
+	switch first := s.pump.mark == "" && from == "0-0"; {
+	case first: // most likely it is new
+	case from == "0-0":
+		s.o.Logger.Warn("redisstreamidem: the group was gone, and begins at the oldest entry", "stream", s.o.Stream, "group", s.o.Group)
+	default:
+		s.o.Logger.Warn("redisstreamidem: the group was gone, and begins after the last entry before which all were settled", "stream", s.o.Stream, "group", s.o.Group, "after", from)
+	}
+}
+
+// placeError means that the group is gone, and that nothing tells which entries it had settled.
+type placeError struct{ stream, group, settled string }
+
+func (e *placeError) Error() string {
+	return fmt.Sprintf("redisstreamidem: the group %s of the stream %s is gone, and the stream ends before %s, up to which all was settled: it is another stream by now, or a failover has lost its end. "+
+		"Nothing more is run. Create the group and start the consumer again: XGROUP CREATE %s %s 0 if its entries are new, or XGROUP CREATE %s %s $ if they are done",
+		e.group, e.stream, e.settled, e.stream, e.group, e.stream, e.group)
 }
 
 func flag(on bool) string {
@@ -78,8 +116,20 @@ func flag(on bool) string {
 // Ahead implements [mqidem.Batched].
 func (s *Source) Ahead(n int) { s.queue.Ahead(n) }
 
-// Receive implements mqidem.Source. It only returns the error of its context, or that of a closed
-// source. Problems with the server are logged, and the source tries again.
+// HoldsFor implements mqidem.Holder. Entries that are done stay for ever, unless Options.Delete
+// removes them. If something else does (XTRIM with MINID, or a maximum length), say so with
+// mqidem.Options.HoldsFor.
+func (s *Source) HoldsFor(context.Context) (time.Duration, error) {
+	if s.o.Delete {
+		return 0, nil
+	}
+	return retrysafe.Forever, nil
+}
+
+// Receive implements mqidem.Source. It returns the error of its context, that of a closed source,
+// or one that an operator has to resolve: the group was lost, together with what says where it was.
+// Other problems with the server are logged, and the source tries again. A delivery that is a
+// mqidem.Lost reports an entry that the stream has lost before it was settled.
 func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) { return s.queue.Receive(ctx) }
 
 // Close ends all that the source started, and hands back unsettled messages. Another consumer takes
@@ -116,6 +166,7 @@ func (s *Source) handBack() {
 	s.mu.Unlock()
 	ctx, end := context.WithTimeout(context.Background(), s.o.Timeout)
 	defer end()
+	_ = s.keep(ctx) // others keep it too
 	for first := true; first || len(args) > 0; first = false {
 		n := min(len(args), 2*atOnce)
 		if _, err := s.eval(ctx, handBack, []string{s.o.Stream}, append([]string{s.o.Group, s.consumer}, args[:n]...)); err != nil {

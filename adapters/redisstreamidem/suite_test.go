@@ -23,6 +23,8 @@ func TestSuite(t *testing.T) {
 				q := newQueue(tb, sharedRedis(tb).addr, change)
 				return mqtest.Queue{
 					Topic: q.o.Stream, Publisher: q.pub, DeadLetters: q.deadLetters(tb), Open: func(tb testing.TB) mqtest.Source { tb.Helper(); return q.open(tb) },
+					LosePlace: func(tb testing.TB) { tb.Helper(); q.c.command(tb, "XGROUP", "DESTROY", q.o.Stream, q.o.Group) },
+					Trim:      func(tb testing.TB) { tb.Helper(); q.c.command(tb, "XTRIM", q.o.Stream, "MAXLEN", "0") },
 				}
 			}})
 		})

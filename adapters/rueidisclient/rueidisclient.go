@@ -4,7 +4,9 @@ package rueidisclient
 
 import (
 	"context"
+	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -105,11 +107,11 @@ func (c *Client) EachPrimary(ctx context.Context, f func(context.Context, func(c
 		do := func(ctx context.Context, cmd ...string) redisclient.Reply {
 			return reply(node.Do(ctx, c.piped(node.B().Arbitrary(cmd...).Build())))
 		}
-		role := do(ctx, "ROLE")
-		if role.Err != nil {
-			return role.Err
+		primary, err := isPrimary(ctx, do, c.Joins())
+		if err != nil {
+			return err
 		}
-		if parts, ok := role.Value.([]any); !ok || len(parts) == 0 || parts[0] != "master" {
+		if !primary {
 			continue
 		}
 		if err := f(ctx, do); err != nil {
@@ -117,6 +119,32 @@ func (c *Client) EachPrimary(ctx context.Context, f func(context.Context, func(c
 		}
 	}
 	return nil
+}
+
+// isPrimary asks a server whether it is a primary, by ROLE, or else by INFO. Without a cluster
+// there is one server, which counts as the primary if it answers neither.
+func isPrimary(ctx context.Context, do func(context.Context, ...string) redisclient.Reply, alone bool) (bool, error) {
+	role := do(ctx, "ROLE")
+	if parts, ok := role.Value.([]any); ok && len(parts) > 0 {
+		return parts[0] == "master", nil
+	}
+	if !notAllowed(role.Err) {
+		return false, role.Err
+	}
+	info := do(ctx, "INFO", "replication")
+	if text, ok := info.Value.(string); ok {
+		return strings.Contains(text, "role:master"), nil
+	}
+	if alone && notAllowed(info.Err) {
+		return true, nil
+	}
+	return false, info.Err
+}
+
+// notAllowed reports whether the server does not let this user run a command, or does not have it.
+func notAllowed(err error) bool {
+	refused, ok := errors.AsType[redisclient.Error](err)
+	return ok && (refused.Code() == "NOPERM" || refused.Code() == "ERR")
 }
 
 // build returns the command. If whole is set, it sends the script's source instead of its digest.
@@ -150,13 +178,26 @@ func reply(r rueidis.RedisResult) redisclient.Reply {
 	if m, ok := v.(map[string]any); ok { // from RESP3
 		v = redisclient.Pairs(m)
 	}
+	if _, refused := rueidis.IsRedisErr(err); refused {
+		// the error lacks the code ERR, and the message has it
+		m, _ := r.ToMessage()
+		if text, _ := m.ToString(); text != "" {
+			return redisclient.Reply{Err: redisclient.Error(text)}
+		}
+	}
 	return redisclient.Reply{Value: v, Err: convert(err)}
 }
 
-// convert separates a refusal of the server from an error of the connection.
+// convert separates a refusal of the server from an error of the connection. rueidis leaves out the
+// code ERR, so a refusal that begins with another word than a code gets it back.
 func convert(err error) error {
-	if e, ok := rueidis.IsRedisErr(err); ok {
-		return redisclient.Error(e.Error())
+	e, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return err
 	}
-	return err
+	text := e.Error()
+	if code, _, _ := strings.Cut(text, " "); strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+		text = "ERR " + text
+	}
+	return redisclient.Error(text)
 }

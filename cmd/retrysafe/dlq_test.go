@@ -75,6 +75,7 @@ func (q *deadQueue) work(t *testing.T, e *retrysafe.Engine, n int, h mqidem.Hand
 	ended := make(chan error, 1)
 	go func() {
 		ended <- mqidem.Consume(ctx, q.source, mqidem.Once(e, "stock", h, opts...), &mqidem.Options{
+			HoldsFor:    time.Hour,
 			MaxAttempts: 2, Backoff: mqidem.Fixed(10 * time.Millisecond), Logger: slog.New(slog.DiscardHandler),
 			OnOutcome: func(_ context.Context, o mqidem.Outcome) {
 				if o.What == mqidem.OutcomeDone || o.What == mqidem.OutcomeDead {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/pagetest"
 )
 
 // TestGatewayPage runs the commands of docs/howto/gateway.md with the real command, and checks the
@@ -27,7 +28,7 @@ func TestGatewayPage(t *testing.T) {
 	page = strings.ReplaceAll(page, "--namespace shop", "--namespace shop --listen 127.0.0.1:"+ports[1])
 	service := regexp.MustCompile("(?s)```python\n(.*?)```").FindStringSubmatch(page)
 	assert.Equal(t, len(service), 2, "services of the page")
-	steps := stepsOf(page)
+	steps := pagetest.Steps(page)
 	assert.Equal(t, len(steps), 3, "steps of the page")
 	dir := t.TempDir()
 	assert.NoError(t, os.WriteFile(filepath.Join(dir, "service.py"), []byte(service[1]), 0o600), "service")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/pagetest"
 	"github.com/retrysafe/retrysafe/internal/worktree"
 )
 
@@ -45,15 +46,14 @@ func TestTutorial(t *testing.T) {
 	text, err := os.ReadFile("../../docs/tutorial.md")
 	assert.NoError(t, err, "page")
 	page := strings.ReplaceAll(string(text), "localhost:8080", "localhost:"+freePorts(t, 1)[0])
-	steps := stepsOf(page)
+	steps := pagetest.Steps(page)
 	assert.True(t, len(steps) >= 7, "steps of the page: %d", len(steps))
 	dir := worktree.New(t, filepath.Join("..", ".."))
 	assert.NoError(t, os.Mkdir(filepath.Join(dir, "shop"), 0o700), "the directory of the shop")
-	const mark = "=== end of step\n"
-	c := exec.Command("bash", "-c", tutorialScript(page, mark))
+	c := exec.Command("bash", "-c", tutorialScript(page, pagetest.Mark))
 	c.Dir = dir
 	c.Env = worktree.Env(dir, "NO_PROXY=*", "RETRYSAFE_STORE=", "RETRYSAFE_SECRET=")
-	playPage(t, c, 9*time.Minute, steps, mark, "shop.log")
+	pagetest.Play(t, c, 9*time.Minute, steps, "shop.log")
 }
 
 func TestTutorialScript(t *testing.T) {

@@ -103,7 +103,7 @@ type handler struct {
 
 func newHandler(ctx context.Context, mode string, db *sql.DB, redis string) (*handler, error) {
 	h := &handler{db: db, outlive: lease * 5 / 2, effect: map[string]time.Time{}}
-	policy := retrysafe.WithPolicy(retrysafe.Policy{Lease: lease, MaxRun: lease, Retention: time.Hour})
+	policy := retrysafe.WithPolicy(retrysafe.Policy{Lease: lease, MaxRun: lease, Retention: retrysafe.Forever})
 	if mode == "tx" { // there is no lease
 		h.outlive = 3 * time.Second
 		store, err := sqlstore.New(db, sqlstore.PostgreSQL, &sqlstore.Options{Logger: quiet})
@@ -111,7 +111,8 @@ func newHandler(ctx context.Context, mode string, db *sql.DB, redis string) (*ha
 			return nil, err
 		}
 		e := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: quiet})
-		h.inner = mqidem.OnceTx(e, store, "effect", func(ctx context.Context, tx *sql.Tx, m *mqidem.Message) error { return h.work(ctx, tx, m) })
+		h.inner = mqidem.OnceTx(e, store, "effect", func(ctx context.Context, tx *sql.Tx, m *mqidem.Message) error { return h.work(ctx, tx, m) },
+			retrysafe.WithPolicy(retrysafe.Policy{Retention: retrysafe.Forever}))
 		return h, nil
 	}
 	address, err := redisclient.ParseURL(redis)

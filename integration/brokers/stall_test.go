@@ -42,6 +42,10 @@ func (s traced) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, lost := d.(mqidem.Lost); lost {
+		s.j.note("", "lost")
+		return d, nil
+	}
 	s.j.note(d.Message().ID, "received, delivery %d", d.Message().Deliveries)
 	return tracedDelivery{d, s.j}, nil
 }

@@ -140,7 +140,7 @@ func (s *tracedShop) deliver(t *testing.T) {
 	ended := make(chan error, 2)
 	go func() { ended <- s.relay.Run(ctx) }()
 	go func() {
-		ended <- mqidem.Consume(ctx, src, tel.Consumer("nats", work), &mqidem.Options{Logger: quiet, OnOutcome: func(_ context.Context, o mqidem.Outcome) { s.consumed <- o }})
+		ended <- mqidem.Consume(ctx, src, tel.Consumer("nats", work), &mqidem.Options{Logger: quiet, HoldsFor: time.Hour, OnOutcome: func(_ context.Context, o mqidem.Outcome) { s.consumed <- o }})
 	}()
 	t.Cleanup(func() {
 		stop()

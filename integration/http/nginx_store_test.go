@@ -111,14 +111,30 @@ func TestNginxLeaseLost(t *testing.T) {
 	f.problem(f.post("k", "x"), 409, "answer-not-kept", false)
 }
 
-// TestNginxNeedsAStoreThatKeeps: a server that may evict records is refused.
+// TestNginxNeedsAStoreThatKeeps: a server that may evict records is refused, also one without
+// CONFIG.
 func TestNginxNeedsAStoreThatKeeps(t *testing.T) {
 	t.Parallel()
-	redis := servers.StartRedis(t, "--maxmemory-policy", "allkeys-lru")
-	f := startNginx(t, nginxSetup{origin: ordered(), redis: redis.Addr})
-	f.problem(f.post("k", "x"), 503, "store-unavailable", true)
-	f.started(0, "a store that drops records")
-	assert.Contains(t, f.log(), "each drop lets a key run again", "the log")
+	for _, start := range []func(testing.TB, ...string) *servers.Redis{servers.StartRedis, servers.StartHostedRedis} {
+		f := startNginx(t, nginxSetup{origin: ordered(), redis: start(t, "--maxmemory-policy", "allkeys-lru").Addr})
+		f.problem(f.post("k", "x"), 503, "store-unavailable", true)
+		f.started(0, "a store that drops records")
+		assert.Contains(t, f.log(), "each drop lets a key run again", "the log")
+	}
+}
+
+// TestNginxHostedRedis: a server without CONFIG, as a user with the rights of docs/stores.md alone.
+func TestNginxHostedRedis(t *testing.T) {
+	t.Parallel()
+	redis := servers.StartHostedRedis(t)
+	redis.AsUser(t, "least", "rs:", servers.LeastRights(t)...)
+	f := startNginx(t, nginxSetup{origin: ordered(), redis: redis.Addr, replace: map[string]string{
+		"redis = {": `redis = {username = "least", password = "a-password", `,
+	}})
+	for range 2 {
+		assert.Equal(t, f.post("k", "x").status, 201, "a request; the log: %s", f.log())
+	}
+	f.started(1, "one payment, sent twice")
 }
 
 // TestNginxPassword: the server requires a password and has several databases.

@@ -23,11 +23,15 @@ import (
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// TestRedisLock runs the contract of locks on each kind of server, with both clients, and with one
-// that cannot subscribe.
+// TestRedisLock runs the contract of locks on each kind of server, with both clients, with one that
+// cannot subscribe, and on a server without CONFIG as a user with the rights of docs/stores.md.
 func TestRedisLock(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) string{
+		"least rights": func(t *testing.T) string {
+			t.Helper()
+			return servers.SharedHosted.Get(t).AsUser(t, "locks", "rs:", servers.LeastRights(t)...)
+		},
 		"single":   func(t *testing.T) string { t.Helper(); return "redis://" + servers.SharedRedis.Get(t).Addr },
 		"sentinel": func(t *testing.T) string { t.Helper(); return servers.StartPair(t).Steady().URL() },
 		"cluster":  func(t *testing.T) string { t.Helper(); return servers.SharedCluster.Get(t).URL() },
@@ -36,11 +40,11 @@ func TestRedisLock(t *testing.T) {
 			t.Parallel()
 			url := start(t)
 			o := &redislock.Options{Replicas: redislock.All}
-			if name == "single" {
+			if name == "single" || name == "least rights" {
 				o.Replicas = 0
 			}
 			for client, connect := range servers.RedisClients {
-				if client == "go-redis" && name == "cluster" && !waits.LongSoak() || client == "rueidis" && name == "sentinel" && !waits.LongSoak() {
+				if client == "go-redis" && name != "single" && name != "sentinel" && !waits.LongSoak() || client == "rueidis" && name == "sentinel" && !waits.LongSoak() {
 					continue // one client is enough here
 				}
 				t.Run(client, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 var errRefusedByBank = errors.New("the bank says no")
@@ -53,5 +54,108 @@ func TestRedisWithoutChannels(t *testing.T) {
 				assert.True(t, res.Stored == (end == nil || id == "failed"), "%s: stored: %v", name, res.Stored)
 			}
 		}
+	}
+}
+
+// TestRedisHosted: a store opens on a server without CONFIG, as a user with the rights of
+// docs/stores.md alone, and says what it could not check. A policy that evicts is refused all the
+// same, since INFO tells it.
+func TestRedisHosted(t *testing.T) {
+	t.Parallel()
+	server := servers.StartHostedRedis(t, "--maxmemory-policy", "noeviction")
+	evicting := servers.StartHostedRedis(t, "--maxmemory-policy", "allkeys-lru")
+	const untold = "the server tells neither its configuration"
+	for name, connect := range servers.RedisClients {
+		for url, warnings := range map[string]int{
+			"redis://" + server.Addr:                                    0,
+			server.AsUser(t, "least", "rs:", servers.LeastRights(t)...): 1,
+		} {
+			var log teststores.Log
+			s, err := redisstore.New(t.Context(), connect(t, url), &redisstore.Options{Logger: log.Logger()})
+			assert.NoError(t, err, "%s, %s", name, url)
+			assert.Equal(t, strings.Count(log.String(), untold), warnings, "%s, %s: it says: %s", name, url, log.String())
+			assert.True(t, !strings.Contains(log.String(), "may not publish"), "%s, %s: it says: %s", name, url, log.String())
+			e := retrysafe.New(s, &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
+			t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+			for range 2 {
+				key := retrysafe.Key{Tenant: name, Operation: "charge", ID: url}
+				key.ID = retrysafe.KeyPart(key.ID)
+				_, err = retrysafe.Do(t.Context(), e, key, func(context.Context) (string, error) { return "receipt", nil })
+				assert.NoError(t, err, "%s, %s: Do", name, url)
+			}
+			err = s.Keeps(t.Context())
+			assert.True(t, err != nil, "%s, %s: nobody knows that the server keeps everything", name, url)
+		}
+		_, err := redisstore.New(t.Context(), connect(t, "redis://"+evicting.Addr), nil)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "allkeys-lru"), "%s: a server that evicts: %v", name, err)
+	}
+}
+
+// TestRedisCommandsRefused: each administrative command may be refused to the user. What works
+// without it works, and what does not is refused when the store is opened, with the command's name.
+func TestRedisCommandsRefused(t *testing.T) {
+	t.Parallel()
+	server, _ := servers.StartCouple(t)
+	for _, refused := range []struct {
+		command string
+		o       redisstore.Options
+		want    string // in the error of New; empty: none
+	}{
+		{"config", redisstore.Options{Replicas: redisstore.All}, ""},
+		{"info", redisstore.Options{}, ""},
+		{"info", redisstore.Options{Replicas: redisstore.All}, "does not tell (INFO); give their number"},
+		{"info", redisstore.Options{Replicas: 1}, ""},
+		{"role", redisstore.Options{Replicas: redisstore.All}, ""},
+		{"script", redisstore.Options{}, ""},
+		{"cluster", redisstore.Options{}, ""},
+		{"client", redisstore.Options{}, ""},
+		{"wait", redisstore.Options{}, ""},
+		{"wait", redisstore.Options{Replicas: 1}, "Replicas needs the command WAIT"},
+		{"@admin", redisstore.Options{}, ""},
+		{"@dangerous", redisstore.Options{}, ""},
+	} {
+		for name, connect := range servers.RedisClients {
+			url := server.AsUser(t, "without-"+strings.Trim(refused.command, "@"), "rs:", "~*", "&*", "+@all", "-"+refused.command)
+			o := refused.o
+			o.Logger = slog.New(slog.DiscardHandler)
+			s, err := redisstore.New(t.Context(), connect(t, url), &o)
+			if refused.want != "" {
+				assert.True(t, err != nil && strings.Contains(err.Error(), refused.want), "%s without %s: %v", name, refused.command, err)
+				continue
+			}
+			assert.NoError(t, err, "%s without %s", name, refused.command)
+			req := claimOf(1)
+			req.Key.ID = retrysafe.KeyPart(name + refused.command + strings.Repeat("x", o.Replicas+1))
+			got, err := s.Acquire(t.Context(), req)
+			assert.NoError(t, err, "%s without %s: Acquire", name, refused.command)
+			assert.Equal(t, got.Status, storeapi.StatusAcquired, "%s without %s", name, refused.command)
+			page, err := s.List(t.Context(), storeapi.ListRequest{State: retrysafe.StateInProgress})
+			assert.True(t, err == nil && len(page.Records) > 0, "%s without %s: List: %d, %v", name, refused.command, len(page.Records), err)
+		}
+	}
+}
+
+// TestRedisClusterCommandsRefused: a client needs CLUSTER to find the servers of a cluster, and its
+// error says so. A store needs neither ROLE nor CONFIG nor INFO there, one of ROLE and INFO for
+// lists.
+func TestRedisClusterCommandsRefused(t *testing.T) {
+	t.Parallel()
+	cluster := servers.SharedCluster.Get(t)
+	url := func(name string, rights ...string) string {
+		for _, n := range cluster.Nodes {
+			n.AsUser(t, name, "rs:", append([]string{"~*", "&*", "+@all"}, rights...)...)
+		}
+		return strings.Replace(cluster.URL(), "://", "://"+name+":a-password@", 1)
+	}
+	for name, connect := range servers.RedisClients {
+		s, err := redisstore.New(t.Context(), connect(t, url("plain-"+name, "-config", "-role", "-script")), &redisstore.Options{
+			Prefix: servers.RedisPrefix(), Replicas: 1, Logger: slog.New(slog.DiscardHandler),
+		})
+		assert.NoError(t, err, "%s without CONFIG, ROLE and SCRIPT", name)
+		got, err := s.Acquire(t.Context(), claimOf(1))
+		assert.NoError(t, err, "%s: Acquire", name)
+		assert.Equal(t, got.Status, storeapi.StatusAcquired, "%s", name)
+		page, err := s.List(t.Context(), storeapi.ListRequest{State: retrysafe.StateInProgress})
+		assert.True(t, err == nil && len(page.Records) == 1, "%s: List: %d, %v", name, len(page.Records), err)
 	}
 }

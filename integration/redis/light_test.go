@@ -103,7 +103,7 @@ func TestRedisLightStore(t *testing.T) {
 	f.Light, f.Durable = true, false
 	storetest.Run(t, func(t *testing.T) storetest.Backend {
 		t.Helper()
-		server, stall := redisToStall(t)
+		server, stall := redisToStall(t, &servers.SharedRedis, servers.StartRedis)
 		s := teststores.Redis(t, servers.RedisClients["rueidis"](t, "redis://"+server.Addr), &redisstore.Options{Prefix: servers.RedisPrefix(), Light: true})
 		return storetest.Backend{Store: s, Stall: stall}
 	}, f)

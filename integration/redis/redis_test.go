@@ -20,36 +20,57 @@ var redisFeatures = storetest.Features{Issuer: true, Limiter: true, UsageReader:
 // batching are the features of a store whose claims need no replica.
 var batching = func() storetest.Features { f := redisFeatures; f.Batcher = true; return f }()
 
+// redisKinds are the users and servers that the contract runs with.
+var redisKinds = map[string]struct {
+	shared *servers.Shared[*servers.Redis]
+	start  func(tb testing.TB, args ...string) *servers.Redis
+	least  bool   // the user has the rights of docs/stores.md, and no others
+	client string // empty: each
+}{
+	"every right":    {shared: &servers.SharedRedis, start: servers.StartRedis},
+	"without CONFIG": {shared: &servers.SharedHosted, start: servers.StartHostedRedis, client: "go-redis"},
+	"least rights":   {shared: &servers.SharedHosted, start: servers.StartHostedRedis, least: true, client: "rueidis"},
+}
+
 // TestRedisStore runs the contract with a separate server for each clause that stalls it.
 func TestRedisStore(t *testing.T) {
 	t.Parallel()
-	for name, connect := range servers.RedisClients {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			storetest.Run(t, func(t *testing.T) storetest.Backend {
-				t.Helper()
-				server, stall := redisToStall(t)
-				o := &redisstore.Options{Prefix: servers.RedisPrefix()}
-				client := &counted{Client: connect(t, "redis://"+server.Addr)}
-				return storetest.Backend{
-					Store:  teststores.Redis(t, client, o),
-					Reopen: func() storeapi.Store { return teststores.Redis(t, connect(t, "redis://"+server.Addr), o) },
-					Stall:  stall,
-					Trips:  func() int { return int(client.trips.Load()) },
-				}
-			}, batching)
-		})
+	for name, kind := range redisKinds {
+		for adapter, connect := range servers.RedisClients {
+			if kind.client != "" && kind.client != adapter && !waits.LongSoak() {
+				continue
+			}
+			t.Run(name+"/"+adapter, func(t *testing.T) {
+				t.Parallel()
+				storetest.Run(t, func(t *testing.T) storetest.Backend {
+					t.Helper()
+					server, stall := redisToStall(t, kind.shared, kind.start)
+					o := &redisstore.Options{Prefix: servers.RedisPrefix()}
+					url := "redis://" + server.Addr
+					if kind.least {
+						url = server.AsUser(t, strings.TrimSuffix(o.Prefix, ":"), o.Prefix, servers.LeastRights(t)...)
+					}
+					client := &counted{Client: connect(t, url)}
+					return storetest.Backend{
+						Store:  teststores.Redis(t, client, o),
+						Reopen: func() storeapi.Store { return teststores.Redis(t, connect(t, url), o) },
+						Stall:  stall,
+						Trips:  func() int { return int(client.trips.Load()) },
+					}
+				}, batching)
+			})
+		}
 	}
 }
 
 // redisToStall returns the server that all clauses share, except for those that stall it.
-func redisToStall(t *testing.T) (server *servers.Redis, stall func() (resume func())) {
+func redisToStall(t *testing.T, shared *servers.Shared[*servers.Redis], start func(testing.TB, ...string) *servers.Redis) (server *servers.Redis, stall func() (resume func())) {
 	t.Helper()
 	if strings.Contains(t.Name(), "/S11") || strings.Contains(t.Name(), "/S15") {
-		server = servers.StartRedis(t)
+		server = start(t)
 		return server, server.Stall
 	}
-	return servers.SharedRedis.Get(t), nil
+	return shared.Get(t), nil
 }
 
 // TestRedisNearStore runs the contract with copies of finished work in between.
@@ -57,7 +78,7 @@ func TestRedisNearStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Backend {
 		t.Helper()
-		server, stall := redisToStall(t)
+		server, stall := redisToStall(t, &servers.SharedRedis, servers.StartRedis)
 		o := &redisstore.Options{Prefix: servers.RedisPrefix()}
 		open := func() storeapi.Store {
 			return nearstore.New(teststores.Redis(t, servers.RedisClients["rueidis"](t, "redis://"+server.Addr), o), nil)

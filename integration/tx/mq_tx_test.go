@@ -5,12 +5,14 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/integration/internal/shops"
 	"github.com/retrysafe/retrysafe/integration/internal/sqltest"
+	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/mqidem"
@@ -234,5 +236,42 @@ func TestOnceTxDeathWhileCounting(t *testing.T) {
 		s.consume(t, s.handler(noFault), 5)
 		s.until(t, mqidem.OutcomeDone)
 		assert.Equal(t, s.Orders(t, "ada"), 1, "orders")
+	})
+}
+
+// A duplicate that comes from another queue is not run, and a warning names both. A record of
+// version 0.1.0 does not say where its message came from.
+func TestOnceTxOtherSource(t *testing.T) {
+	t.Parallel()
+	eachMQShop(t, func(t *testing.T, s *mqShop) {
+		var log teststores.Log
+		key := retrysafe.Key{Operation: "order", ID: retrysafe.KeyPart("old")}
+		_, err := retrysafe.DoTx(t.Context(), s.Engine, s.Store, key, func(ctx context.Context, tx *sql.Tx) (struct{}, error) {
+			_, err := shops.Insert(ctx, tx, "old")
+			return struct{}{}, err
+		})
+		assert.NoError(t, err, "the record of an earlier version")
+		h := s.handler(noFault)
+		for _, queue := range []string{"orders", "payments"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			for _, id := range []string{"old", "new"} {
+				errs := s.broker.Publish(ctx, []outbox.Outgoing{{Message: outbox.Message{ID: id, Topic: queue, Payload: []byte(id)}}})
+				assert.NoError(t, errs[0], "publish")
+			}
+			source, n := s.broker.Open(queue), 0
+			err := mqidem.Consume(ctx, source, h, &mqidem.Options{Concurrency: 1, Logger: log.Logger(), OnOutcome: func(context.Context, mqidem.Outcome) {
+				if n++; n == 2 {
+					cancel()
+				}
+			}})
+			cancel()
+			assert.NoError(t, errors.Join(err, source.Close()), "consume")
+			if queue == "orders" {
+				assert.Equal(t, strings.Count(log.String(), "from another source"), 0, "the log: %s", log.String())
+			}
+		}
+		assert.Equal(t, strings.Count(log.String(), "from another source"), 1, "the log: %s", log.String())
+		assert.Contains(t, log.String(), "source=payments source_of_the_first=orders", "the log")
+		assert.Equal(t, s.Orders(t, "old")+s.Orders(t, "new"), 2, "orders")
 	})
 }

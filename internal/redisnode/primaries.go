@@ -80,12 +80,27 @@ func (p *Primaries) Inspect(ctx context.Context, allowEviction bool, what string
 		if err := node.Check(allowEviction, what); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
+		if err := p.mayWait(ctx, do); err != nil {
+			return err
+		}
 		p.saw(int64(node.Replicas))
 		if p.replicas == All && node.Replicas <= 0 {
 			return errors.New(p.name + ": Replicas All, and a primary has no replica, or does not tell (INFO); give their number")
 		}
 		return f(ctx, do, &node)
 	})
+}
+
+// mayWait returns an error if replicas are needed and the server refuses WAIT: no write would ever
+// be confirmed, and each call would blame the replicas.
+func (p *Primaries) mayWait(ctx context.Context, do Do) error {
+	if p.replicas == 0 {
+		return nil
+	}
+	if r := do(ctx, "WAIT", "0", "0"); r.Err != nil {
+		return fmt.Errorf("%s: Replicas needs the command WAIT; allow it (ACL SETUSER … +wait), or leave Replicas zero: %w", p.name, p.refusal(r.Err))
+	}
+	return nil
 }
 
 // saw keeps the largest number. Primaries may be asked concurrently.

@@ -3,6 +3,7 @@
 package redisnode
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,8 +31,9 @@ type Node struct {
 	major    int
 }
 
-// Look asks a server. It returns errors of the connection and of a server in trouble. A refused
-// permission is not an error.
+// Look asks a server. It returns errors of the connection and of a server in trouble. A command
+// that the server refuses to this user, or does not have, is not an error: many hosted servers have
+// no CONFIG. Then INFO says what it can, the policy among it.
 func Look(ctx context.Context, do Do) (Node, error) {
 	n := Node{Replicas: -1}
 	for name, value := range map[string]*string{"maxmemory-policy": &n.Policy, "appendfsync": &n.Fsync, "no-appendfsync-on-rewrite": &n.RewriteFsync} {
@@ -42,7 +44,7 @@ func Look(ctx context.Context, do Do) (Node, error) {
 		*value = got
 	}
 	fields := map[string]string{}
-	for _, section := range []string{"server", "persistence", "replication"} {
+	for _, section := range []string{"server", "memory", "persistence", "replication"} {
 		r := do(ctx, "INFO", section)
 		if r.Err != nil && forbidden(r.Err) {
 			return n, nil
@@ -58,6 +60,7 @@ func Look(ctx context.Context, do Do) (Node, error) {
 		}
 	}
 	n.AOF, n.RunID = fields["aof_enabled"], fields["run_id"]
+	n.Policy = cmp.Or(n.Policy, fields["maxmemory_policy"])
 	if replicas, err := strconv.Atoi(fields["connected_slaves"]); err == nil {
 		n.Replicas = replicas
 	}
@@ -88,6 +91,9 @@ func (n *Node) Forgets(confirmed int) string {
 	case confirmed == 0 && n.Replicas != 0:
 		return "writes are not confirmed by replicas, and the server has some, or does not tell (INFO): " +
 			"what it has confirmed is gone after a failover; set Replicas"
+	case confirmed == 0 && n.Fsync == "":
+		return "the server does not tell when it writes to its disk (CONFIG GET appendfsync), and no replica " +
+			"confirms writes: what it has confirmed last may be gone after a crash; let the user ask, or set Replicas"
 	case confirmed == 0 && n.Fsync != "always":
 		return "the server writes to its disk now and then only (appendfsync), and no replica confirms " +
 			"writes: what it has confirmed last is gone after a crash; set appendfsync always, or Replicas"

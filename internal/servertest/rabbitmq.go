@@ -93,6 +93,9 @@ func (r *RabbitMQ) Restart(tb testing.TB) {
 // Kill ends the broker like a crash.
 func (r *RabbitMQ) Kill() { r.process.End(syscall.SIGKILL) }
 
+// Web returns the URL of the management API, which ends with /api/.
+func (r *RabbitMQ) Web() string { return r.web }
+
 // Ctl runs the broker's command-line tool.
 func (r *RabbitMQ) Ctl(tb testing.TB, args ...string) {
 	tb.Helper()

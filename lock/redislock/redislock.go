@@ -119,7 +119,7 @@ func newBackend(c redisclient.Client, o *Options) (*Backend, error) {
 func (b *Backend) inspect(ctx context.Context, look func(*redisnode.Node) error) error {
 	asked, err := b.primaries.Inspect(ctx, b.o.AllowEviction, "a lock that is held, and let a second holder in", func(_ context.Context, _ redisnode.Do, node *redisnode.Node) error {
 		if node.Policy == "" {
-			b.o.Logger.Warn("redislock: the server does not tell its configuration; make sure that maxmemory-policy is noeviction and that it writes to disk")
+			b.o.Logger.Warn("redislock: the server tells neither its configuration (CONFIG GET) nor its state (INFO); make sure that maxmemory-policy is noeviction and that it writes to disk")
 		}
 		return look(node)
 	})

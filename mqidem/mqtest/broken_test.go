@@ -10,6 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/mqidem/memqueue"
 	"github.com/retrysafe/retrysafe/mqidem/mqtest"
+	"github.com/retrysafe/retrysafe/outbox"
 )
 
 // faults make a queue broken. A field that is set replaces the method of a correct queue.
@@ -21,6 +22,8 @@ type faults struct {
 	dead    func(context.Context, mqidem.Delivery, mqidem.Reason) error
 	walk    func(context.Context, mqidem.DeadLetters, func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error
 	send    func(context.Context, mqidem.DeadLetters, *mqidem.Message) error
+	history bool // a lost place delivers again what was settled
+	drops   bool // a trimmed message is gone without a report
 }
 
 type brokenSource struct {
@@ -212,6 +215,8 @@ func TestBrokenQueues(t *testing.T) {
 				return see(ctx, m)
 			})
 		}}},
+		{"history comes again", "Q15", faults{history: true}},
+		{"a dropped message leaves no trace", "Q16", faults{drops: true}},
 	} {
 		t.Run(one.clause+"/"+one.name, func(t *testing.T) {
 			t.Parallel()
@@ -224,10 +229,38 @@ func TestBrokenQueues(t *testing.T) {
 }
 
 func queue(b *memqueue.Broker, f *faults) mqtest.Queue {
-	return mqtest.Queue{
-		Topic: "q", Publisher: b, DeadLetters: brokenDeadLetters{b.DeadLetters("q"), f},
+	log := &keeping{Broker: b}
+	q := mqtest.Queue{
+		Topic: "q", Publisher: log, DeadLetters: brokenDeadLetters{b.DeadLetters("q"), f},
 		Open: func(testing.TB) mqtest.Source { return brokenSource{b.Open("q"), f} },
 	}
+	if f.history {
+		q.LosePlace = func(tb testing.TB) {
+			tb.Helper()
+			assert.NoError(tb, errors.Join(b.Publish(tb.Context(), log.sent)...), "publish again")
+		}
+	}
+	if f.drops {
+		q.Trim = func(tb testing.TB) {
+			tb.Helper()
+			s := b.Open("q")
+			d, err := s.Receive(tb.Context())
+			assert.NoError(tb, err, "Receive")
+			assert.NoError(tb, errors.Join(d.Ack(tb.Context()), s.Close()), "Ack and Close")
+		}
+	}
+	return q
+}
+
+// keeping keeps what was published, as a log does.
+type keeping struct {
+	*memqueue.Broker
+	sent []outbox.Outgoing
+}
+
+func (k *keeping) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
+	k.sent = append(k.sent, batch...)
+	return k.Broker.Publish(ctx, batch)
 }
 
 // twice delivers each message a second time.

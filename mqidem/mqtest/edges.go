@@ -101,3 +101,97 @@ func largest(e *env) error {
 	}
 	return e.rest(s)
 }
+
+// Q15: a broker that has lost the place of its consumers either does not deliver again what they
+// have settled, or the source says how long it may do so (mqidem.Holder), so that Consume can ask
+// for records that live as long. What was not settled is delivered.
+func lostPlace(e *env) error {
+	if e.LosePlace == nil {
+		return nil
+	}
+	ids, err := e.publish("done", "done too", "held")
+	if err != nil {
+		return err
+	}
+	s := e.open()
+	if err := e.ack(s, ids[:2]...); err != nil {
+		return err
+	}
+	if _, err := e.nextIs(s, ids[2]); err != nil {
+		return err
+	}
+	if err := s.Close(); err != nil {
+		return fmt.Errorf("Close: %w", err)
+	}
+	e.LosePlace(e.t)
+	last, err := e.publish("the last one")
+	if err != nil {
+		return err
+	}
+	s = e.open()
+	seen := map[string]bool{}
+	for !seen[last[0]] || !seen[ids[2]] {
+		d, err := e.next(s)
+		if err != nil {
+			return fmt.Errorf("after the place was lost: %w", err)
+		}
+		seen[d.Message().ID] = true
+		if err := d.Ack(e.ctx); err != nil {
+			return fmt.Errorf("Ack: %w", err)
+		}
+	}
+	if !seen[ids[0]] && !seen[ids[1]] {
+		return nil
+	}
+	holder, ok := s.(mqidem.Holder)
+	if !ok {
+		return errors.New("messages that were settled came again, and the source does not say how long it holds them: it is no mqidem.Holder")
+	}
+	if holds, err := holder.HoldsFor(e.ctx); err != nil || holds <= 0 {
+		return fmt.Errorf("messages that were settled came again, and the source says that it holds them for %v (%w)", holds, err)
+	}
+	return nil
+}
+
+// Q16: a message that the broker drops after it was delivered and before it was settled is reported
+// as lost, unless the broker does not tell. The source then goes on.
+func trimmed(e *env) error {
+	if e.Trim == nil {
+		return nil
+	}
+	ids, err := e.publish("held")
+	if err != nil {
+		return err
+	}
+	s := e.open()
+	if _, err := e.nextIs(s, ids[0]); err != nil {
+		return err
+	}
+	if err := s.Close(); err != nil {
+		return fmt.Errorf("Close: %w", err)
+	}
+	e.Trim(e.t)
+	s = e.open()
+	if e.TrimIsSilent {
+		return e.rest(s)
+	}
+	d, err := e.next(s)
+	if err != nil {
+		return fmt.Errorf("the report of a message that the broker has dropped: %w", err)
+	}
+	lost, ok := d.(mqidem.Lost)
+	switch {
+	case !ok:
+		return errors.New("a message that the broker has dropped came, and should be reported as lost (mqidem.Lost)")
+	case lost.Lost() == nil:
+		return errors.New("Lost returned no reason")
+	case d.Message() == nil || d.Message().Source == "":
+		return errors.New("the message that is lost does not say where it came from")
+	}
+	for what, err := range map[string]error{"Ack": d.Ack(e.ctx), "Retry": d.Retry(e.ctx, 0), "Dead": d.Dead(e.ctx, reason(d.Message()))} {
+		if err != nil {
+			return fmt.Errorf("%s of a message that is lost: %w", what, err)
+		}
+	}
+	return e.rest(s)
+}

@@ -43,6 +43,16 @@ type Queue struct {
 	// Open returns another consumer of the queue at each call, as another process would have.
 	Open        func(t testing.TB) Source
 	DeadLetters mqidem.DeadLetters
+	// LosePlace makes the broker forget what the consumers of this queue have settled, as an
+	// operator or a failover can: their group, their durable consumer, their offsets. No consumer
+	// is open meanwhile. nil means that the broker removes what is settled, and has no such place.
+	LosePlace func(t testing.TB)
+	// Trim removes all messages of the queue, as a maximum length or age does. No consumer is open
+	// meanwhile. nil means that nothing can remove them.
+	Trim func(t testing.TB)
+	// TrimIsSilent says that the broker does not tell that it has removed messages that a consumer
+	// had. The documentation of the adapter must say so.
+	TrimIsSilent bool
 }
 
 // Run runs the suite.
@@ -78,6 +88,8 @@ var clauses = []clause{
 	{"Q12", "large", large},
 	{"Q13", "without an id", withoutID},
 	{"Q14", "the largest", largest},
+	{"Q15", "lost place", lostPlace},
+	{"Q16", "trimmed", trimmed},
 }
 
 func check(t testing.TB, c Config, one clause) error {

@@ -71,10 +71,16 @@ function M:connect()
     end
   end
   if not self.looked then
-    local kept
-    kept, err = r:config("get", "maxmemory-policy") -- false if the user may not read it
+    local kept, info
+    kept, err = r:config("get", "maxmemory-policy") -- false if the user may not read it, or the server has no CONFIG
     if kept == nil then return nil, err end
-    if type(kept) == "table" and kept[2] ~= "noeviction" and not o.allow_eviction then
+    local policy = type(kept) == "table" and kept[2]
+    if not policy then
+      info, err = r:info("memory") -- false if the user may not read that either
+      if info == nil then return nil, err end
+      policy = type(info) == "string" and info:match("maxmemory_policy:([%w-]+)")
+    end
+    if policy and policy ~= "noeviction" and not o.allow_eviction then
       r:close()
       return nil, "the server drops records for want of memory (maxmemory-policy), and each drop lets a key run again"
     end

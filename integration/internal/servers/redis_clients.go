@@ -44,7 +44,7 @@ var RedisClients = map[string]func(t *testing.T, url string) redisclient.Client{
 		case redisclient.Sentinel:
 			r = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: a.Name, SentinelAddrs: a.Hosts, DialTimeout: slow, ReadTimeout: read, WriteTimeout: slow})
 		case redisclient.Cluster:
-			r = redis.NewClusterClient(&redis.ClusterOptions{Addrs: a.Hosts, DialTimeout: slow, ReadTimeout: read, WriteTimeout: slow})
+			r = redis.NewClusterClient(&redis.ClusterOptions{Addrs: a.Hosts, Username: a.Username, Password: a.Password, DialTimeout: slow, ReadTimeout: read, WriteTimeout: slow})
 		default:
 			r = redis.NewClient(&redis.Options{Addr: a.Hosts[0], Username: a.Username, Password: a.Password, DialTimeout: slow, ReadTimeout: read, WriteTimeout: slow})
 		}

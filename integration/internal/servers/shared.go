@@ -37,6 +37,10 @@ var (
 		tb.Helper()
 		return StartRedis(tb)
 	}}
+	SharedHosted = Shared[*Redis]{Start: func(tb testing.TB) *Redis {
+		tb.Helper()
+		return StartHostedRedis(tb)
+	}}
 	SharedCluster = Shared[*RedisCluster]{Start: func(tb testing.TB) *RedisCluster {
 		tb.Helper()
 		return StartCluster(tb).Steady()
