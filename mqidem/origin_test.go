@@ -77,10 +77,10 @@ func TestDuplicateOfAnotherSource(t *testing.T) {
 				assert.NoError(t, h(t.Context(), message2("payments", "17")), "%s: one of another source", name)
 			}
 			assert.Equal(t, log.count(otherSource), 1, "%s: lines: %s", name, &log)
-			assert.Contains(t, log.String(), "source=payments source_of_the_first=orders", name)
+			assert.Contains(t, log.String(), "source=payments source_of_the_first=orders", "%s", name)
 			w.pass(time.Minute)
 			assert.NoError(t, h(t.Context(), message2("payments", "17")), "%s: a minute later", name)
-			assert.Contains(t, log.String(), "lines_left_out=2", name)
+			assert.Contains(t, log.String(), "lines_left_out=2", "%s", name)
 		}
 		ran := 0
 		for _, body := range w.ran {

@@ -78,5 +78,5 @@ func refusedAs[T any](t *testing.T, e *retrysafe.Engine, what string) {
 		t.Errorf("%s: the work ran", what)
 		return v, nil
 	})
-	assert.Contains(t, fmt.Sprint(err), "protocol buffers", what)
+	assert.Contains(t, fmt.Sprint(err), "protocol buffers", "%s", what)
 }

@@ -77,11 +77,6 @@ type empties struct {
 	Text  int64          `json:"text,string"`
 }
 
-type twice struct {
-	A string `json:"x"`
-	X string `json:"x"` //nolint:govet // this is the mistake
-}
-
 type embedding struct {
 	line
 	Article string
@@ -148,7 +143,6 @@ func values() []testable {
 		val("a zero struct", order{}),
 		val("hidden fields", hidden{"a", "b", "c"}),
 		val("fields that are left out", empties{Slice: []int{}, Map: map[string]int{}, Float: math.Copysign(0, -1), Text: bigID}),
-		val("fields of one name", twice{"a", "b"}),
 		val("an embedded struct", embedding{line{"inner", 1}, "outer"}),
 		val("fields of unusual names", odd{"a", "b"}),
 		val("generics in generics", pair[pair[string, []int], *pair[int, any]]{pair[string, []int]{"a", []int{}}, &pair[int, any]{1, int8(2)}}),
