@@ -56,4 +56,11 @@ func TestErrorCode(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, redisclient.Error("OOM command not allowed").Code(), "OOM", "code")
 	assert.Equal(t, redisclient.Error("ERR").Error(), "redis: ERR", "text")
+	for _, text := range []string{
+		"ERR The user executing the script can't run this command or subcommand script: 219b, on @user_script:1.",
+		"ERR ACL failure in script: User ann has no permissions to run the 'set' command script: 219b, on @user_script:1.",
+		"NOPERM this user has no permissions to run the 'eval' command",
+	} {
+		assert.Equal(t, redisclient.Error(text).Code(), "NOPERM", "code of %s", text)
+	}
 }

@@ -135,7 +135,11 @@ func ofTheRecord(err error) bool {
 	if !errors.As(err, &refused) {
 		return false
 	}
-	code := refused.Code()
-	// the script has failed on it
-	return code == "RSFORMAT" || code == "WRONGTYPE" || strings.Contains(string(refused), "user_script")
+	switch refused.Code() {
+	case "RSFORMAT", "WRONGTYPE":
+		return true
+	case "NOPERM": // of the user
+		return false
+	}
+	return strings.Contains(string(refused), "user_script") // the script has failed on it
 }

@@ -140,7 +140,7 @@ func isAway(err error) bool {
 func sort(err error) error {
 	reason := fmt.Errorf("redisstreamidem: not confirmed: %w", err)
 	if refused, ok := errors.AsType[redisclient.Error](err); ok {
-		switch code(refused) {
+		switch refused.Code() {
 		case "WRONGTYPE", "NOPERM", "CROSSSLOT":
 			return reason // of one stream
 		case "ERR":

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/retrysafe/retrysafe/redisclient"
 )
@@ -342,21 +341,13 @@ func texts(v any, err error) ([]string, error) {
 	return out, err
 }
 
-// code returns the first word of a refusal. A refusal inside a script has no code of its own.
-func code(refused redisclient.Error) string {
-	if strings.Contains(string(refused), "user executing the script") {
-		return "NOPERM"
-	}
-	return refused.Code()
-}
-
 // explain adds advice to refusals whose own text has none.
 func explain(err error) error {
 	refused, ok := errors.AsType[redisclient.Error](err)
 	if !ok {
 		return err
 	}
-	switch code(refused) {
+	switch refused.Code() {
 	case "WRONGTYPE":
 		return fmt.Errorf("the key is there and is no stream; use another name, or remove what is there: %w", err)
 	case "NOAUTH", "WRONGPASS":

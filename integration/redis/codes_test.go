@@ -64,6 +64,10 @@ var refusals = map[string]func(t *testing.T) refusing{
 		t.Helper()
 		return refusing{servers.SharedRedis.Get(t).AsUser(t, "reader", "rs:", "~*", "+@all", "-eval", "-evalsha"), script(write, "k")}
 	},
+	"NOPERM in a script": func(t *testing.T) refusing {
+		t.Helper()
+		return refusing{servers.SharedRedis.Get(t).AsUser(t, "who-may-not-set", "rs:", "~*", "+@all", "-set"), script(write, "k")}
+	},
 	"OOM": func(t *testing.T) refusing {
 		t.Helper()
 		return refusing{"redis://" + servers.StartRedis(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction").Addr, script(write, "k")}
