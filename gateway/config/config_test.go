@@ -151,6 +151,7 @@ trusted_proxies: [127.0.0.1, "10.1.2.3/8", "::1"]
 health: {path: /healthz, every: 1s}
 access_log: stdout
 drain: 20s
+keep_host: true
 fast_path: off
 limits: {header: 16KiB, header_time: 3s, body_time: 30s, idle_time: 1m, streams: 50}
 defaults: {tenant: "header:x-user"}
@@ -164,6 +165,7 @@ routes:
 	assert.Equal(t, o.Upstreams, []string{"http://127.0.0.1:9000", "http://127.0.0.1:9001"}, "upstreams")
 	assert.Equal(t, fmt.Sprint(o.TrustedProxies), "[127.0.0.1/32 10.0.0.0/8 ::1/128]", "trusted")
 	assert.Equal(t, o.TrustedHeaders, []string{"X-User", "X-Account"}, "fields of trusted proxies")
+	assert.True(t, o.KeepHost, "keep_host")
 	assert.Equal(t, o.Health, gateway.Health{Path: "/healthz", Every: time.Second}, "health")
 	assert.Equal(t, o.Guard.BodyTime, 30*time.Second, "body_time")
 	assert.Equal(t, *c.ServerOptions(), gateway.ServerOptions{Header: 16 << 10, HeaderTime: 3 * time.Second, IdleTime: time.Minute, Streams: 50, NoFastPath: true}, "limits")

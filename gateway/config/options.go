@@ -25,6 +25,7 @@ func (c *Config) Options() (*gateway.Options, retrysafe.Policy, error) {
 	policy := c.file.Defaults.policy()
 	o := &gateway.Options{
 		Upstreams:      c.Upstream,
+		KeepHost:       c.file.KeepHost,
 		Health:         gateway.Health{Path: c.file.Health.Path, Every: c.file.Health.Every.d, Timeout: c.file.Health.Timeout.d},
 		Guard:          c.guard(&c.file.Defaults),
 		CORS:           c.file.Defaults.CORS.is,
