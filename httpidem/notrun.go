@@ -7,22 +7,23 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// notRun are the statuses whose definition says that the request was not processed. docs/outcomes.md
-// has the sentence of each, and why others are not among them.
+// notRun are the statuses whose definition says that the request was not processed.
+// docs/outcomes.md has the sentence of each, and why others are not among them.
 var notRun = []int{
-	http.StatusTemporaryRedirect, http.StatusPermanentRedirect, // the client sends the same request elsewhere
+	// the client sends the same request elsewhere
+	http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
 	http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired,
 	http.StatusRequestTimeout, http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusUpgradeRequired,
 	http.StatusPreconditionRequired, http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge,
 }
 
-// notRunReexecute are the further statuses, besides those of 500 and above, that release a key under
-// Reexecute. Handlers answer them before they act and after it.
+// notRunReexecute are the further statuses, besides those of 500 and above, that release a key
+// under Reexecute. Handlers answer them before they act and after it.
 var notRunReexecute = []int{http.StatusConflict, http.StatusLocked}
 
-// NotRun reports whether an answer with this status says that the request was not processed, so that
-// its key is released under every policy: 307, 308, 401, 403, 407, 408, 421, 425, 426, 428, 429 and
-// 431. See docs/outcomes.md.
+// NotRun reports whether an answer with this status says that the request was not processed, so
+// that its key is released under every policy: 307, 308, 401, 403, 407, 408, 421, 425, 426, 428,
+// 429 and 431. See docs/outcomes.md.
 func NotRun(status int) bool { return slices.Contains(notRun, status) }
 
 // mayRelease reports whether Options.NotRun may have a status under Refuse. Success is an outcome.
