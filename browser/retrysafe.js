@@ -79,8 +79,8 @@ export async function fetchOnce(action, url, init = {}, opts = {}) {
   let shared = live.get(name);
   if (!shared) {
     let key = opts.key ?? kept(name);
-    const first = !key;
-    key ||= newKey();
+    const first = key == null;
+    key ??= newKey();
     req.headers.set(opts.header ?? "Idempotency-Key", field(key));
     if (opts.key == null && born === age) keep(name, key);
     shared = tries(req, bytes, signal, first, opts);
