@@ -112,7 +112,8 @@ func testEndings(t *testing.T, open Open) {
 		{on: retrysafe.Refuse, code: rpcidem.Unauthenticated, runs: 2},
 		{on: retrysafe.Refuse, code: rpcidem.PermissionDenied, runs: 2},
 		{on: retrysafe.Refuse, code: rpcidem.ResourceExhausted, runs: 2},
-		{on: retrysafe.Refuse, code: rpcidem.Aborted, runs: 1}, // the method may have charged before it met the conflict
+		// the method may have charged before it met the conflict
+		{on: retrysafe.Refuse, code: rpcidem.Aborted, runs: 1},
 		{on: retrysafe.Refuse, code: rpcidem.Aborted, mark: retrysafe.NothingDone, runs: 2},
 		{on: retrysafe.Refuse, code: rpcidem.Aborted, list: []rpcidem.Code{rpcidem.Aborted}, runs: 2},
 		{on: retrysafe.Refuse, code: rpcidem.Unavailable, list: []rpcidem.Code{rpcidem.Aborted, rpcidem.Unavailable}, runs: 2},

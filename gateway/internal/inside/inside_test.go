@@ -28,7 +28,8 @@ func TestReferences(t *testing.T) {
 	same := "the same"
 	for _, tt := range []struct{ upstream, target, want string }{
 		{"http://127.0.0.1:9000", "http://127.0.0.1:9000/votes/", "/votes/"},
-		{"http://127.0.0.1:9000", "https://127.0.0.1:9000/votes/?a=1#b", "/votes/?a=1#b"}, // the scheme is that of X-Forwarded-Proto
+		// the scheme is that of X-Forwarded-Proto
+		{"http://127.0.0.1:9000", "https://127.0.0.1:9000/votes/?a=1#b", "/votes/?a=1#b"},
 		{"http://127.0.0.1:9000", "HTTP://user:pw@127.0.0.1:9000/x", "/x"},
 		{"http://127.0.0.1:9000", "//127.0.0.1:9000/votes/", "/votes/"},
 		{"http://127.0.0.1:9000", "http://127.0.0.1:9000", "/"},
@@ -142,8 +143,8 @@ func FuzzHide(f *testing.F) {
 	}
 	base, err := url.Parse("https://shop.example/orders")
 	assert.NoError(f, err, "base")
-	// follow returns the host at which a client ends, one that reads like Go's or one like browsers;
-	// ok is false if the target is no URL.
+	// follow returns the host at which a client ends, one that reads like Go's or one like
+	// browsers; ok is false if the target is no URL.
 	follow := func(target string, browser bool) (host string, ok bool) {
 		if browser {
 			target = strings.ReplaceAll(strings.ReplaceAll(target, "\t", ""), `\`, "/")
@@ -156,7 +157,8 @@ func FuzzHide(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, target string) {
 		a := of(t, "http://app.inside:9000/base")
-		for _, name := range []string{"Refresh", "Link", "Set-Cookie", "Alt-Svc"} { // no panic, and nothing is hidden twice
+		for _, name := range []string{"Refresh", "Link", "Set-Cookie", "Alt-Svc"} {
+			// no panic, and nothing is hidden twice
 			h := http.Header{name: {target}}
 			a.Hide(h, "shop.example")
 			once := h.Get(name)
