@@ -77,10 +77,11 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 }
 
-// refuseRequest answers a request that did not run. A gateway that sent it must not keep the refusal
-// for its key: the next try may run, or get the answer.
+// refuseRequest answers a request that did not run. A gateway that sent it must not keep the
+// refusal for its key: the next try may run, or get the answer.
 func (m *Middleware) refuseRequest(w http.ResponseWriter, r *http.Request, p *Problem) {
-	if len(r.Header[headerAttempt]) > 0 {
+	// The handler of a guard around this one may have acted already.
+	if _, within := retrysafe.AttemptFrom(r.Context()); !within && len(r.Header[headerAttempt]) > 0 {
 		w.Header()[headerOutcome] = notExecuted
 	}
 	m.Problem(w, r, p)
