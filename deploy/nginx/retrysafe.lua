@@ -2,6 +2,7 @@
 -- every duplicate gets the first answer. See docs/nginx.md. The records are those of package
 -- redisstore in the layer "nginx", so `retrysafe keys` can list and resolve them.
 local digest = require "retrysafe.digest"
+local inside = require "retrysafe.inside"
 local key = require "retrysafe.key"
 local message = require "retrysafe.message"
 local problem = require "retrysafe.problem"
@@ -123,10 +124,15 @@ function M:with(other)
   return M.new(o)
 end
 
--- seen records for a guarded request what happened at the service. Call it in
--- header_filter_by_lua_block of the service's location.
-function M.seen()
+-- hide replaces URLs of the service in its answer. Call it in header_filter_by_lua_block of a
+-- location that sends requests to the service and has no seen(), with the name in its proxy_pass.
+M.hide = inside.hide
+
+-- seen records for a guarded request what happened at the service, and hides the service's address.
+-- Call it in header_filter_by_lua_block of the service's location, with the name in its proxy_pass.
+function M.seen(name)
   local v = ngx.var
+  inside.hide(name)
   ngx.ctx.retrysafe = {
     status = v.upstream_status, sent = v.upstream_bytes_sent, came = v.upstream_header_time, received = v.upstream_bytes_received,
     hidden = v.upstream_http_connection or v.upstream_http_content_length or v.upstream_http_transfer_encoding,
