@@ -138,19 +138,20 @@ func FuzzHide(f *testing.F) {
 	for _, target := range []string{
 		"http://app.inside:9000/x", "//app.inside:9000//evil.example", `/\app.inside:9000`, "5; url='http://app.inside:9000/'", `<http://app.inside:9000/>; anchor="//app.inside:9000"`,
 		"https://a@app.inside:9000?x#y", "http://app.inside:9000\t/\t/evil.example", "sid=1; Domain=.app.inside", `http://app.inside:9000/base//evil.example`,
+		"A://App.inside:9000",
 	} {
 		f.Add(target)
 	}
 	base, err := url.Parse("https://shop.example/orders")
 	assert.NoError(f, err, "base")
 	// follow returns the host at which a client ends, one that reads like Go's or one like
-	// browsers; ok is false if the target is no URL.
+	// browsers; ok is false if the target is no URL of HTTP.
 	follow := func(target string, browser bool) (host string, ok bool) {
 		if browser {
 			target = strings.ReplaceAll(strings.ReplaceAll(target, "\t", ""), `\`, "/")
 		}
 		u, err := base.Parse(strings.Trim(target, " "))
-		if err != nil {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" {
 			return "", false
 		}
 		return strings.ToLower(u.Host), true
