@@ -5,7 +5,7 @@ const DONE = ["already-done", "answer-not-kept", "resolved-failed"]; // there is
 const FINAL = ["outcome-unknown", "principal-changed", "time-refused", "body-incomplete"]; // they say nothing about earlier tries
 const BUSY = ["in-progress", "attempt-failed", "lease-lost"];
 const PASSING = [408, 425, 429, 502, 503, 504];
-const NOT_RUN = [401, 403, 407, 409, 421, 423]; // this request did nothing; an earlier try may have
+const NOT_RUN = [401, 403, 407, 421, 426, 428, 431]; // an earlier try may have acted
 const [ENDED, AGAIN, OPEN] = [0, 1, 2]; // the key has its answer; retry; leave it to the next press
 
 const memory = new Map(); // for pages that cannot store
@@ -48,8 +48,7 @@ function clear(start) {
   }
 }
 
-// digest tells requests apart. Plain http has no crypto.subtle; a weak sum is enough, since the
-// server compares too.
+// Plain http has no crypto.subtle; a weak sum is enough, since the server compares too.
 async function digest(parts) {
   const bytes = await new Blob(parts.flatMap((part) => [part, "\0"])).arrayBuffer();
   if (crypto.subtle) return hex(await crypto.subtle.digest("SHA-256", bytes));
@@ -79,22 +78,24 @@ export async function fetchOnce(action, url, init = {}, opts = {}) {
   const name = slot(action, opts.scope ?? "") + (await digest([req.method, req.url, opts.key ?? "", ...content(rest.body, bytes)]));
   let shared = live.get(name);
   if (!shared) {
-    const key = opts.key ?? kept(name) ?? newKey();
+    let key = opts.key ?? kept(name);
+    const first = key == null;
+    key ??= newKey();
     req.headers.set(opts.header ?? "Idempotency-Key", field(key));
     if (opts.key == null && born === age) keep(name, key);
-    shared = tries(req, bytes, signal, opts);
+    shared = tries(req, bytes, signal, first, opts);
     live.set(name, shared);
     const gone = () => live.get(name) === shared && live.delete(name);
     shared.then(({ verdict }) => {
       if (verdict !== ENDED) return gone();
       if (kept(name) === key) drop(name);
-      setTimeout(gone, opts.hold ?? 1000); // the second click of two may come after a fast answer
+      setTimeout(gone, opts.hold ?? 1000); // a second click may come after a fast answer
     }).catch(gone);
   }
   return (await shared).res.clone();
 }
 
-async function tries(req, bytes, signal, { max = 4, total = 60000, minWait = 300, maxWait = 10000, onRetry }) {
+async function tries(req, bytes, signal, first, { max = 4, total = 60000, minWait = 300, maxWait = 10000, onRetry }) {
   const stop = new AbortController();
   const abort = () => stop.abort();
   const end = performance.now() + total;
@@ -108,11 +109,12 @@ async function tries(req, bytes, signal, { max = 4, total = 60000, minWait = 300
       try {
         res = await fetch(new Request(req, { body: bytes, signal: stop.signal }));
         await res.clone().arrayBuffer(); // half an answer is no answer
-        verdict = await judge(res);
+        verdict = await judge(res, first);
       } catch (e) {
         [res, error] = [undefined, e];
       }
       signal?.throwIfAborted();
+      first = false;
       const offline = !res && !navigator.onLine;
       const wait = retryAfter(res) + Math.random() * Math.min(maxWait, minWait * 2 ** (n - 1));
       if (verdict === AGAIN && !stop.signal.aborted && (offline || (n < max && performance.now() + wait < end))) {
@@ -142,7 +144,7 @@ const until = (signal, start) =>
   });
 
 // judge returns what an answer means for the key.
-async function judge(res) {
+async function judge(res, first) {
   const { status, headers } = res;
   if (res.ok || res.type === "opaqueredirect") return ENDED;
   let problem;
@@ -152,8 +154,9 @@ async function judge(res) {
   const { code, error_code } = problem ?? {};
   if (DONE.includes(code) || error_code === 202) return ENDED;
   if (FINAL.includes(code)) return OPEN;
+  if (status < 500 && headers.has("Idempotency-Replayed")) return ENDED;
   if (PASSING.includes(status) || (status === 409 && (BUSY.includes(code) || headers.has("Retry-After")))) return AGAIN;
-  return status >= 500 || NOT_RUN.includes(status) || res.redirected ? OPEN : ENDED; // a redirect is the answer; its target is not
+  return status >= 500 || NOT_RUN.includes(status) || (!first && /409|423/.test(status)) || res.redirected ? OPEN : ENDED; // a redirect is the answer; its target is not
 }
 
 // retryAfter returns milliseconds. Other origins must expose the header.

@@ -15,12 +15,13 @@
 //
 // # What the handler's answer does
 //
-// Below 400 the event is done. From 500 on it depends on Policy.OnDoubt, which must be set. Under
-// Reexecute the event is open again, and the provider's next try runs it: put the work into
-// retrysafe.DoTx, so that a run that took effect is not run again. Under Refuse it is in doubt
-// and is not run again by itself: an operator (retrysafe keys) or Policy.Reconcile resolves it. Of
-// the statuses 400 to 499, those that mean "not you" or "not now" (401, 403, 407, 408, 409, 421,
-// 423, 425, 429) leave the event open. Any other is stored, and duplicates get it: this event will
-// never succeed. With the field Idempotency-Outcome the handler decides itself: not-executed opens
-// the event again, executed stores the answer.
+// Below 400 the event is done, but for 307 and 308. From 500 on it depends on Policy.OnDoubt, which
+// must be set. Under Reexecute the event is open again, and the provider's next try runs it: put
+// the work into retrysafe.DoTx, so that a run that took effect is not run again. Under Refuse it is
+// in doubt and is not run again by itself: an operator (retrysafe keys) or Policy.Reconcile
+// resolves it. Of the statuses 400 to 499, those that mean "not you" or "not now", such as 401 and
+// 429 ([httpidem.NotRun]), leave the event open, and so do 409 and 423 under Reexecute. Any other
+// is stored, and duplicates get it: this event will never succeed. With the field
+// Idempotency-Outcome the handler decides itself: not-executed opens the event again, executed
+// stores the answer.
 package callback

@@ -56,3 +56,31 @@ func Example() {
 	// 201 replayed: true
 	// 200 replayed: false
 }
+
+// A service that makes absolute URLs gets the client's Host, and its URLs lead to the gateway.
+func ExampleOptions_keepHost() {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "http://"+r.Host+"/orders/1")
+		w.WriteHeader(http.StatusCreated)
+	}))
+	defer service.Close()
+	for _, keep := range []bool{false, true} {
+		log := slog.New(slog.DiscardHandler)
+		engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!"), Logger: log})
+		g, err := gateway.New(engine, &gateway.Options{Upstreams: []string{service.URL}, KeepHost: keep, Logger: log})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		r := httptest.NewRequest("POST", "http://shop.example/orders", http.NoBody)
+		r.Header.Set("Idempotency-Key", "8e03978e-40d5-43e8-bc93-6894a57f9324")
+		w := httptest.NewRecorder()
+		g.ServeHTTP(w, r)
+		fmt.Println(w.Header().Get("Location"))
+		_ = g.Close()
+		_ = engine.Shutdown(context.Background())
+	}
+	// Output:
+	// /orders/1
+	// http://shop.example/orders/1
+}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway/internal/clientaddr"
 	"github.com/retrysafe/retrysafe/gateway/internal/h1client"
+	"github.com/retrysafe/retrysafe/gateway/internal/inside"
 	"github.com/retrysafe/retrysafe/gateway/internal/route"
 	"github.com/retrysafe/retrysafe/gateway/internal/signed"
 	"github.com/retrysafe/retrysafe/httpidem"
@@ -26,6 +28,8 @@ import (
 // Gateway is the proxy, an http.Handler. It is safe for concurrent use.
 type Gateway struct {
 	upstreams upstreams
+	inside    *inside.Addresses // of the upstreams
+	keepHost  bool
 	logger    *slog.Logger
 	transport *h1client.Transport
 	routes    *route.Table[*routed]
@@ -79,20 +83,23 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	}
 	g := &Gateway{
 		logger: o.Logger, transport: h1client.NewTransport(o.UpstreamCAs), monitor: o.Monitor, access: o.AccessLog, continues: o.Continue, propagate: o.Propagate,
-		trusted: o.TrustedProxies, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.room()),
+		keepHost: o.KeepHost, trusted: o.TrustedProxies, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.room()),
 		clientTime: cmp.Or(o.ClientTime, time.Minute), quietTime: cmp.Or(o.QuietTime, 5*time.Minute), upgrades: o.Upgrades, counts: map[string]bool{},
 	}
 	for _, name := range o.TrustedHeaders {
 		g.strip = append(g.strip, http.CanonicalHeaderKey(name))
 	}
 	g.life, g.end = context.WithCancel(context.Background())
+	var addresses []*url.URL
 	for _, s := range o.Upstreams {
 		u, err := parseUpstream(s)
 		if err != nil {
 			return nil, err
 		}
 		g.upstreams.all = append(g.upstreams.all, &upstream{url: u, bare: u.Scheme == "http" && (u.Path == "" || u.Path == "/")})
+		addresses = append(addresses, u)
 	}
+	g.inside = inside.Of(addresses)
 	if g.logger == nil {
 		g.logger = slog.Default()
 	}
@@ -115,6 +122,7 @@ func (g *Gateway) plainProxy() *httputil.ReverseProxy {
 		ErrorHandler:  g.plainFailed,
 		ModifyResponse: func(r *http.Response) error {
 			delete(r.Header, "Idempotency-Outcome") // for the gateway, not for the client
+			g.inside.Hide(r.Header, r.Request.Header.Get("X-Forwarded-Host"))
 			if p, ok := r.Request.Context().Value(paceKey{}).(*pace); ok {
 				p.answered(r)
 			}

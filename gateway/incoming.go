@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/retrysafe/retrysafe/gateway/internal/h1"
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
@@ -28,11 +29,16 @@ func (g *Gateway) incoming(r *http.Request) (advice string) {
 	case strings.ContainsFunc(r.RequestURI, func(c rune) bool { return c <= ' ' || c == 0x7f }):
 		// possible over HTTP/2
 		return "The path has a space or a control character: encode it."
+	case g.keepHost && !ofHost.Has(r.Host):
+		return "The Host is no name and no address: send that of this service."
 	case g.dropsWhatCounts(r.Header):
 		return "Connection names a field that the service needs: take it out of Connection."
 	}
 	return ""
 }
+
+// ofHost has the bytes of a Host that is passed on.
+var ofHost = h1.BytesOf(h1.Alphanumeric + ".:-[]_")
 
 // foldUnderscores removes fields whose name many services (CGI, WSGI and similar) read as a field
 // that only the gateway or a trusted server may set, or that a guard decides by.

@@ -26,6 +26,11 @@ type Options struct {
 	// that is put before the path of every request. They get requests in turn. Any of them may get
 	// the duplicate of a key, since records are in the store. At least one is required.
 	Upstreams []string
+	// KeepHost sends the Host of the client's request to the service. By default the service gets
+	// the host of its address, and the client's in X-Forwarded-Host. With KeepHost clients choose
+	// the Host that the service gets, so it has to refuse hosts that are not its own. The host is
+	// no part of a key: hosts that must not share keys need a gateway each.
+	KeepHost bool
 	// Health configures the health checks of the upstreams.
 	Health Health
 	// UpstreamCAs has the authorities that may vouch for an https:// upstream; default: those of

@@ -76,11 +76,8 @@ func named(connection []string, name string) bool {
 }
 
 // to returns a copy of out for one try.
-func to(u *upstream, ctx context.Context, out *http.Request, body []byte) *http.Request { //nolint:revive // the upstream first reads better
-	try := out.WithContext(ctx)
-	address := *out.URL
-	try.URL = &address
-	u.address(try)
+func (g *Gateway) to(u *upstream, ctx context.Context, out *http.Request, body []byte) *http.Request { //nolint:revive // the upstream first reads better
+	try := g.direct(u, out.WithContext(ctx))
 	if len(body) > 0 {
 		try.Body, try.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
@@ -123,19 +120,29 @@ func (g *Gateway) sayHow(r *http.Request, give func(name, value string)) {
 		}
 		give("X-Forwarded-For", from)
 	}
-	host, proto, trusted := r.Host, "http", len(g.trusted) > 0 && g.fromTrustedProxy(r)
-	if r.TLS != nil {
-		proto = "https"
-	}
 	switch told := r.Header[clientCert]; {
-	case trusted: // the certificate of the connection is its own
+	case g.believes(r): // the certificate of the connection is its own
 		if len(told) == 1 {
 			give(clientCert, told[0])
 		}
 	case r.TLS != nil && len(r.TLS.PeerCertificates) > 0:
 		give(clientCert, ":"+base64.StdEncoding.EncodeToString(r.TLS.PeerCertificates[0].Raw)+":")
 	}
-	if trusted {
+	host, proto := g.told(r)
+	give("X-Forwarded-Host", host)
+	give("X-Forwarded-Proto", proto)
+}
+
+// believes reports whether r comes from one of the trusted proxies.
+func (g *Gateway) believes(r *http.Request) bool { return len(g.trusted) > 0 && g.fromTrustedProxy(r) }
+
+// told returns the host and the scheme by which the client has asked, as far as that is known.
+func (g *Gateway) told(r *http.Request) (host, proto string) {
+	host, proto = r.Host, "http"
+	if r.TLS != nil {
+		proto = "https"
+	}
+	if g.believes(r) {
 		if told := r.Header["X-Forwarded-Proto"]; len(told) == 1 && (told[0] == "http" || told[0] == "https") {
 			proto = told[0]
 		}
@@ -143,8 +150,7 @@ func (g *Gateway) sayHow(r *http.Request, give func(name, value string)) {
 			host = told[0]
 		}
 	}
-	give("X-Forwarded-Host", host)
-	give("X-Forwarded-Proto", proto)
+	return host, proto
 }
 
 var hopByHop = []string{

@@ -42,7 +42,7 @@ func (g *sender) quick(x *exchange, r *http.Request, a *retrysafe.Attempt, body 
 		return true
 	}
 	c.LimitTime(quickTime)
-	head := &h1client.Request{Method: r.Method, Target: r.URL.RequestURI(), Host: u.url.Host, Fields: func(give func(name, value string)) { g.fields(r, a, give) }}
+	head := &h1client.Request{Method: r.Method, Target: r.URL.RequestURI(), Host: g.hostFor(u, r), Fields: func(give func(name, value string)) { g.fields(r, a, give) }}
 	if err := x.put(c, head, body); err != nil {
 		x.connected.Store(false)
 		return false // the service had closed it; another connection may work

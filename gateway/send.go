@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -222,7 +224,7 @@ func (g *sender) send(ctx context.Context, x *exchange, out *http.Request, a *re
 			x.connected.Store(true)
 			return sure(ctx, a)
 		}}
-		if try := to(u, x.delivery.Follow(ctx), out, body); u.url.Scheme == "http" {
+		if try := g.to(u, x.delivery.Follow(ctx), out, body); u.url.Scheme == "http" {
 			err = x.overConn(ctx, g.transport.Pool, try, body)
 		} else {
 			x.resp, err = g.transport.RoundTrip(try) //nolint:bodyclose // conclude does
@@ -261,6 +263,14 @@ func sure(ctx context.Context, a *retrysafe.Attempt) error {
 	return a.Extend(ctx)
 }
 
+// hideHints returns a context whose 1xx answers, such as the links of 103, name no upstream.
+func (b balancer) hideHints(ctx context.Context, r *http.Request) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+		b.inside.Hide(http.Header(h), r.Header.Get("X-Forwarded-Host"))
+		return nil
+	}})
+}
+
 // balancer sends requests that are not guarded. If no connection can be made, nothing of the body
 // has been read, and it tries another address.
 type balancer struct{ *Gateway }
@@ -271,10 +281,7 @@ func (b balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 	u := b.upstreams.pick(nil)
 	for {
 		t := new(h1client.Delivery)
-		try := r.WithContext(t.Follow(r.Context()))
-		address := *r.URL
-		try.URL = &address
-		u.address(try)
+		try := b.direct(u, r.WithContext(b.hideHints(t.Follow(r.Context()), r)))
 		if body != nil && body != http.NoBody {
 			try.Body = &sentBody{body: body, left: r.ContentLength, ctx: r.Context(), answered: answered}
 		}

@@ -118,3 +118,35 @@ func ExampleMiddleware_Status() {
 	// POST 201
 	// GET 200 {"state":"completed","attempt":1,"http_status":201}
 }
+
+// A service that finds out whether a seat is taken before it does anything answers 409 then. It
+// lists the status, and a retry with the same key runs.
+func ExampleOptions_notRun() {
+	engine := retrysafe.New(memstore.New(nil), nil)
+	defer engine.Shutdown(context.Background())
+	taken := true
+	seats := httpidem.New(engine, &httpidem.Options{Tenant: userOf, NotRun: []int{http.StatusConflict}}).Handler(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if taken {
+				w.WriteHeader(http.StatusConflict)
+				return
+			}
+			w.WriteHeader(http.StatusCreated)
+		}))
+	ask := func() {
+		r := httptest.NewRequest("POST", "/seats/12", http.NoBody)
+		r.Header.Set("X-User-Id", "ann")
+		r.Header.Set("Idempotency-Key", "8e03978e-40d5-43e8-bc93-6894a57f9324")
+		w := httptest.NewRecorder()
+		seats.ServeHTTP(w, r)
+		fmt.Println(w.Code)
+	}
+	ask()
+	taken = false
+	ask()
+	fmt.Println(httpidem.NotRun(http.StatusConflict), httpidem.NotRun(http.StatusTooManyRequests))
+	// Output:
+	// 409
+	// 201
+	// false true
+}

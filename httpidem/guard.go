@@ -64,16 +64,27 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 	m.describe(r, &who, body.bytes(), x)
 	a, p, err := m.begin(r, who.key, x)
+	if err != nil && p == nil {
+		p = m.refused(r, who.tenant, err)
+	}
 	switch {
 	case p != nil:
-		m.Problem(w, r, p)
-	case err != nil:
-		m.Problem(w, r, m.refused(r, who.tenant, err))
+		m.refuseRequest(w, r, p)
 	case a == nil:
 		m.replay(w, r, &x.found)
 	default:
 		m.run(w, r, next, a, body, who.id)
 	}
+}
+
+// refuseRequest answers a request that did not run. A gateway that sent it must not keep the
+// refusal for its key: the next try may run, or get the answer.
+func (m *Middleware) refuseRequest(w http.ResponseWriter, r *http.Request, p *Problem) {
+	// The handler of a guard around this one may have acted already.
+	if _, within := retrysafe.AttemptFrom(r.Context()); !within && len(r.Header[headerAttempt]) > 0 {
+		w.Header()[headerOutcome] = notExecuted
+	}
+	m.Problem(w, r, p)
 }
 
 // describe sets what the engine compares and counts: the fingerprint, the account and the binding.

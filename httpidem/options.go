@@ -166,9 +166,14 @@ type Options struct {
 	Operation func(*http.Request) string
 	// After5xx is After5xxAuto by default.
 	After5xx After5xx
+	// NotRun are further statuses that the handler answers before it acts, such as 409 or 503: the
+	// key is released, and a retry runs. List only what no handler of the route answers after it
+	// has acted. Default: none; those of the function [NotRun] are always released. Success (below
+	// 300) is refused, and under Refuse also 500, 502 and 504.
+	NotRun []int
 	// Classify decides, in place of the status table, what an answer means. Under Refuse it cannot
-	// turn an answer of a handler that ran into "nothing done"; the middleware treats that result
-	// as in doubt.
+	// turn an answer of a handler that ran into "nothing done", unless its status is one of NotRun;
+	// the middleware treats that result as in doubt.
 	Classify func(status int, h http.Header) retrysafe.Outcome
 	// MaxBody is the largest body of a guarded request in bytes; default 1 MiB. Larger: 413
 	// body-too-large.
@@ -238,6 +243,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	}
 	o.validateMade(wrong)
 	o.validateContract(given, &p, wrong)
+	o.validateNotRun(&p, wrong)
 	if o.Rate != (retrysafe.Rate{}) {
 		if err := o.Rate.Validate(); err != nil {
 			wrong("Rate: %w", err)

@@ -44,6 +44,9 @@ func repeatable(resp *http.Response) (time.Duration, bool) {
 	if conflict := resp.StatusCode == http.StatusConflict; conflict && !told || !conflict && !slices.Contains(passing, resp.StatusCode) {
 		return 0, false
 	}
+	if resp.Header.Get(headerReplayed) == "true" || resp.Header.Get(contracts[ContractStripe].replayed) == "true" {
+		return 0, false // a retry would get the same answer
+	}
 	if resp.ContentLength < 0 {
 		return after, true // the body may never end; a retry that gets the same answer does no harm
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -112,37 +111,4 @@ func (m *Middleware) refuse(c *capture, p *Problem) {
 	}
 	c.restore()
 	m.Problem(c.w, c.r, p)
-}
-
-// notRun are the statuses that handlers answer with before they act. A handler that answers with
-// one of them after it acted says "Idempotency-Outcome: executed".
-var notRun = []int{401, 403, 407, 408, 409, 421, 423, 425, 429}
-
-// classify returns what the answer means for the key.
-func (m *Middleware) classify(c *capture) retrysafe.Outcome {
-	refuse := m.policy.OnDoubt == retrysafe.Refuse
-	if c.hijacked {
-		return retrysafe.Done
-	}
-	if c.outcome == "not-executed" {
-		return retrysafe.NotDone
-	}
-	if m.o.Classify != nil {
-		switch o := m.o.Classify(c.status, c.header); {
-		case o == retrysafe.NotDone && refuse && !slices.Contains(notRun, c.status):
-			return retrysafe.Doubtful
-		case o != 0:
-			return o
-		}
-	}
-	if c.outcome == "executed" {
-		return retrysafe.Done
-	}
-	if slices.Contains(notRun, c.status) {
-		return retrysafe.NotDone
-	}
-	if c.status >= 500 && (m.o.After5xx == After5xxRelease || m.o.After5xx == After5xxAuto && !refuse) {
-		return retrysafe.NotDone
-	}
-	return retrysafe.Done
 }

@@ -44,14 +44,36 @@ func (c Code) String() string {
 	return fmt.Sprintf("CODE_%d", uint32(c))
 }
 
-// outcome returns what the code of a method that ran means for its key, like the status over HTTP.
-// A refusal before the work (authentication, permission, rate) did nothing. The error of a crash is
-// stored under Refuse, and lets the method run again under Reexecute. Any other code is an answer.
-func (c Code) outcome(onDoubt retrysafe.OnDoubt) retrysafe.Outcome {
+// NotRun reports whether a method answers with c before it acts, so that its key is released under
+// every policy: UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED and UNIMPLEMENTED. See
+// docs/outcomes.md.
+func (c Code) NotRun() bool {
 	switch c {
-	case Unauthenticated, PermissionDenied, ResourceExhausted, Aborted, Unimplemented:
+	case Unauthenticated, PermissionDenied, ResourceExhausted, Unimplemented:
+		return true
+	}
+	return false
+}
+
+// mayHaveActed reports whether Options.NotRun may not have c under Refuse: libraries answer it by
+// themselves for a method that has begun.
+func (c Code) mayHaveActed() bool {
+	switch c {
+	case Canceled, Unknown, DeadlineExceeded, Internal, DataLoss:
+		return true
+	}
+	return false
+}
+
+// outcome returns what the code of a method that ran means for its key, like the status over HTTP.
+// A conflict and the error of a crash are stored under Refuse, since the method may have acted, and
+// let it run again under Reexecute. Any other code is an answer.
+func (c Code) outcome(onDoubt retrysafe.OnDoubt) retrysafe.Outcome {
+	if c.NotRun() {
 		return retrysafe.NotDone
-	case Canceled, Unknown, DeadlineExceeded, Internal, Unavailable, DataLoss:
+	}
+	switch c {
+	case Canceled, Unknown, DeadlineExceeded, Aborted, Internal, Unavailable, DataLoss:
 		if onDoubt == retrysafe.Reexecute {
 			return retrysafe.NotDone
 		}

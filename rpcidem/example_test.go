@@ -21,3 +21,14 @@ func ExampleRetry_Do() {
 	fmt.Println("tries:", tries)
 	// Output: tries: 3
 }
+
+// A server asks which codes let a retry run. Under Refuse a conflict is an outcome, unless
+// Options.NotRun lists it.
+func ExampleCode_NotRun() {
+	for _, code := range []rpcidem.Code{rpcidem.PermissionDenied, rpcidem.Aborted} {
+		fmt.Println(code, code.NotRun())
+	}
+	// Output:
+	// PERMISSION_DENIED true
+	// ABORTED false
+}

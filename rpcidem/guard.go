@@ -3,6 +3,7 @@ package rpcidem
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
@@ -225,15 +226,19 @@ func (g *Guard) outcome(code Code, err error) retrysafe.Outcome {
 		}
 		return o
 	}
+	notRun := code.NotRun() || slices.Contains(g.o.NotRun, code)
 	if g.o.Classify != nil {
 		switch o := g.o.Classify(code, err); {
-		case o == retrysafe.NotDone && g.policy.OnDoubt != retrysafe.Reexecute:
+		case o == retrysafe.NotDone && g.policy.OnDoubt != retrysafe.Reexecute && !notRun:
 			return retrysafe.Doubtful
 		case o == retrysafe.Failed:
 			return retrysafe.Done
 		case o != 0:
 			return o
 		}
+	}
+	if notRun {
+		return retrysafe.NotDone
 	}
 	return code.outcome(g.policy.OnDoubt)
 }

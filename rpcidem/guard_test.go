@@ -58,7 +58,12 @@ func TestOptions(t *testing.T) {
 		"Duplicate is Succeed": func(o *rpcidem.Options) {
 			o.Policy.Duplicate = retrysafe.Succeed
 		},
-		"Lease": func(o *rpcidem.Options) { o.Policy.Lease = -1 },
+		"Lease":              func(o *rpcidem.Options) { o.Policy.Lease = -1 },
+		"NotRun has OK":      func(o *rpcidem.Options) { o.NotRun = []rpcidem.Code{rpcidem.OK} },
+		"NotRun has CODE_17": func(o *rpcidem.Options) { o.NotRun = []rpcidem.Code{17} },
+		"NotRun has INTERNAL, which also comes after a method has acted": func(o *rpcidem.Options) {
+			o.NotRun = []rpcidem.Code{rpcidem.Aborted, rpcidem.Internal}
+		},
 	} {
 		o := good
 		change(&o)
@@ -69,6 +74,11 @@ func TestOptions(t *testing.T) {
 		assert.True(t, strings.Contains(err.Error(), "Tenant") && strings.Contains(err.Error(), "MinKey"), "all at once: %v", err)
 		panics(t, func() { rpcidem.NewGuard(engine(t, memstore.New(nil)), &o) }, "NewGuard")
 	}
+	listed := good
+	listed.NotRun = []rpcidem.Code{rpcidem.Aborted, rpcidem.Unavailable}
+	assert.NoError(t, listed.Validate(retrysafe.Policy{}), "codes that methods answer before they act")
+	listed.NotRun = []rpcidem.Code{rpcidem.Internal}
+	assert.NoError(t, listed.Validate(retrysafe.Policy{OnDoubt: retrysafe.Reexecute}), "INTERNAL under Reexecute")
 	assert.True(t, good.Validate(retrysafe.Policy{Duplicate: retrysafe.Succeed}) != nil, "the engine's policy counts, too")
 	panics(t, func() { rpcidem.NewGuard(nil, &good) }, "no engine")
 	panics(t, func() { rpcidem.NewGuard(engine(t, memstore.New(nil)), nil) }, "no tenant")

@@ -50,10 +50,16 @@ type Options struct {
 	// Rate limits how often a tenant may call a guarded method, duplicates included; default no
 	// limit.
 	Rate retrysafe.Rate
+	// NotRun are further codes that the methods answer before they act, such as Aborted: the key is
+	// released, and a retry runs. List only what no guarded method answers after it has acted.
+	// Default: none; those of [Code.NotRun] are always released. OK is refused, and under Refuse
+	// also the codes that libraries use by themselves for a method that may have acted: Canceled,
+	// Unknown, DeadlineExceeded, Internal and DataLoss.
+	NotRun []Code
 	// Classify returns what an answer of the method means for its key, instead of the table of
 	// codes. A zero Outcome leaves the decision to the table. Marks of the method's error
 	// (NothingDone, InDoubt) take precedence. Under Refuse it cannot turn an answer of a method
-	// that ran into "nothing done".
+	// that ran into "nothing done", unless its code is one of NotRun.
 	Classify func(code Code, err error) retrysafe.Outcome
 	// Layer keeps the keys of these calls separate from others in the store; default "rpc".
 	Layer string
@@ -72,6 +78,15 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if o.Key > Required {
 		wrong("Key is %d; use Optional or Required", o.Key)
 	}
+	p := o.Policy.Or(base)
+	for _, c := range o.NotRun {
+		switch {
+		case c == OK || c > Unauthenticated:
+			wrong("NotRun has %v; use codes of failures that the methods answer before they act", c)
+		case p.OnDoubt != retrysafe.Reexecute && c.mayHaveActed():
+			wrong("NotRun has %v, which also comes after a method has acted; leave it out, or set Policy.OnDoubt to Reexecute", c)
+		}
+	}
 	if o.MinKey < 0 || o.MinKey > 255 {
 		wrong("MinKey is %d; use 1 to 255", o.MinKey)
 	}
@@ -80,7 +95,6 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 			wrong("Rate: %w", err)
 		}
 	}
-	p := o.Policy.Or(base)
 	if p.Duplicate == retrysafe.Succeed {
 		wrong("Policy.Duplicate is Succeed, and there is no answer that would fit every method; use Replay or Reject")
 	}

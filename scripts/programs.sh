@@ -37,6 +37,10 @@ look() {
   need default-jdk-headless "runs ZooKeeper, and the example in Java" javac
   need_file libtomcat10-embed-java "the servlet of the example in Java (11 MB)" /usr/share/java/tomcat10-embed-core.jar
   need python3 "the example in Python" python3
+  need_file python3-fastapi "a service of FastAPI after the gateway and nginx" /usr/lib/python3/dist-packages/fastapi
+  need_file python3-uvicorn "its server" /usr/lib/python3/dist-packages/uvicorn
+  need_file python3-django "a service of Django after the gateway" /usr/lib/python3/dist-packages/django
+  need nodejs "a service of Node after the gateway" node
   need_file zookeeper "locks and worker numbers in ZooKeeper" /usr/share/java/zookeeper.jar
   need_file libslf4j-java "ZooKeeper's log" /usr/share/java/slf4j-simple.jar
   need nginx "the guard in deploy/nginx" nginx

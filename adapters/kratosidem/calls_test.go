@@ -6,7 +6,9 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -114,6 +116,39 @@ func TestTransportsMeet(t *testing.T) {
 		}
 	}
 	assert.Equal(t, runs.Load(), int64(2), "runs, though gRPC calls 422 UNKNOWN, which Reexecute would run again")
+}
+
+// TestWhatStatusesMean: the status of an error of Kratos means for its key what it means over HTTP,
+// also if gRPC has no code for it. A conflict may be another service's that the method passes on
+// after it has charged: it is stored, as 423 is.
+func TestWhatStatusesMean(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	runs := map[string]int{}
+	b := start(t, &rpcidem.Options{Tenant: rpcidem.Global}, func(_ context.Context, req any) (any, error) {
+		request := req.(*text).GetValue() //nolint:errcheck // as sent
+		mu.Lock()
+		defer mu.Unlock()
+		runs[request]++
+		code, err := strconv.Atoi(request)
+		if err != nil {
+			return nil, err
+		}
+		return nil, errors.New(code, "WHY", "no tea")
+	})
+	for code, want := range map[int]int{
+		307: 2, 308: 2, 401: 2, 403: 2, 407: 2, 408: 2, 421: 2, 425: 2, 426: 2, 428: 2, 429: 2, 431: 2,
+		400: 1, 404: 1, 409: 1, 410: 1, 412: 1, 422: 1, 423: 1, 500: 1, 503: 1, 504: 1,
+	} {
+		request := strconv.Itoa(code)
+		for range 2 {
+			_, err := b.http(httpidem.ContextWithKey(t.Context(), "k"+request), request)
+			assert.Equal(t, int(errors.FromError(err).Code), code, "status of %v", err)
+		}
+		mu.Lock()
+		assert.Equal(t, runs[request], want, "runs of two calls with one key that are answered %d", code)
+		mu.Unlock()
+	}
 }
 
 // TestReads: a request by GET passes, with and without a key.

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
@@ -108,7 +109,9 @@ func meaning(err error) rpcidem.Code {
 	switch {
 	case !ok || code != rpcidem.Unknown:
 		return code
-	case own.Code == http.StatusTooEarly || own.Code == http.StatusLocked:
+	case httpidem.NotRun(int(own.Code)):
+		return rpcidem.Unimplemented // which says the same of the key
+	case own.Code == http.StatusLocked: // for the key it is a conflict, as 409 is
 		return rpcidem.Aborted
 	case own.Code >= 400 && own.Code < 500:
 		return rpcidem.FailedPrecondition

@@ -47,7 +47,7 @@ func (a *answer) asks() bool {
 // result returns what the answer means for its key. listed says that the server has the tool.
 func (a *answer) result(listed bool) rpcidem.Result {
 	if a.asks() {
-		return rpcidem.Result{Code: rpcidem.Aborted, Err: errAsks}
+		return rpcidem.Result{Code: rpcidem.Unimplemented, Err: errAsks}
 	}
 	code := a.code(listed)
 	return rpcidem.Result{Code: code, Err: a, Reply: func() (*rpcidem.Reply, error) { return a.reply(code) }}

@@ -34,7 +34,9 @@ func TestWhichAnswersEndAKey(t *testing.T) { //nolint:tparallel // the subtests 
 		"403":                      {status(403), 1, true},
 		"404":                      {status(404), 1, false},
 		"408":                      {status(408), tries, true},
-		"409":                      {status(409), 1, true},
+		"409":                      {status(409), 1, false},
+		"409 that is replayed":     {status(409, "Idempotency-Replayed", "true", "Retry-After", "0"), 1, false},
+		"409 that Stripe replays":  {status(409, "Idempotent-Replayed", "true"), 1, false},
 		"409 and Retry-After":      {status(409, "Retry-After", "0"), tries, true},
 		"409 in-progress":          {problem("in-progress"), tries, true},
 		"409 attempt-failed":       {problem("attempt-failed"), tries, true},
@@ -46,6 +48,10 @@ func TestWhichAnswersEndAKey(t *testing.T) { //nolint:tparallel // the subtests 
 		"409 outcome-unknown":      {problem("outcome-unknown"), 1, true},
 		"409 principal-changed":    {problem("principal-changed"), 1, true},
 		"413":                      {problem("body-too-large"), 1, false},
+		"423":                      {status(423), 1, false},
+		"426":                      {status(426), 1, true},
+		"428":                      {status(428), 1, true},
+		"431":                      {status(431), 1, true},
 		"422":                      {status(422), 1, false},
 		"422 payload-mismatch":     {problem("payload-mismatch"), 1, false},
 		"425":                      {status(425), tries, true},
@@ -130,6 +136,19 @@ func TestFetch(t *testing.T) { //nolint:tparallel // the subtests share a page
 				call("two", "/do", "", "{ key: 'order-8e03978e40d543e8bc93' }")+`]).then(String)`)
 			assert.Equal(b.t, got, "200 order 1,200 order 1", "both answers")
 			l.sameKey(b.t, 3)
+		},
+		"a conflict after a lost answer may be word of it": func(b *tab) {
+			l.answers(drop, status(409))
+			assert.Equal(b.t, eval[string](b, call("conflict", "/do", "", "")), "409 status 409", "answer")
+			assert.True(b.t, eval[bool](b, `rs.pending("conflict")`), "pending")
+			key := l.sameKey(b.t, 2)
+			l.answers(status(409))
+			eval[string](b, call("conflict", "/do", "", ""))
+			assert.Equal(b.t, l.sameKey(b.t, 1), key, "the next press")
+			l.answers(status(409, "Idempotency-Replayed", "true"))
+			eval[string](b, call("conflict", "/do", "", ""))
+			assert.Equal(b.t, l.sameKey(b.t, 1), key, "the press after it")
+			assert.True(b.t, !eval[bool](b, `rs.pending("conflict")`), "pending after a replay")
 		},
 		"rejected repeats end the key": func(b *tab) {
 			reject := func(o *httpidem.Options) { o.Policy.Duplicate = retrysafe.Reject }

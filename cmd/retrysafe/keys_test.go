@@ -165,6 +165,7 @@ func TestKeysBadCalls(t *testing.T) {
 		"401 is not done": {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "done", "--status", "401", "--reason", "x"}, 2, "--outcome not-done"},
 		"429 is not done": {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "done", "--status", "429", "--reason", "x"}, 2, "--outcome not-done"},
 		"a strange file":  {[]string{"list", "--store", "sqlite:" + strange}, 1, "Migrate"},
+		"307 is not done": {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "done", "--status", "307", "--reason", "x"}, 2, "--outcome not-done"},
 		"no body file":    {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "done", "--status", "200", "--body", filepath.Join(dir, "none")}, 1, "--body"},
 	} {
 		t.Run(name, func(t *testing.T) {

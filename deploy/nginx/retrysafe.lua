@@ -2,6 +2,7 @@
 -- every duplicate gets the first answer. See docs/nginx.md. The records are those of package
 -- redisstore in the layer "nginx", so `retrysafe keys` can list and resolve them.
 local digest = require "retrysafe.digest"
+local inside = require "retrysafe.inside"
 local key = require "retrysafe.key"
 local message = require "retrysafe.message"
 local problem = require "retrysafe.problem"
@@ -24,6 +25,7 @@ local defaults = {
   binding = false, -- names of the cookies that tell callers without a credential apart; false: all of them
   on_doubt = "refuse", -- or reexecute: only for work that is safe to run twice
   duplicate = "replay", -- or reject
+  not_run = {}, -- further statuses that the service answers before it acts, such as {409, 503}
   lease = 30,
   retention = 86400, -- or "forever"
   max_body = 1048576,
@@ -48,6 +50,21 @@ end
 local known = {namespace = true, proxy_timeouts = true, secret = true, redis = true, operation = true}
 local known_redis = {socket = true, username = true, password = true, allow_eviction = true, pool = true}
 
+-- may_have_acted are statuses of a service, or of a proxy before it, that has begun.
+local may_have_acted = {[500] = true, [502] = true, [504] = true}
+
+local function check_not_run(o)
+  if type(o.not_run) ~= "table" then wrong("not_run must be a list of statuses, such as {409, 503}") end
+  for _, status in ipairs(o.not_run) do
+    if type(status) ~= "number" or status < 300 or status > 599 or status % 1 ~= 0 then
+      wrong("not_run has %s; use statuses of 300 to 599 that the service answers before it acts", tostring(status))
+    end
+    if may_have_acted[status] and o.on_doubt ~= "reexecute" then
+      wrong("not_run has %d, which also comes after a request has taken effect; leave it out, or set on_doubt to \"reexecute\"", status)
+    end
+  end
+end
+
 local function check(o)
   for name in pairs(o) do
     if defaults[name] == nil and not known[name] then wrong("there is no option %s", name) end
@@ -69,6 +86,7 @@ local function check(o)
   for _, name in ipairs {"lease", "max_body", "max_answer", "proxy_timeouts"} do
     if type(o[name]) ~= "number" or o[name] <= 0 then wrong("%s must be a positive number", name) end
   end
+  check_not_run(o)
   if o.retention ~= "forever" and (type(o.retention) ~= "number" or o.retention <= 0) then wrong("retention must be a positive number or forever") end
   if o.proxy_timeouts >= o.lease then -- nothing renews the lease
     wrong("the lease of %g s must be longer than proxy_timeouts, the sum of proxy_connect_timeout, proxy_send_timeout and proxy_read_timeout of %s (%g s)",
@@ -106,10 +124,15 @@ function M:with(other)
   return M.new(o)
 end
 
--- seen records for a guarded request what happened at the service. Call it in
--- header_filter_by_lua_block of the service's location.
-function M.seen()
+-- hide replaces URLs of the service in its answer. Call it in header_filter_by_lua_block of a
+-- location that sends requests to the service and has no seen(), with the name in its proxy_pass.
+M.hide = inside.hide
+
+-- seen records for a guarded request what happened at the service, and hides the service's address.
+-- Call it in header_filter_by_lua_block of the service's location, with the name in its proxy_pass.
+function M.seen(name)
   local v = ngx.var
+  inside.hide(name)
   ngx.ctx.retrysafe = {
     status = v.upstream_status, sent = v.upstream_bytes_sent, came = v.upstream_header_time, received = v.upstream_bytes_received,
     hidden = v.upstream_http_connection or v.upstream_http_content_length or v.upstream_http_transfer_encoding,
@@ -233,10 +256,23 @@ function M:replay(r)
   return message.send(200, {{"Content-Type", {kind}}, {"Idempotency-Replayed", {"true"}}}, r.body)
 end
 
--- not_run are the statuses that services answer with before they act.
+-- not_run are the statuses whose definition says that the request was not processed; see
+-- docs/outcomes.md. Services answer those of not_run_reexecute before they act and after it.
 local not_run = {
-  [401] = true, [403] = true, [407] = true, [408] = true, [409] = true, [421] = true, [423] = true, [425] = true, [429] = true,
+  [307] = true, [308] = true, [401] = true, [403] = true, [407] = true, [408] = true, [421] = true, [425] = true, [426] = true,
+  [428] = true, [429] = true, [431] = true,
 }
+local not_run_reexecute = {[409] = true, [423] = true}
+
+-- released reports whether an answer with this status releases the key.
+function M:released(status)
+  local reexecute = self.o.on_doubt == "reexecute"
+  if not_run[status] or reexecute and (not_run_reexecute[status] or status >= 500) then return true end
+  for _, listed in ipairs(self.o.not_run) do
+    if listed == status then return true end
+  end
+  return false
+end
 
 local function answered(seen) return (seen.came or ""):find("%d") ~= nil end
 
@@ -303,7 +339,7 @@ function M:settle(claim, holder, res)
     table.sort(fields, function(a, b) return a[1] < b[1] end)
   end
   set("Date", ngx.http_time(ngx.time()))
-  if outcome == "not-executed" or outcome ~= "executed" and (not_run[status] or status >= 500 and claim.reexecute) then
+  if outcome == "not-executed" or outcome ~= "executed" and self:released(status) then
     self.store:release(claim.key, holder, false, "")
     return message.send(status, fields, content)
   end

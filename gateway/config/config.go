@@ -37,6 +37,7 @@ type file struct {
 	TLS            tlsOptions      `yaml:"tls" default:"none" doc:"certificate of listen; read again on SIGHUP"`
 	Upstream       addressList     `yaml:"upstream" default:"required" doc:"the service, for example http://127.0.0.1:9000, or a list of its addresses, which get requests in turn"`
 	CA             string          `yaml:"upstream_ca" default:"those of the system" doc:"file with the authorities that may vouch for an https:// upstream, in PEM"`
+	KeepHost       bool            `yaml:"keep_host" default:"false" doc:"send the Host of the client's request to the service, which otherwise gets the host of upstream, and the client's in X-Forwarded-Host"`
 	Health         healthOptions   `yaml:"health" default:"none" doc:"how upstreams are asked whether they are well"`
 	TrustedProxies prefixList      `yaml:"trusted_proxies" default:"none" doc:"addresses of the proxies before the gateway that may set a tenant's header, such as 10.0.0.0/8"`
 	Store          string          `yaml:"store" default:"sqlite:retrysafe.db" doc:"where records are kept: memory, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST (rediss for TLS), postgres://HOST/DATABASE or mysql://HOST/DATABASE; one with a password belongs in RETRYSAFE_STORE"`

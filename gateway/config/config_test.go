@@ -119,6 +119,29 @@ routes:
 	assert.Equal(t, o.Routes[4].Guard.Fingerprint, httpidem.Fingerprint(0), "keys that are derived")
 }
 
+// TestConfigOfNotRun tests which statuses the routes release a key by.
+func TestConfigOfNotRun(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse([]byte(`
+upstream: http://127.0.0.1:9000
+defaults: {not_run: [409, 503]}
+routes:
+  - {match: "POST /orders"}
+  - {match: "POST /seats", not_run: 423}
+  - {match: "POST /payments", not_run: none}
+  - {match: "POST /refunds", not_run: []}
+  - {match: "POST /reports", on_doubt: reexecute, not_run: [502]}
+`), nil)
+	assert.NoError(t, err, "parse")
+	o, _, err := c.Options()
+	assert.NoError(t, err, "options")
+	var all []string
+	for _, r := range o.Routes {
+		all = append(all, fmt.Sprint(r.Match, r.Guard.NotRun))
+	}
+	assert.Equal(t, fmt.Sprint(o.Guard.NotRun, all), "[409 503] [POST /orders[409 503] POST /seats[423] POST /payments[] POST /refunds[] POST /reports[502]]", "statuses")
+}
+
 // TestConfigOfOperation tests the options of the server, and who may set which field.
 func TestConfigOfOperation(t *testing.T) {
 	t.Parallel()
@@ -128,6 +151,7 @@ trusted_proxies: [127.0.0.1, "10.1.2.3/8", "::1"]
 health: {path: /healthz, every: 1s}
 access_log: stdout
 drain: 20s
+keep_host: true
 fast_path: off
 limits: {header: 16KiB, header_time: 3s, body_time: 30s, idle_time: 1m, streams: 50}
 defaults: {tenant: "header:x-user"}
@@ -141,6 +165,7 @@ routes:
 	assert.Equal(t, o.Upstreams, []string{"http://127.0.0.1:9000", "http://127.0.0.1:9001"}, "upstreams")
 	assert.Equal(t, fmt.Sprint(o.TrustedProxies), "[127.0.0.1/32 10.0.0.0/8 ::1/128]", "trusted")
 	assert.Equal(t, o.TrustedHeaders, []string{"X-User", "X-Account"}, "fields of trusted proxies")
+	assert.True(t, o.KeepHost, "keep_host")
 	assert.Equal(t, o.Health, gateway.Health{Path: "/healthz", Every: time.Second}, "health")
 	assert.Equal(t, o.Guard.BodyTime, 30*time.Second, "body_time")
 	assert.Equal(t, *c.ServerOptions(), gateway.ServerOptions{Header: 16 << 10, HeaderTime: 3 * time.Second, IdleTime: time.Minute, Streams: 50, NoFastPath: true}, "limits")
@@ -272,6 +297,11 @@ func TestConfigErrors(t *testing.T) {
 		"limits: {header: none}":                                                                                       "is no size",
 		"upstream: [http://a, ftp://b]":                                                                                "http:// or https://",
 		"upstream: []":                                                                                                 "no upstream is given",
+		"defaults: {not_run: conflict}":                                                                                `:1:21: "conflict" is no status; write one such as 409, a list such as [409, 503], or none`,
+		"defaults: {not_run: [409, 1000]}":                                                                             `"1000" is no status`,
+		"defaults: {not_run: [409, {a: b}]}":                                                                           `write a status such as 409`,
+		"defaults: {not_run: [409, 200]}":                                                                              ":1:12: not_run has 200; use statuses of 300 to 599 that the service answers before it acts",
+		"routes:\n  - {match: POST /a, not_run: [503, 504]}":                                                           `:2:22: route "POST /a": not_run has 504, which also comes after a request has taken effect; leave it out, or set on_doubt to reexecute`,
 		"defaults: {after_5xx: maybe}":                                                                                 "write auto, keep or release",
 		"routes: [{match: \"POST /a\", key: {fields: [a]}}]":                                                           "many spellings",
 		"routes: [{match: \"POST /a\", key: {fields: [a], only: [b]}}]":                                                "many spellings",

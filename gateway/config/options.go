@@ -25,6 +25,7 @@ func (c *Config) Options() (*gateway.Options, retrysafe.Policy, error) {
 	policy := c.file.Defaults.policy()
 	o := &gateway.Options{
 		Upstreams:      c.Upstream,
+		KeepHost:       c.file.KeepHost,
 		Health:         gateway.Health{Path: c.file.Health.Path, Every: c.file.Health.Every.d, Timeout: c.file.Health.Timeout.d},
 		Guard:          c.guard(&c.file.Defaults),
 		CORS:           c.file.Defaults.CORS.is,
@@ -171,7 +172,7 @@ func (c *Config) guard(s *settings) httpidem.Options {
 	o := httpidem.Options{
 		Contract: s.Contract.v, Policy: s.policy(), FormKey: s.FormKey != nil && *s.FormKey, Age: s.MaxAge.age(), KeyHeader: c.file.KeyHeader, BodyTime: c.file.Limits.BodyTime.d, MinKey: int(s.MinKey.n), MaxBody: s.MaxBody.n,
 		After5xx: s.After5xx.v, Succeed: s.OnDuplicate.answer, KeepCookies: s.KeepCookies != nil && *s.KeepCookies,
-		KeepAnswer: s.Keep.v,
+		KeepAnswer: s.Keep.v, NotRun: s.NotRun.all,
 	}
 	s.Key.configure(&o)
 	s.Fingerprint.configure(&o)

@@ -21,6 +21,7 @@ type settings struct {
 	OnDoubt       onDoubt         `yaml:"on_doubt" default:"refuse" doc:"what to do if an earlier request may have taken effect: refuse or reexecute"`
 	OnDuplicate   duplicate       `yaml:"on_duplicate" default:"replay" doc:"how a duplicate of a finished request is answered: replay, reject, or {status: 200, body: done, content_type: text/plain}"`
 	After5xx      after5xx        `yaml:"after_5xx" default:"auto" doc:"auto (keep under refuse, release under reexecute), keep, or release (reexecute only)"`
+	NotRun        statusList      `yaml:"not_run" default:"none" doc:"further statuses that the service answers before it acts, such as [409, 503]: the key is free again, and a retry runs; see [outcomes.md](outcomes.md) for which services that is safe"`
 	Lease         duration        `yaml:"lease" default:"30s" doc:"how long a request is believed to run without a sign of life"`
 	MaxRun        duration        `yaml:"max_run" default:"ten leases" doc:"how long one may run at all; a route with a lease of its own gets ten of those"`
 	Retention     retention       `yaml:"retention" default:"24h" doc:"how long an answer is kept, or forever"`
@@ -65,6 +66,9 @@ func (s settings) or(base *settings) settings {
 	inherit(&s.InProgress, base.InProgress)
 	inherit(&s.OnDoubt, base.OnDoubt)
 	inherit(&s.After5xx, base.After5xx)
+	if !s.NotRun.said {
+		s.NotRun = base.NotRun
+	}
 	if s.MaxRun == (duration{}) && s.Lease == (duration{}) {
 		// ten of the route's own leases, not of the inherited one
 		s.MaxRun = base.MaxRun

@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/netip"
+	"strconv"
 
 	"github.com/goccy/go-yaml/ast"
 )
@@ -50,6 +51,32 @@ func list(n ast.Node, want string) ([]string, error) {
 		all = append(all, text)
 	}
 	return all, nil
+}
+
+// statusList is a status of HTTP, or several.
+type statusList struct {
+	all  []int
+	said bool // set, possibly to none
+}
+
+func (v *statusList) UnmarshalYAML(n ast.Node) error {
+	const want = "a status such as 409"
+	v.said = true
+	if isNone(n) {
+		return nil
+	}
+	texts, err := list(n, want)
+	if err != nil {
+		return err
+	}
+	for _, text := range texts {
+		status, err := strconv.Atoi(text)
+		if err != nil || status < 100 || status > 599 {
+			return wrong(n, "%q is no status; write one such as 409, a list such as [409, 503], or none", text)
+		}
+		v.all = append(v.all, status)
+	}
+	return nil
 }
 
 type prefixList []netip.Prefix

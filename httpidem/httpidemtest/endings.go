@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +25,7 @@ func testEndings(t *testing.T, open Open) {
 		outcome string // Idempotency-Outcome
 		onDoubt retrysafe.OnDoubt
 		after   httpidem.After5xx
+		notRun  []int
 		keep    func(int, http.Header) retrysafe.Outcome
 		want    string // kept, released or doubt
 	}
@@ -37,20 +40,32 @@ func testEndings(t *testing.T, open Open) {
 		{name: "5xx released under reexecute", status: 502, onDoubt: reexecute, after: httpidem.After5xxRelease, want: "released"},
 		{name: "the origin says not executed", status: 500, outcome: "not-executed", onDoubt: refuse, want: "released"},
 		{name: "200, not executed", status: 200, outcome: "not-executed", onDoubt: refuse, want: "released"},
-		{name: "409, executed", status: 409, outcome: "executed", onDoubt: refuse, want: "kept"},
+		{name: "403, executed", status: 403, outcome: "executed", onDoubt: refuse, want: "kept"},
+		{name: "409, not executed", status: 409, outcome: "not-executed", onDoubt: refuse, want: "released"},
+		{name: "409 under reexecute", status: 409, onDoubt: reexecute, want: "released"},
+		{name: "423 under reexecute", status: 423, onDoubt: reexecute, want: "released"},
+		{name: "404 under reexecute", status: 404, onDoubt: reexecute, want: "kept"},
+		{name: "409 that is listed", status: 409, onDoubt: refuse, notRun: []int{409, 503}, want: "released"},
+		{name: "503 that is listed", status: 503, onDoubt: refuse, notRun: []int{409, 503}, want: "released"},
+		{name: "302 that is listed", status: 302, onDoubt: refuse, notRun: []int{302}, want: "released"},
+		{name: "listed, executed", status: 503, outcome: "executed", onDoubt: refuse, notRun: []int{503}, want: "kept"},
+		{name: "another is listed", status: 409, onDoubt: refuse, notRun: []int{503}, want: "kept"},
+		{name: "listed, kept after 5xx", status: 503, onDoubt: reexecute, after: httpidem.After5xxKeep, notRun: []int{503}, want: "released"},
+		{name: "a function may release what is listed", status: 503, onDoubt: refuse, notRun: []int{503}, keep: func(int, http.Header) retrysafe.Outcome { return retrysafe.NotDone }, want: "released"},
 		{name: "5xx, executed", status: 500, outcome: "executed", onDoubt: reexecute, want: "kept"},
-		{name: "a function keeps", status: 409, onDoubt: refuse, keep: func(int, http.Header) retrysafe.Outcome { return retrysafe.Done }, want: "kept"},
+		{name: "a function keeps", status: 429, onDoubt: refuse, keep: func(int, http.Header) retrysafe.Outcome { return retrysafe.Done }, want: "kept"},
 		{name: "a function cannot release what ran", status: 500, onDoubt: refuse, keep: func(int, http.Header) retrysafe.Outcome { return retrysafe.NotDone }, want: "doubt"},
 		{name: "a function may under reexecute", status: 200, onDoubt: reexecute, keep: func(int, http.Header) retrysafe.Outcome { return retrysafe.NotDone }, want: "released"},
 		{name: "a function that leaves it to the table", status: 429, onDoubt: refuse, keep: func(int, http.Header) retrysafe.Outcome { return 0 }, want: "released"},
 	}
-	for _, status := range []int{401, 403, 407, 408, 409, 421, 423, 425, 429} {
-		tests = append(tests, test{name: fmt.Sprint(status), status: status, onDoubt: refuse, want: "released"})
-	}
+	t.Run("statuses", func(t *testing.T) {
+		t.Parallel()
+		testStatuses(t, open)
+	})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := Setup{Policy: retrysafe.Policy{OnDoubt: tt.onDoubt}, Guard: httpidem.Options{After5xx: tt.after, Classify: tt.keep}}
+			s := Setup{Policy: retrysafe.Policy{OnDoubt: tt.onDoubt}, Guard: httpidem.Options{After5xx: tt.after, NotRun: tt.notRun, Classify: tt.keep}}
 			wd := newWorld(t, open, s, func(w http.ResponseWriter, _ *http.Request) {
 				if tt.outcome != "" {
 					w.Header().Set("Idempotency-Outcome", tt.outcome)
@@ -78,6 +93,37 @@ func testEndings(t *testing.T, open Open) {
 				wd.started(1, "in all")
 			}
 		})
+	}
+}
+
+// testStatuses tests which statuses say by themselves, under Refuse, that nothing was done. A
+// handler may answer any other after it has acted: it may pass on a conflict that another service
+// has told it.
+func testStatuses(t *testing.T, open Open) {
+	wd := newWorld(t, open, Setup{}, func(w http.ResponseWriter, r *http.Request) {
+		status, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
+		if status == 401 {
+			w.Header().Set("WWW-Authenticate", "Basic")
+		}
+		w.WriteHeader(status)
+	})
+	for status, released := range map[int]bool{
+		307: true, 308: true, 401: true, 403: true, 407: true, 408: true, 421: true, 425: true, 426: true, 428: true, 429: true, 431: true,
+		200: false, 202: false, 204: false, 300: false, 301: false, 302: false, 303: false, 304: false, 400: false, 402: false, 404: false, 405: false,
+		406: false, 409: false, 410: false, 411: false, 412: false, 413: false, 415: false, 417: false, 422: false, 423: false, 424: false, 451: false,
+		500: false, 501: false, 502: false, 503: false, 504: false,
+	} {
+		c := keyed(fmt.Sprint("key-", status), "x")
+		c.path = fmt.Sprint("/", status)
+		before := wd.starts.Load()
+		first, second := wd.do(c), wd.do(c)
+		assert.Equal(t, fmt.Sprint(first.status, second.status), fmt.Sprint(status, status), "answers")
+		want := int64(1)
+		if released {
+			want = 2
+		}
+		assert.Equal(t, wd.starts.Load()-before, want, "starts of the origin for two requests that are answered %d", status)
+		assert.Equal(t, second.replayed(), !released, "%d is replayed", status)
 	}
 }
 

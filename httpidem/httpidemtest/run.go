@@ -1,4 +1,4 @@
-// Package httpidemtest is the HTTP contract (H1 to H19 of docs/design.md) as a black-box suite.
+// Package httpidemtest is the HTTP contract (H1 to H20 of docs/design.md) as a black-box suite.
 // Every adapter and the gateway must pass it. It sends HTTP requests to an implementation before an
 // origin, and does not depend on what that implementation is.
 package httpidemtest
@@ -66,6 +66,7 @@ func Run(t *testing.T, open Open) {
 		{"H16", testSecrets},
 		{"H17", testOrder},
 		{"H18", testTenantLimits},
+		{"H20", testRedirects},
 		{"Tokens", testTokens},
 		{"Equality", testEquality},
 		{"Params", testParams},

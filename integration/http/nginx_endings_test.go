@@ -29,7 +29,8 @@ func TestNginxEndings(t *testing.T) {
 		}
 		status, _ := strconv.Atoi(r.Header.Get("X-Status"))
 		w.WriteHeader(status)
-	}, replace: map[string]string{`transfers = guard:with {duplicate = "reject"}`: `transfers = guard:with {on_doubt = "reexecute"}`}})
+	}, replace: map[string]string{`transfers = guard:with {duplicate = "reject"}`: `transfers = guard:with {on_doubt = "reexecute"}
+    seats = guard:with {not_run = {409, 503}}`, "    location /transfers {": "    location /seats { content_by_lua_block { seats:guard() } }\n    location /transfers {"}})
 	runs := func(path, status, outcome string) int64 {
 		before := f.starts.Load()
 		for range 2 {
@@ -38,16 +39,23 @@ func TestNginxEndings(t *testing.T) {
 		}
 		return f.starts.Load() - before
 	}
-	for _, status := range []string{"401", "403", "407", "408", "409", "421", "423", "425", "429"} {
+	for _, status := range []string{"307", "308", "401", "403", "407", "408", "421", "425", "426", "428", "429", "431"} {
 		assert.Equal(t, runs("/orders", status, ""), int64(2), "runs of %s", status)
 		assert.Equal(t, runs("/orders", status, "executed"), int64(1), "runs of %s that acted", status)
 	}
-	for _, status := range []string{"200", "303", "400", "402", "404", "410", "422", "500", "502", "503", "504"} {
+	for _, status := range []string{"200", "302", "303", "400", "402", "404", "409", "410", "412", "422", "423", "500", "501", "502", "503", "504"} {
 		assert.Equal(t, runs("/orders", status, ""), int64(1), "runs of %s", status)
 		assert.Equal(t, runs("/orders", status, "not-executed"), int64(2), "runs of %s that did nothing", status)
 	}
 	assert.Equal(t, runs("/transfers", "500", ""), int64(2), "runs of 500 under reexecute")
 	assert.Equal(t, runs("/transfers", "404", ""), int64(1), "runs of 404 under reexecute")
+	for _, status := range []string{"409", "423"} {
+		assert.Equal(t, runs("/transfers", status, ""), int64(2), "runs of %s under reexecute", status)
+	}
+	for status, want := range map[string]int64{"409": 2, "503": 2, "423": 1, "500": 1, "429": 2} {
+		assert.Equal(t, runs("/seats", status, ""), want, "runs of %s where 409 and 503 are listed", status)
+	}
+	assert.Equal(t, runs("/seats", "503", "executed"), int64(1), "runs of a listed 503 that acted")
 }
 
 // acting is a service that reads a request, acts, and then calls then with the connection. It

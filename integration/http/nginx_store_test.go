@@ -172,6 +172,9 @@ func TestNginxRefusesToStart(t *testing.T) {
 		"RETRYSAFE_SECRET is not set":        `secret = "",`,
 		"max_answer is at most":              `max_answer = 2000000,`,
 		"retention must be":                  `retention = 0,`,
+		"not_run must be a list":             `not_run = 503,`,
+		"not_run has 200; use":               `not_run = {409, 200},`,
+		"not_run has 504, which also":        `not_run = {504},`,
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()

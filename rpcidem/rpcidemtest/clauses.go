@@ -92,6 +92,7 @@ func testEndings(t *testing.T, open Open) {
 	for _, tt := range []struct {
 		on   retrysafe.OnDoubt
 		code rpcidem.Code
+		list []rpcidem.Code // NotRun
 		mark func(error) error
 		runs int64
 		then string // reason of the duplicate's refusal, if the method does not run again
@@ -111,12 +112,18 @@ func testEndings(t *testing.T, open Open) {
 		{on: retrysafe.Refuse, code: rpcidem.Unauthenticated, runs: 2},
 		{on: retrysafe.Refuse, code: rpcidem.PermissionDenied, runs: 2},
 		{on: retrysafe.Refuse, code: rpcidem.ResourceExhausted, runs: 2},
-		{on: retrysafe.Refuse, code: rpcidem.Aborted, runs: 2},
+		// the method may have charged before it met the conflict
+		{on: retrysafe.Refuse, code: rpcidem.Aborted, runs: 1},
+		{on: retrysafe.Refuse, code: rpcidem.Aborted, mark: retrysafe.NothingDone, runs: 2},
+		{on: retrysafe.Refuse, code: rpcidem.Aborted, list: []rpcidem.Code{rpcidem.Aborted}, runs: 2},
+		{on: retrysafe.Refuse, code: rpcidem.Unavailable, list: []rpcidem.Code{rpcidem.Aborted, rpcidem.Unavailable}, runs: 2},
+		{on: retrysafe.Refuse, code: rpcidem.Aborted, list: []rpcidem.Code{rpcidem.Aborted}, mark: retrysafe.InDoubt, runs: 1, then: "OUTCOME_UNKNOWN"},
+		{on: retrysafe.Reexecute, code: rpcidem.Aborted, runs: 2},
 		{on: retrysafe.Refuse, code: rpcidem.Unimplemented, runs: 2},
 		{on: retrysafe.Refuse, code: rpcidem.Unavailable, mark: retrysafe.NothingDone, runs: 2},
 		{on: retrysafe.Refuse, code: rpcidem.ResourceExhausted, mark: retrysafe.InDoubt, runs: 1, then: "OUTCOME_UNKNOWN"},
 	} {
-		wd := newWorld(t, open, nil, rpcidem.Options{Policy: retrysafe.Policy{OnDoubt: tt.on}}, func(context.Context, string) (string, *Error) {
+		wd := newWorld(t, open, nil, rpcidem.Options{Policy: retrysafe.Policy{OnDoubt: tt.on}, NotRun: tt.list}, func(context.Context, string) (string, *Error) {
 			return "", &Error{Code: tt.code, Message: "the card of ann was declined", Mark: tt.mark}
 		})
 		first := wd.do(ann, "k", "tea")
@@ -133,9 +140,9 @@ func testEndings(t *testing.T, open Open) {
 		assert.Equal(t, again.Replayed, tt.runs == 1, "after %v: replayed", tt.code)
 	}
 	wd := newWorld(t, open, nil, rpcidem.Options{Classify: func(code rpcidem.Code, _ error) retrysafe.Outcome {
-		return map[rpcidem.Code]retrysafe.Outcome{rpcidem.NotFound: retrysafe.NotDone, rpcidem.Aborted: retrysafe.Done}[code]
+		return map[rpcidem.Code]retrysafe.Outcome{rpcidem.NotFound: retrysafe.NotDone, rpcidem.PermissionDenied: retrysafe.Done}[code]
 	}}, func(_ context.Context, request string) (string, *Error) {
-		return "", &Error{Code: map[string]rpcidem.Code{"a": rpcidem.NotFound, "b": rpcidem.Aborted}[request], Message: "m"}
+		return "", &Error{Code: map[string]rpcidem.Code{"a": rpcidem.NotFound, "b": rpcidem.PermissionDenied}[request], Message: "m"}
 	})
 	wd.do(ann, "a", "a")
 	// under Refuse, Classify cannot turn "it ran" into "nothing done"

@@ -319,4 +319,34 @@ var mutants = []mutant{
 		"	case nothingWasDone(err):", "	case nothingWasDone(err) || err != nil:",
 		".", "./httpidem TestUnknownError",
 	},
+	{
+		"a conflict is taken for nothing done", "httpidem/notrun.go",
+		"	http.StatusUnauthorized, http.StatusForbidden,", "	http.StatusConflict, http.StatusUnauthorized, http.StatusForbidden,",
+		".", "./httpidem TestBlackBox",
+	},
+	{
+		"a redirect that keeps the method is an outcome", "httpidem/notrun.go",
+		"	http.StatusTemporaryRedirect, http.StatusPermanentRedirect,", "	http.StatusPermanentRedirect,",
+		".", "./httpidem TestBlackBox",
+	},
+	{
+		"an aborted call is taken for nothing done", "rpcidem/code.go",
+		"case Unauthenticated, PermissionDenied, ResourceExhausted, Unimplemented:", "case Unauthenticated, PermissionDenied, ResourceExhausted, Aborted, Unimplemented:",
+		".", "./rpcidem TestOutcomesOfThePage",
+	},
+	{
+		"a redirect leads past the gateway", "gateway/answer.go",
+		"g.inside.Hide(resp.Header, host)", "_ = host",
+		"gateway", ". TestAnswersNameNoUpstream",
+	},
+	{
+		"a redirect leads to a third host", "gateway/internal/inside/inside.go",
+		`return "/." + path //`, "return path //",
+		"gateway", "./internal/inside TestReferences",
+	},
+	{
+		"a gateway keeps what a guard after it refuses", "httpidem/guard.go",
+		"w.Header()[headerOutcome] = notExecuted", "_ = notExecuted",
+		"gateway", ". TestServiceWithAGuard",
+	},
 }

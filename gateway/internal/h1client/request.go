@@ -1,6 +1,7 @@
 package h1client
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,7 +22,7 @@ type Request struct {
 
 // HeadOf returns the head of a request of net/http.
 func HeadOf(out *http.Request) *Request {
-	return &Request{out.Method, out.URL.RequestURI(), out.URL.Host, func(give func(name, value string)) {
+	return &Request{out.Method, out.URL.RequestURI(), cmp.Or(out.Host, out.URL.Host), func(give func(name, value string)) {
 		for name, values := range out.Header {
 			for _, v := range values {
 				give(name, v)

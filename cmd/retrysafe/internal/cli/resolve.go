@@ -110,16 +110,13 @@ func (r *resolveFlags) resolution() (retrysafe.Resolution, error) {
 	return res, nil
 }
 
-// notRun are the statuses that httpidem does not store: they say that nothing was done.
-var notRun = []int{401, 403, 407, 408, 409, 421, 423, 425, 429}
-
 // fits returns an error if the answer of the flags contradicts itself, or says that nothing was
 // done.
 func (r *resolveFlags) fits() error {
 	switch {
 	case r.body != "" && (r.status == http.StatusNoContent || r.status == http.StatusNotModified):
 		return fmt.Errorf("--body: an answer of status %d has no body, and nobody would get it; leave --body out, or use another --status", r.status)
-	case slices.Contains(notRun, r.status):
+	case httpidem.NotRun(r.status):
 		return fmt.Errorf("--status %d says that nothing was done, and --outcome done that it was. Say --outcome not-done, so that the next request runs, "+
 			"or --outcome failed if it was refused for good", r.status)
 	}

@@ -91,8 +91,9 @@ func (f *resumeFlags) execute(ctx context.Context, input retrysafe.Answer) (retr
 // client follows no redirects: they would send the input elsewhere.
 var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// notDone are the statuses that mean that nothing was done.
-var notDone = []int{http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests}
+// notDone are the statuses that mean that nothing was done. A conflict may be one that the service
+// met after it had acted.
+var notDone = []int{http.StatusTooEarly, http.StatusTooManyRequests}
 
 // header returns a part of a key for a header: unchanged if it is ASCII, else percent-encoded.
 func header(part, quote string) string {

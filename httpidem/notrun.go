@@ -1,0 +1,85 @@
+package httpidem
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// notRun are the statuses whose definition says that the request was not processed.
+// docs/outcomes.md has the sentence of each, and why others are not among them.
+var notRun = []int{
+	// the client sends the same request elsewhere
+	http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
+	http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired,
+	http.StatusRequestTimeout, http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusUpgradeRequired,
+	http.StatusPreconditionRequired, http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge,
+}
+
+// notRunReexecute are the further statuses, besides those of 500 and above, that release a key
+// under Reexecute. Handlers answer them before they act and after it.
+var notRunReexecute = []int{http.StatusConflict, http.StatusLocked}
+
+// NotRun reports whether an answer with this status says that the request was not processed, so
+// that its key is released under every policy: 307, 308, 401, 403, 407, 408, 421, 425, 426, 428,
+// 429 and 431. See docs/outcomes.md.
+func NotRun(status int) bool { return slices.Contains(notRun, status) }
+
+// mayRelease reports whether Options.NotRun may have a status under Refuse. Success is an outcome.
+// 500, 502 and 504 may come from a service, or from a proxy before it, after the request has taken
+// effect.
+func mayRelease(status int) bool {
+	switch status {
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
+		return false
+	}
+	return status >= 300 && status <= 599
+}
+
+// validateNotRun reports what is wrong with NotRun under the policy p.
+func (o *Options) validateNotRun(p *retrysafe.Policy, wrong func(format string, args ...any)) {
+	for _, status := range o.NotRun {
+		switch {
+		case status < 300 || status > 599:
+			wrong("NotRun has %d; use statuses of 300 to 599 that the service answers before it acts", status)
+		case p.OnDoubt != retrysafe.Reexecute && !mayRelease(status):
+			wrong("NotRun has %d, which also comes after a request has taken effect; leave it out, or set Policy.OnDoubt to Reexecute", status)
+		}
+	}
+}
+
+// notRun reports whether an answer with this status releases the key.
+func (m *Middleware) notRun(status int) bool {
+	return NotRun(status) || slices.Contains(m.o.NotRun, status) ||
+		m.policy.OnDoubt == retrysafe.Reexecute && slices.Contains(notRunReexecute, status)
+}
+
+// classify returns what the answer means for the key.
+func (m *Middleware) classify(c *capture) retrysafe.Outcome {
+	refuse := m.policy.OnDoubt == retrysafe.Refuse
+	if c.hijacked {
+		return retrysafe.Done
+	}
+	if c.outcome == "not-executed" {
+		return retrysafe.NotDone
+	}
+	if m.o.Classify != nil {
+		switch o := m.o.Classify(c.status, c.header); {
+		case o == retrysafe.NotDone && refuse && !m.notRun(c.status):
+			return retrysafe.Doubtful
+		case o != 0:
+			return o
+		}
+	}
+	if c.outcome == "executed" {
+		return retrysafe.Done
+	}
+	if m.notRun(c.status) {
+		return retrysafe.NotDone
+	}
+	if c.status >= 500 && (m.o.After5xx == After5xxRelease || m.o.After5xx == After5xxAuto && !refuse) {
+		return retrysafe.NotDone
+	}
+	return retrysafe.Done
+}
