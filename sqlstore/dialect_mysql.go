@@ -106,8 +106,8 @@ func mysqlLocked(table string) string { return mysqlOne(table) + ` FOR UPDATE` }
 func (q *queries) mysqlJoin(t, meta, inSession, insert string) {
 	q.loadToJoin = inSession + mysqlLocked(t)
 	q.loadUnlocked = inSession + mysqlOne(t)
-	q.waitToJoin = func(wait time.Duration) string {
-		return `SET ` + fmt.Sprintf(mysqlLimit, mysqlSeconds(wait))
+	q.waitToJoin = func(wait, table time.Duration) string {
+		return `SET ` + fmt.Sprintf(mysqlLimit, mysqlSeconds(wait), mysqlTableSeconds(table))
 	}
 	q.waitAsBefore = mysqlJoined
 	q.loadNow = inSession + mysqlLocked(t) + ` NOWAIT`
@@ -119,6 +119,8 @@ func (q *queries) mysqlJoin(t, meta, inSession, insert string) {
 		FROM ` + meta + ` m WHERE m.id = 1 AND m.version = 1 AND m.fence_floor < ` + mysqlStart
 	q.duplicate = func(err error) bool { return dberr.MySQLNumber(err) == numberDuplicate }
 	q.held = func(err error) bool { n := dberr.MySQLNumber(err); return n == numberLockWait || n == numberNoWait }
+	// With autocommit off nothing commits by itself; DDL after a ROLLBACK is not noticed.
+	q.left = `SELECT @@autocommit`
 	// Through another index, above READ COMMITTED, it would also lock the gaps next to the row
 	// in that index.
 	q.finish = finishing(t + ` FORCE INDEX (PRIMARY)`)
@@ -183,24 +185,24 @@ const (
 )
 
 // Session settings during a transaction of the caller's work: autocommit is off. On a server
-// without SET STATEMENT the lock wait is that of the claim until the key is claimed. The work uses
+// without SET STATEMENT the lock waits are those of the claim until the key is claimed. The work uses
 // the session's other settings.
 const (
 	mysqlJoin    = `SET @retrysafe_autocommit = @@autocommit, autocommit = 0`
-	mysqlLimit   = `@retrysafe_row_wait = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = %d`
+	mysqlLimit   = `@retrysafe_row_wait = @@innodb_lock_wait_timeout, @retrysafe_table_wait = @@lock_wait_timeout, innodb_lock_wait_timeout = %d, lock_wait_timeout = %d`
 	mysqlJoined  = `SET ` + mysqlNoLimit
 	mysqlLeft    = `SET autocommit = @retrysafe_autocommit`
-	mysqlNoLimit = `innodb_lock_wait_timeout = @retrysafe_row_wait`
+	mysqlNoLimit = `innodb_lock_wait_timeout = @retrysafe_row_wait, lock_wait_timeout = @retrysafe_table_wait`
 	// mysqlLongestWait is the maximum that MySQL 8 accepts.
 	mysqlLongestWait = 1 << 30
 )
 
 // mysqlJoining is the first statement of a transaction of the caller's work.
-func mysqlJoining(limited bool, wait time.Duration) string {
+func mysqlJoining(limited bool, wait, table time.Duration) string {
 	if !limited {
 		return mysqlJoin
 	}
-	return mysqlJoin + `, ` + fmt.Sprintf(mysqlLimit, mysqlSeconds(wait))
+	return mysqlJoin + `, ` + fmt.Sprintf(mysqlLimit, mysqlSeconds(wait), mysqlTableSeconds(table))
 }
 
 // mysqlLeaving is the statement after such a transaction.

@@ -76,6 +76,8 @@ func postgresQueries(table string) queries {
 		contains: `position(?::bytea in r.parts) > 0`,
 		numbered: sqlkit.Numbered,
 	}
+	// The transaction of the claim has begun before the claim.
+	q.left, q.leftAt = `SELECT (extract(epoch FROM now()) * 1000000)::bigint > $1::bigint`, true
 	q.postgresListing(table, t)
 	q.postgresGate()
 	q.postgresSweep(t, meta)

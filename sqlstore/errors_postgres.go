@@ -5,6 +5,8 @@ const (
 	stateNotSupported  = "0A000"
 	stateDivision      = "22012"
 	stateReadOnly      = "25006"
+	stateNoTransaction = "25P01"
+	stateNoSavepoint   = "3B001"
 	stateSerialization = "40001"
 	stateDeadlock      = "40P01"
 	stateNoRight       = "42501"

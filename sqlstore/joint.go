@@ -29,25 +29,32 @@ type joint struct {
 	at  time.Time
 }
 
-// take claims the key. If won is false, rec and err are the answer.
+// take claims the key. If won is false, rec and err are the answer. It waits for the table no longer
+// than LockWait, and for the record of the key no longer than TxRequest.Wait besides.
 func (j *joint) take(ctx context.Context) (rec storeapi.Record, won bool, err error) {
+	ctx, ended := j.claim.store.limitWait(ctx, j.claim.store.db.lockWait+max(0, j.claim.r.Wait), &err)
+	defer ended()
+	return j.takeWithin(ctx)
+}
+
+// takeWithin is take within the time limit of ctx.
+func (j *joint) takeWithin(ctx context.Context) (rec storeapi.Record, won bool, err error) {
 	tx, own := j.tx.(*mysqlTx)
 	if !own && !j.joins || own && tx.limited || j.claim.store.db.queries.waitToJoin == nil {
 		return j.claimKey(ctx)
 	}
-	if words := &j.claim.store.db.words; !words.noSetStatement.Load() {
-		j.within = mysqlWithin(mysqlSeconds(j.claim.r.Wait))
+	if j.within = j.claim.store.within(j.claim.r.Wait); j.within != "" {
 		rec, won, err := j.claimKey(ctx)
 		if dberr.MySQLNumber(err) != numberSyntax {
 			return rec, won, err
 		}
-		words.noSetStatement.Store(true)
+		j.claim.store.db.words.noSetStatement.Store(true)
 		j.within = ""
 	}
 	if own {
 		return rec, false, errBeginAgain // the session's lock wait must be limited
 	}
-	if _, err := j.tx.Exec(ctx, j.claim.store.db.queries.waitToJoin(j.claim.r.Wait)); err != nil {
+	if _, err := j.tx.Exec(ctx, j.claim.store.db.queries.waitToJoin(j.claim.r.Wait, j.claim.store.db.lockWait)); err != nil {
 		return j.refused(ctx, err)
 	}
 	rec, won, err = j.claimKey(ctx)
@@ -78,7 +85,7 @@ func (j *joint) claimKey(ctx context.Context) (rec storeapi.Record, won bool, er
 		// A finished key is answered without a lock, so that its duplicates do not wait for each
 		// other.
 		var l loaded
-		if l, err = j.load(ctx, j.claim.store.db.queries.unlocked()); err == nil {
+		if l, err = j.load(ctx, j.within+j.claim.store.db.queries.unlocked()); err == nil {
 			if next, mine, err := j.claim.decide(l, l.now); !mine {
 				return next.Record(j.claim.r.Key, l.now), false, err
 			}
@@ -226,7 +233,7 @@ func (j *joint) lookAndMake(ctx context.Context) (won bool, err error) {
 // the keys around it: at REPEATABLE READ none of those could be inserted until the caller's
 // transaction has ended.
 func (j *joint) makeFirst(ctx context.Context) (won bool, err error) {
-	l, err := j.load(ctx, j.claim.store.db.queries.loadUnlocked)
+	l, err := j.load(ctx, j.within+j.claim.store.db.queries.loadUnlocked)
 	if err != nil || l.row.State != 0 {
 		return false, err
 	}
@@ -241,7 +248,7 @@ func (j *joint) makeFirst(ctx context.Context) (won bool, err error) {
 // record, the transaction has a shared lock on it: the caller only reads it, or begins again.
 func (j *joint) insertOnce(ctx context.Context, tx *mysqlTx) (won bool, err error) {
 	db := j.claim.store.db
-	wait := mysqlWithin(0) // no wait, which only MariaDB has
+	wait := mysqlWithin(0, db.lockWait) // no wait for the row, which only MariaDB has
 	if j.claim.r.Wait > 0 {
 		wait = j.within
 	}
@@ -353,10 +360,4 @@ func (j *joint) completed(state storeapi.State, answer storeapi.Answer) (protoco
 	done := row.Record(j.claim.r.Key, now)
 	done.Fingerprint, done.Binding = bytes.Clone(row.Fingerprint), bytes.Clone(row.Binding)
 	return row, done, nil
-}
-
-// touched returns the error for a record that does not belong to this attempt any more.
-func (c *claim) touched(n int64) error {
-	return fmt.Errorf("sqlstore: the work has removed or changed the record of its own key, or has rolled back by itself (%d rows are its own): "+
-		"all was rolled back; keep the table %s, COMMIT and ROLLBACK out of the work", n, c.store.db.table)
 }

@@ -82,13 +82,17 @@ type queries struct {
 	// loadUnlocked: like loadToJoin, without a lock. waitToJoin limits the lock waits of the
 	// session, and waitAsBefore restores them. MySQL.
 	loadUnlocked, waitAsBefore string
-	waitToJoin                 func(time.Duration) string
+	waitToJoin                 func(wait, table time.Duration) string
 	// makeToJoin: like make. On MySQL it fails if there is a record; duplicate reports whether an
 	// error means that.
 	makeToJoin string
 	duplicate  func(error) bool
 	// held reports whether a claim failed because another party's transaction has the key.
 	held func(error) bool
+	// left returns one row: whether the session is outside the transaction of the claim, since the
+	// work has ended it. leftAt: its argument is the time of the claim. Servers.
+	left   string
+	leftAt bool
 	// hold: id. It takes a shared lock in the name of the record until the transaction ends, and
 	// returns a row if it has the lock. waitTx: id. It waits for all holders of that lock. Empty: a
 	// writer has locked the whole file.

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
@@ -32,6 +31,10 @@ import (
 // so RunTx refuses a connection with an attached file. A statement that makes SQLite roll back (ON
 // CONFLICT ROLLBACK, a full disk) also ends the transaction: return its error, since any later
 // statement would commit on its own.
+//
+// If work ends the transaction nevertheless, the error is [storeapi.ErrTxEnded]. What it has
+// committed is in doubt. So is what it may have written after a ROLLBACK as text, which commits
+// statement by statement; on MySQL only after autocommit was turned on, and not after DDL.
 func (s *Store) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, *sql.Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
 	if err := s.check(ctx, &r.Key); err != nil {
 		return storeapi.Record{}, err
@@ -203,6 +206,9 @@ func (c *claim) callWork(ctx context.Context, tx prepared) (state storeapi.State
 	c.worked = true
 	state, answer, err = c.work(inside, tx.Tx)
 	if err != nil {
+		if c.ended = leftBy(ctx, tx, err); c.ended != nil {
+			err = c.ended
+		}
 		return 0, answer, err
 	}
 	steps := []string{endWork}
@@ -222,22 +228,20 @@ func (c *claim) broken(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("sqlstore: the call ended before its transaction was committed, and all was rolled back: %w", ctx.Err())
-	case errors.Is(err, sql.ErrTxDone), strings.Contains(err.Error(), "no such savepoint"):
-		c.ended = &endedError{cause: err}
+	case endedByWork(err):
+		c.ended = &endedError{cause: err, loose: !errors.Is(err, sql.ErrTxDone)}
 		return c.ended
 	}
 	return unavailable(c.store.db.failed("complete the record", err))
 }
 
-// endedError means that the work has ended the transaction itself.
-type endedError struct{ cause error }
-
-func (e *endedError) Error() string {
-	return "sqlstore: the work has ended the transaction by itself (Commit, Rollback, or a statement that made the database roll back); " +
-		"return an error to roll back and nil to commit: " + e.cause.Error()
+// commitFailed returns the error for a COMMIT that was refused: everything was rolled back.
+func (c *claim) commitFailed(failed error) error {
+	if ofTheWork(failed) {
+		return fmt.Errorf("%w: %w", storeapi.ErrCommitRefused, failed)
+	}
+	return unavailable(c.store.db.failed("COMMIT has failed, and all was rolled back", failed))
 }
-
-func (e *endedError) Unwrap() []error { return []error{storeapi.ErrTxEnded, e.cause} }
 
 // committed reports, for a call that should have rolled back, whether its claim exists
 // nevertheless. If so, the work has committed, hidden by its own error or by an ended context.
@@ -246,23 +250,6 @@ func (c *claim) committed(ctx context.Context) bool {
 	defer cancel()
 	l, err := c.store.look(ctx, c.id)
 	return err == nil && l.row.Owner == c.r.Owner && l.row.State == storeapi.StateInProgress
-}
-
-// afterwards puts the record in doubt if the work has committed it: then at least a part of its
-// effect was committed too.
-func (c *claim) afterwards(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx)
-	l, err := c.store.look(ctx, c.id)
-	if err == nil && l.row.Owner != c.r.Owner {
-		return c.ended
-	}
-	if err == nil {
-		err = c.store.Release(ctx, storeapi.ReleaseRequest{
-			Key: c.r.Key, Owner: c.r.Owner, Fence: l.row.Fence, InDoubt: true, Cause: "error",
-			LastError: "the work committed its transaction by itself",
-		})
-	}
-	return errors.Join(fmt.Errorf("%w: %w", storeapi.ErrInDoubt, c.ended), err)
 }
 
 // unavailable marks a failure of the database that came before the work, or that has undone it.
@@ -300,5 +287,5 @@ func (c *claim) settle(ctx context.Context, tx *writeTx, rec storeapi.Record, fa
 	case ctx.Err() != nil:
 		return rec, c.broken(ctx, failed)
 	}
-	return rec, unavailable(c.store.db.failed("COMMIT has failed, and all was rolled back", failed))
+	return rec, c.commitFailed(failed)
 }

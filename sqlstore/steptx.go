@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
@@ -103,8 +102,8 @@ func (s *stepTx) call(ctx context.Context, tx *writeTx) (progress storeapi.Answe
 	defer end()
 	progress, err = s.work(inside, tx.Tx)
 	if err != nil {
-		if _, gone := tx.ExecContext(ctx, endWork); gone != nil && ctx.Err() == nil && endedByWork(gone) {
-			return progress, &endedError{cause: err}
+		if _, gone := tx.ExecContext(ctx, endWork); gone != nil && ctx.Err() == nil && endedByWork(gone) && !sqliteUndoes(err) {
+			return progress, &endedError{cause: err, loose: !errors.Is(gone, sql.ErrTxDone)}
 		}
 		return progress, err
 	}
@@ -114,19 +113,20 @@ func (s *stepTx) call(ctx context.Context, tx *writeTx) (progress storeapi.Answe
 	return progress, nil
 }
 
-func endedByWork(err error) bool {
-	return errors.Is(err, sql.ErrTxDone) || strings.Contains(err.Error(), "no such savepoint")
-}
-
 // broken returns the error for a statement that failed after the work.
 func (s *stepTx) broken(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("sqlstore: the step ended before its transaction was committed, and all was rolled back: %w", context.Cause(ctx))
 	case endedByWork(err):
-		return &endedError{cause: err}
+		return &endedError{cause: err, loose: !errors.Is(err, sql.ErrTxDone)}
 	}
 	return unavailable(s.store.db.failed("keep what the step has done", err))
+}
+
+// commitFailed returns the error for a COMMIT that was refused.
+func (s *stepTx) commitFailed(failed error) error {
+	return (&claim{store: s.store}).commitFailed(failed)
 }
 
 // settle finds out the outcome of a COMMIT that failed, as for RunTx. The progress that this
@@ -159,7 +159,7 @@ func (s *stepTx) settled(ctx context.Context, l *loaded, err error, progress *st
 	case ctx.Err() != nil:
 		return s.broken(ctx, failed)
 	}
-	return unavailable(s.store.db.failed("COMMIT has failed, and all was rolled back", failed))
+	return s.commitFailed(failed)
 }
 
 // touched returns the error for a record that does not belong to this attempt any more.
