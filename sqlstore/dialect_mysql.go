@@ -30,8 +30,9 @@ const (
 // mysqlManner.reading).
 const mysqlVersion = `IF(@@autocommit, m.version, -1)`
 
-func mysqlQueries(table string) queries {
-	t, meta, counts := "`"+table+"`", "`"+table+"_meta`", "`"+table+"_limits`"
+func mysqlQueries(database, table string) queries {
+	in := withinSchema("`", database)
+	t, meta, counts := in+"`"+table+"`", in+"`"+table+"_meta`", in+"`"+table+"_limits`"
 	values := make([]string, len(stored))
 	for i, c := range stored {
 		values[i] = c + " = VALUES(" + c + ")"
@@ -41,7 +42,7 @@ func mysqlQueries(table string) queries {
 	// writers would wait for it.
 	version, floor := `(SELECT version FROM `+meta+` WHERE id = 1)`, `(SELECT fence_floor FROM `+meta+` WHERE id = 1)`
 	q := queries{
-		newest: 1, table: t, resumes: true,
+		newest: 1, table: t, resumes: true, where: `SELECT coalesce(DATABASE(), '')`,
 		schema:  sqlkit.Statements(mysqlSchema, DefaultTable, table),
 		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
 		exists:  sqlkit.TableExists(MySQL, table+"_meta"),
@@ -68,8 +69,8 @@ func mysqlQueries(table string) queries {
 		made:        byLastID,
 		list:        `SELECT r.id, r.parts, ` + selected + `NULL FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
 		contains:    `LOCATE(?, r.parts) > 0`,
-		hasIndex:    mysqlListing(table) + ` AND seq_in_index = 1 AND column_name = 'parts' AND sub_part IS NULL`,
-		otherIndex:  mysqlListing(table),
+		hasIndex:    mysqlListing(database, table) + ` AND seq_in_index = 1 AND column_name = 'parts' AND sub_part IS NULL`,
+		otherIndex:  mysqlListing(database, table),
 		renameOther: `ALTER TABLE ` + t + ` RENAME INDEX listing TO listing_other`,
 		indexKeys:   `CREATE INDEX listing ON ` + t + ` (parts)`,
 		indexOnline: `CREATE INDEX listing ON ` + t + ` (parts) ALGORITHM=INPLACE LOCK=NONE`,
@@ -84,8 +85,12 @@ func mysqlQueries(table string) queries {
 }
 
 // mysqlListing counts the columns of indexes with the name of that of Options.Listing.
-func mysqlListing(table string) string {
-	return `SELECT count(*) FROM information_schema.statistics WHERE table_schema = DATABASE() AND index_name = 'listing'
+func mysqlListing(database, table string) string {
+	in := `DATABASE()`
+	if database != "" {
+		in = `'` + database + `'`
+	}
+	return `SELECT count(*) FROM information_schema.statistics WHERE table_schema = ` + in + ` AND index_name = 'listing'
 		AND IF(@@lower_case_table_names = 0, CAST(table_name AS BINARY) = '` + table + `', table_name = '` + table + `')`
 }
 

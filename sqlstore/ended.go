@@ -117,7 +117,7 @@ func endedByWork(err error) bool {
 // had ended the transaction by SQL text, so that what it wrote afterwards may stand. It asks the
 // server, and only after work that is not to be committed.
 func (c *serverClaim) left(ctx context.Context, j *joint, failed error) *endedError {
-	q := &c.claim.store.db.queries
+	q := c.claim.store.db.queries()
 	var args []any
 	if q.leftAt {
 		args = []any{j.now}

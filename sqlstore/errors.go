@@ -35,9 +35,9 @@ func (d *database) notMigrated() error {
 }
 
 func (d *database) wrongVersion(found int) error {
-	if found > d.queries.newest {
+	if found > d.queries().newest {
 		return stateError(fmt.Sprintf("sqlstore: the table %s was written by a newer retrysafe (schema %d, this build knows %d); update this program, nothing was changed",
-			d.table, found, d.queries.newest))
+			d.table, found, d.queries().newest))
 	}
 	return stateError(fmt.Sprintf("sqlstore: the table %s has schema %d, which no retrysafe has written; look whether the name is used by something else, nothing was changed",
 		d.table, found))

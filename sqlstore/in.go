@@ -70,7 +70,7 @@ func (t joined[Tx]) Usage(ctx context.Context, req storeapi.UsageRequest) (store
 // RunTx implements [storeapi.TxStore].
 func (t joined[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
 	s := t.store
-	if err := s.check(ctx, &r.Key); err != nil {
+	if err := s.admit(ctx, &r.Key); err != nil { // the caller may have the only connection
 		return storeapi.Record{}, err
 	}
 	if r.Gate != nil {
@@ -137,7 +137,7 @@ func (t joined[Tx]) held(ctx context.Context, c *claim, held *heldError) (storea
 	func() {
 		ctx, ended := c.store.limitWait(ctx, c.store.db.lockWait, &err)
 		defer ended()
-		l, err = j.load(ctx, c.store.within(0)+j.claim.store.db.queries.unlocked())
+		l, err = j.load(ctx, c.store.within(0)+j.claim.store.db.queries().unlocked())
 	}()
 	switch {
 	case err == nil:

@@ -18,9 +18,8 @@ import (
 type mysql struct{ server }
 
 func newMySQL(db *database) mysql {
-	q := db.queries
 	return mysql{server{
-		db: db, turns: newTurns(), manner: mysqlManner{db.table, db.lockWait, &db.words, new(atomic.Bool)}, looking: lists{db, q.loadMany}, locking: lists{db, q.loadManyToWrite},
+		db: db, turns: newTurns(), manner: mysqlManner{db.table, db.lockWait, &db.words, new(atomic.Bool)}, looking: lists{db, false}, locking: lists{db, true},
 	}}
 }
 

@@ -29,6 +29,8 @@ type queries struct {
 	resumes bool
 	// version returns the version of the tables.
 	version string
+	// where returns the schema or the database of the tables, or no row. Servers.
+	where string
 	// exists returns one row: the number of tables.
 	exists string
 	// touch makes a write without effect, to find out whether writing is possible and rights are
@@ -162,6 +164,14 @@ const selected = `r.owner, coalesce(r.fence, 0), coalesce(r.state, 0), coalesce(
 // updating returns the statement that overwrites an existing row.
 func updating(table string) string {
 	return `UPDATE ` + table + ` SET ` + strings.Join(stored, " = ?, ") + ` = ? WHERE id = ?`
+}
+
+// many returns loadManyToWrite, or loadMany.
+func (q *queries) many(locks bool) string {
+	if locks {
+		return q.loadManyToWrite
+	}
+	return q.loadMany
 }
 
 // unlocked returns the statement that reads a record in a transaction, without a lock: id.

@@ -51,7 +51,7 @@ func (s *Store) RunOn(ctx context.Context, r storeapi.TxRequest, begin func(cont
 		return rec, err
 	}
 	defer end()
-	c.claim.isNew = s.db.queries.claimOnce != "" && s.seen.isNew(c.claim.id)
+	c.claim.isNew = s.db.queries().claimOnce != "" && s.seen.isNew(c.claim.id)
 	rec, err = c.run(ctx)
 	if err != nil && c.claim.worked && c.claim.ended == nil && !errors.Is(err, storeapi.ErrUnconfirmed) && c.claim.committed(ctx) {
 		c.claim.ended = &endedError{cause: err}
@@ -231,7 +231,7 @@ func (c *serverClaim) uncommitted(ctx context.Context, tx Transaction, rec, done
 func (c *serverClaim) commit(ctx context.Context, j *joint, state storeapi.State, answer storeapi.Answer) (commit func(context.Context) (bool, error), done storeapi.Record, err error) {
 	tx := j.tx.(Transaction) //nolint:errcheck,forcetypeassert // RunOn has begun it
 	last, can := tx.(LastStatement)
-	if query := c.claim.store.db.queries.finishOne; can && query != "" && c.claim.r.Gate == nil {
+	if query := c.claim.store.db.queries().finishOne; can && query != "" && c.claim.r.Gate == nil {
 		row, done, err := j.completed(state, answer)
 		return func(ctx context.Context) (bool, error) {
 			return last.ExecCommit(ctx, query, finishArgs(c.claim.id, &row)...)
@@ -344,7 +344,7 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 			rec, won, err = j.take(ctx)
 			mine := !won && rec.Owner == c.claim.r.Owner && rec.State.Finished()
 			if mine {
-				if _, err = tx.Exec(ctx, c.claim.store.db.queries.confirm, c.claim.id[:]); err == nil {
+				if _, err = tx.Exec(ctx, c.claim.store.db.queries().confirm, c.claim.id[:]); err == nil {
 					err = tx.Commit(ctx)
 				}
 			}

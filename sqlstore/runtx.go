@@ -144,7 +144,7 @@ func (c *claim) await(ctx context.Context, other <-chan struct{}, limit <-chan t
 
 // run claims the key, runs the work and completes the record in one transaction.
 func (c *claim) run(ctx context.Context) (rec storeapi.Record, err error) {
-	q := &c.store.db.queries
+	q := c.store.db.queries()
 	// Before a connection is held: preparing takes one.
 	statements, err := c.store.db.statements.get(ctx, c.store.db, q.claimAt, q.load, q.put, q.make, q.finish, beginWork, endWork)
 	if err != nil {
@@ -271,7 +271,7 @@ func (c *claim) settle(ctx context.Context, tx *writeTx, rec storeapi.Record, fa
 	defer cancel()
 	err := c.store.db.writeInTurn(wait, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
-		l, err = c.store.db.load(ctx, w, c.store.db.queries.loadToWrite, c.id)
+		l, err = c.store.db.load(ctx, w, c.store.db.queries().loadToWrite, c.id)
 		return false, err
 	})
 	if err != nil {

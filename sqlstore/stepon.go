@@ -106,7 +106,7 @@ func (s *serverStep) callOn(ctx context.Context, tx Transaction) (storeapi.Answe
 	if hasEnded(tx) {
 		return progress, &endedError{cause: cmp.Or(err, sql.ErrTxDone), loose: true}
 	}
-	if q := &s.store.db.queries; err != nil && !q.leftAt {
+	if q := s.store.db.queries(); err != nil && !q.leftAt {
 		var outside bool
 		if tx.QueryRow(ctx, q.left, nil, &outside) == nil && outside {
 			return progress, &endedError{cause: err, loose: true}
@@ -122,7 +122,7 @@ func (s *serverStep) keep(call context.Context, tx dbtx.Tx, progress *storeapi.A
 	defer ended()
 	load := func(within string) (loaded, error) {
 		return s.store.db.loadBy(func(dest ...any) error {
-			return tx.QueryRow(ctx, within+s.store.db.queries.loadToJoin, []any{s.id[:]}, dest...)
+			return tx.QueryRow(ctx, within+s.store.db.queries().loadToJoin, []any{s.id[:]}, dest...)
 		})
 	}
 	l, err := load(s.store.within(s.store.db.lockWait))
@@ -139,7 +139,7 @@ func (s *serverStep) keep(call context.Context, tx dbtx.Tx, progress *storeapi.A
 	}
 	// a heartbeat may have extended the lease while this call waited for the row
 	row.LeaseEnd = max(row.LeaseEnd, l.row.LeaseEnd)
-	n, err := tx.Exec(ctx, s.store.db.queries.finish, finishArgs(s.id, &row)...)
+	n, err := tx.Exec(ctx, s.store.db.queries().finish, finishArgs(s.id, &row)...)
 	switch {
 	case err != nil:
 		return s.broken(call, err)
@@ -155,11 +155,11 @@ func (s *serverStep) committed(ctx context.Context, progress *storeapi.Answer, f
 	var l loaded
 	err := s.store.backend.write(context.WithoutCancel(ctx), s.id, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
-		if l, err = s.store.db.load(ctx, w, s.store.db.queries.loadToWrite, s.id); err != nil {
+		if l, err = s.store.db.load(ctx, w, s.store.db.queries().loadToWrite, s.id); err != nil {
 			return false, err
 		}
 		// as in serverClaim.claimAgain
-		_, err = w.ExecContext(ctx, s.store.db.queries.confirm, s.id[:])
+		_, err = w.ExecContext(ctx, s.store.db.queries().confirm, s.id[:])
 		return true, err
 	})
 	return s.settled(ctx, &l, err, progress, failed)

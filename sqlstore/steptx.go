@@ -57,7 +57,7 @@ func (s *stepTx) run(ctx context.Context) error {
 		return unavailable(s.store.db.failed("begin the transaction of a step", err))
 	}
 	defer tx.end() // rolls back what was not committed, also if work panics
-	l, err := s.store.db.load(ctx, tx, s.store.db.queries.loadToWrite, s.id)
+	l, err := s.store.db.load(ctx, tx, s.store.db.queries().loadToWrite, s.id)
 	if err != nil {
 		return unavailable(s.store.db.failed("look for the record of a step", err))
 	}
@@ -76,7 +76,7 @@ func (s *stepTx) run(ctx context.Context) error {
 		return err
 	}
 	changed := false
-	res, err := tx.ExecContext(ctx, s.store.db.queries.finish, finishArgs(s.id, &row)...)
+	res, err := tx.ExecContext(ctx, s.store.db.queries().finish, finishArgs(s.id, &row)...)
 	if err == nil {
 		changed, err = byCount(res)
 	}
@@ -138,7 +138,7 @@ func (s *stepTx) settle(ctx context.Context, tx *writeTx, progress *storeapi.Ans
 	var l loaded
 	err := s.store.db.writeInTurn(wait, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
-		l, err = s.store.db.load(ctx, w, s.store.db.queries.loadToWrite, s.id)
+		l, err = s.store.db.load(ctx, w, s.store.db.queries().loadToWrite, s.id)
 		return false, err
 	})
 	return s.settled(ctx, &l, err, progress, failed)
