@@ -128,5 +128,5 @@ func (s *schema) draws(st *statement, name string, v *expr) bool {
 		return false
 	}
 	number, _ := uncast(v)
-	return number.kind == plain && (number.lit != ofInteger || number.text == "0")
+	return number != nil && number.kind == plain && (number.lit != ofInteger || number.text == "0")
 }
