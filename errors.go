@@ -103,9 +103,15 @@ var (
 	ErrInTransaction = storeapi.ErrInTransaction
 
 	// ErrTxEnded is returned if the work of [DoTx] or [StepTx] has committed or rolled back its
-	// transaction itself. Let the work return nil to commit and an error to roll back. Look the key
+	// transaction itself, or has changed the record of its own key. What it wrote after a ROLLBACK
+	// as text may stand. Let the work return nil to commit and an error to roll back. Look the key
 	// up to see what was stored.
 	ErrTxEnded = storeapi.ErrTxEnded
+
+	// ErrCommitRefused is returned if the database has refused the COMMIT of [DoTx] or [StepTx]
+	// because of what the work has written, as with a deferred foreign key. All was rolled back. It
+	// counts as an error of the work, and wraps that of the database.
+	ErrCommitRefused = storeapi.ErrCommitRefused
 
 	// ErrUnavailable is returned if the store cannot be reached or fails. Nothing took effect.
 	// Retry with the same key.

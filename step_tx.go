@@ -54,7 +54,7 @@ func StepTx[Tx, T any](ctx context.Context, db storeapi.StepStore[Tx], name stri
 			return v, a.stepError(name, encodeErr)
 		}
 		return v, nil
-	case workErr != nil && !errors.Is(err, ErrTxEnded):
+	case workErr != nil && !errors.Is(err, ErrTxEnded), errors.Is(err, ErrCommitRefused):
 		return v, err
 	case errors.Is(err, ErrUnconfirmed), errors.Is(err, ErrTxEnded):
 		b.fail(err)

@@ -72,6 +72,9 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 	}
 	w := txWork[Tx, T]{rt: c.runtime, fn: fn, codec: c.codec, most: o.policy.MaxAnswer}
 	rec, err := db.RunTx(ctx, req, w.run)
+	if errors.Is(err, ErrCommitRefused) {
+		w.err = err // as if the work had returned it
+	}
 	mine := err == nil && rec.Owner == req.Owner
 	if call.found(&rec); mine {
 		call.won(rec.Fence) // it is no duplicate

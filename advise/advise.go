@@ -132,7 +132,7 @@ func adviseIn(text, schema string, d Dialect) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return report(statements, schemaOf(slices.Concat(tables, statements)), text, d), nil
+	return report(statements, schemaOf(slices.Concat(tables, statements), d), text, d), nil
 }
 
 // parsers convert text to statements of this package. Their *SyntaxError need not set the dialect.

@@ -32,7 +32,8 @@ type expr struct {
 	kind  exprKind
 	name  string // of a column, a call, an op
 	table string // of a column, if it is given
-	text  string // of a plain value
+	text  string // of a plain value; of a cast, its type
+	lit   literal
 	args  []*expr
 }
 
@@ -101,6 +102,16 @@ func (e *expr) conjuncts() []*expr {
 	if e.kind == list && len(e.args) == 1 {
 		return e.args[0].conjuncts()
 	}
+	if e.kind == op && e.name == "=" && len(e.args) == 2 { // (a, b) = (1, 2)
+		left, right := e.args[0], e.args[1]
+		if left.kind == list && right.kind == list && len(left.args) == len(right.args) {
+			var all []*expr
+			for i := range left.args {
+				all = append(all, operation("=", left.args[i], right.args[i]))
+			}
+			return all
+		}
+	}
 	return []*expr{e}
 }
 
@@ -108,7 +119,9 @@ func (e *expr) conjuncts() []*expr {
 // or another one, as if the column were on the left.
 type compared struct {
 	column, sign string
+	table        string // of the column, if it is given
 	with         *expr
+	bare         bool // the column itself is compared, and not an expression with it
 }
 
 var mirrored = map[string]string{"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -123,17 +136,17 @@ func (e *expr) comparisons() (all []compared) {
 		left := c.args[0]
 		switch {
 		case len(c.args) == 1 && left.kind == column:
-			all = append(all, compared{left.name, c.name, nil})
+			all = append(all, compared{left.name, c.name, left.table, nil, true})
 		case len(c.args) == 2 && left.kind == column:
-			all = append(all, compared{left.name, c.name, c.args[1]})
+			all = append(all, compared{left.name, c.name, left.table, c.args[1], true})
 		case len(c.args) == 2 && c.args[1].kind == column && mirrored[c.name] != "":
-			all = append(all, compared{c.args[1].name, mirrored[c.name], left})
+			all = append(all, compared{c.args[1].name, mirrored[c.name], c.args[1].table, left, true})
 		case len(c.args) == 2 && mirrored[c.name] != "": // amount - 5 >= 0
 			for _, name := range left.columns() {
-				all = append(all, compared{name, c.name, c.args[1]})
+				all = append(all, compared{column: name, sign: c.name, with: c.args[1]})
 			}
 			for _, name := range c.args[1].columns() {
-				all = append(all, compared{name, mirrored[c.name], left})
+				all = append(all, compared{column: name, sign: mirrored[c.name], with: left})
 			}
 		}
 	}

@@ -37,6 +37,20 @@ uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4 random_bytes random_normal 
 connection_id last_insert_id last_insert_rowid lastval currval changes total_changes found_rows row_count
 `)
 
+// clocks are functions that return a time with a date, and how many digits of a second they tell.
+func clocks(d Dialect) (names map[string]bool, digits int) {
+	switch d {
+	case PostgreSQL:
+		return words(`now current_timestamp localtimestamp clock_timestamp statement_timestamp transaction_timestamp`), 6
+	case MySQL:
+		return words(`now current_timestamp localtime localtimestamp sysdate utc_timestamp`), 0
+	}
+	return nil, 0
+}
+
+// unrepeated are functions whose results never repeat.
+var unrepeated = words(`gen_random_uuid uuid uuidv4 uuidv7 uuid_short uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4 nextval`)
+
 // numbering are functions that draw from a counter: each call takes the next number.
 var numbering = words(`nextval setval`)
 

@@ -73,14 +73,11 @@ func mysqlStatement(n ast.StmtNode) statement {
 	case *ast.InsertStmt:
 		return mysqlInsert(n)
 	case *ast.UpdateStmt:
-		st := statement{kind: updates, name: "UPDATE", where: mysqlExpr(n.Where), limited: n.Limit != nil, others: n.MultipleTable}
-		st.table, st.alias = mysqlTable(n.TableRefs)
-		st.sets = mysqlSets(n.List)
-		return st
+		st := statement{kind: updates, name: "UPDATE", where: mysqlExpr(n.Where), limited: n.Limit != nil, sets: mysqlSets(n.List), reading: mysqlChildren(n)}
+		return st.mysqlTables(n.TableRefs)
 	case *ast.DeleteStmt:
-		st := statement{kind: deletes, name: "DELETE", where: mysqlExpr(n.Where), limited: n.Limit != nil, others: n.IsMultiTable}
-		st.table, st.alias = mysqlTable(n.TableRefs)
-		return st
+		st := statement{kind: deletes, name: "DELETE", where: mysqlExpr(n.Where), limited: n.Limit != nil, reading: mysqlChildren(n)}
+		return st.mysqlTables(n.TableRefs)
 	case *ast.CallStmt:
 		return statement{kind: runs, name: "CALL"}
 	case *ast.ExecuteStmt:
@@ -93,7 +90,9 @@ func mysqlStatement(n ast.StmtNode) statement {
 		return statement{kind: loads, name: "LOAD DATA"}
 	case *ast.CommitStmt:
 		return statement{kind: ends, name: "COMMIT"}
-	case *ast.BeginStmt, *ast.RollbackStmt, *ast.SavepointStmt, *ast.ReleaseSavepointStmt, *ast.UseStmt, *ast.SetStmt, *ast.SetRoleStmt, *ast.LockTablesStmt,
+	case *ast.SetStmt:
+		return statement{kind: settles, name: "SET", reading: mysqlChildren(n)}
+	case *ast.BeginStmt, *ast.RollbackStmt, *ast.SavepointStmt, *ast.ReleaseSavepointStmt, *ast.UseStmt, *ast.SetRoleStmt, *ast.LockTablesStmt,
 		*ast.UnlockTablesStmt, *ast.DeallocateStmt, *ast.GrantStmt, *ast.RevokeStmt, *ast.GrantRoleStmt, *ast.RevokeRoleStmt, *ast.AnalyzeTableStmt,
 		*ast.OptimizeTableStmt, *ast.FlushStmt, *ast.SetPwdStmt, *ast.SetDefaultRoleStmt:
 		return statement{kind: settles, name: "A statement about the session, a transaction, rights or upkeep"}
@@ -102,8 +101,8 @@ func mysqlStatement(n ast.StmtNode) statement {
 }
 
 func mysqlInsert(n *ast.InsertStmt) statement {
-	st := statement{kind: inserts, name: "INSERT", fromQuery: n.Select != nil, sets: mysqlSets(n.OnDuplicate)}
-	st.table, st.alias = mysqlTable(n.Table)
+	st := statement{kind: inserts, name: "INSERT", fromQuery: n.Select != nil, sets: mysqlSets(n.OnDuplicate), reading: mysqlChildren(n)}
+	st = st.mysqlTables(n.Table)
 	for _, c := range n.Columns {
 		st.columns = append(st.columns, c.Name.L)
 	}
@@ -132,28 +131,55 @@ func mysqlInsert(n *ast.InsertStmt) statement {
 
 func mysqlSets(list []*ast.Assignment) (sets []assignment) {
 	for _, a := range list {
-		sets = append(sets, assignment{a.Column.Name.L, mysqlExpr(a.Expr)})
+		sets = append(sets, assignment{a.Column.Name.L, a.Column.Table.L, mysqlExpr(a.Expr)})
 	}
 	return sets
 }
 
-// mysqlTable returns the first table of a clause.
-func mysqlTable(refs *ast.TableRefsClause) (name, alias string) {
+// mysqlTables adds the tables of a clause. The first is the one that is changed, unless columns of
+// others are set.
+func (st statement) mysqlTables(refs *ast.TableRefsClause) statement {
 	if refs == nil || refs.TableRefs == nil {
-		return "", ""
+		return st
 	}
-	var node ast.ResultSetNode = refs.TableRefs
-	for {
-		switch n := node.(type) {
-		case *ast.Join:
-			node = n.Left
-		case *ast.TableSource:
-			alias = n.AsName.L
-			node = n.Source
-		case *ast.TableName:
-			return n.Name.L, alias
-		default:
-			return "", alias
+	st.sources = mysqlSources(refs.TableRefs)
+	st.others = len(st.sources) > 1
+	if len(st.sources) > 0 {
+		st.table = st.sources[0].table
+		if st.sources[0].name != st.table {
+			st.alias = st.sources[0].name
 		}
 	}
+	return st
+}
+
+// mysqlSources returns the tables and queries of a join.
+func mysqlSources(n ast.ResultSetNode) []source {
+	switch n := n.(type) {
+	case *ast.Join:
+		if n == nil {
+			return nil
+		}
+		all := mysqlSources(n.Left)
+		if n.Right != nil {
+			all = append(all, mysqlSources(n.Right)...)
+		}
+		return all
+	case *ast.TableSource:
+		name := n.AsName.L
+		t, ok := n.Source.(*ast.TableName)
+		if !ok {
+			if j, ok := n.Source.(*ast.Join); ok {
+				return mysqlSources(j)
+			}
+			return []source{{name: name}}
+		}
+		if name == "" {
+			name = t.Name.L
+		}
+		return []source{{name, t.Name.L}}
+	case *ast.TableName:
+		return []source{{n.Name.L, n.Name.L}}
+	}
+	return nil
 }

@@ -1,6 +1,11 @@
 package advise
 
-import "github.com/sqlc-dev/marino/ast"
+import (
+	"regexp"
+	"strings"
+
+	"github.com/sqlc-dev/marino/ast"
+)
 
 // mysqlDefinition converts DDL, and all other statements.
 func mysqlDefinition(n ast.StmtNode) statement {
@@ -45,22 +50,48 @@ func mysqlDefinition(n ast.StmtNode) statement {
 func mysqlCreate(n *ast.CreateTableStmt) statement {
 	st := statement{
 		kind: define(n.IfNotExists), name: "CREATE TABLE", table: n.Table.Name.L,
-		definedTable: n.Select == nil && n.ReferTable == nil, columns: []string{},
+		definedTable: n.Select == nil && n.ReferTable == nil, columns: []string{}, types: map[string]columnType{},
 	}
 	for _, c := range n.Cols {
-		name := c.Name.Name.L
-		st.columns = append(st.columns, name)
-		for _, o := range c.Options {
-			if o.Tp == ast.ColumnOptionPrimaryKey || o.Tp == ast.ColumnOptionUniqKey {
-				st.defined = append(st.defined, unique{table: st.table, columns: []string{name}, primary: o.Tp == ast.ColumnOptionPrimaryKey})
-			}
-			if o.Tp == ast.ColumnOptionAutoIncrement {
-				st.autoColumns = append(st.autoColumns, name)
-			}
-		}
+		st.mysqlColumn(c)
 	}
 	st.defined = append(st.defined, mysqlConstraints(st.table, n.Constraints...)...)
 	return st
+}
+
+var mysqlPrecision = regexp.MustCompile(`\((\d+)\)`)
+
+// mysqlColumn adds a column to a table.
+func (st *statement) mysqlColumn(c *ast.ColumnDef) {
+	name := c.Name.Name.L
+	st.columns = append(st.columns, name)
+	isClock := false
+	if c.Tp != nil {
+		precision := ""
+		if m := mysqlPrecision.FindStringSubmatch(c.Tp.String()); m != nil {
+			precision = m[1]
+		}
+		st.types[name] = typeNamed(c.Tp.String(), precision)
+		isClock = strings.HasPrefix(strings.ToLower(c.Tp.String()), "timestamp")
+	}
+	for _, o := range c.Options {
+		switch o.Tp {
+		case ast.ColumnOptionPrimaryKey, ast.ColumnOptionUniqKey:
+			st.defined = append(st.defined, unique{table: st.table, columns: []string{name}, primary: o.Tp == ast.ColumnOptionPrimaryKey})
+		case ast.ColumnOptionAutoIncrement:
+			st.autoColumns = append(st.autoColumns, name)
+		case ast.ColumnOptionOnUpdate, ast.ColumnOptionGenerated:
+			st.computed = append(st.computed, name)
+		case ast.ColumnOptionDefaultValue:
+			isClock = false
+			if !mysqlExpr(o.Expr).constant() {
+				st.drawn = append(st.drawn, name)
+			}
+		}
+	}
+	if isClock { // the first TIMESTAMP follows the clock unless it says otherwise
+		st.drawn, st.computed = append(st.drawn, name), append(st.computed, name)
+	}
 }
 
 func mysqlConstraints(table string, all ...*ast.Constraint) (found []unique) {

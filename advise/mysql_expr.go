@@ -19,7 +19,7 @@ func mysqlExpr(x ast.ExprNode) *expr {
 	case ast.ParamMarkerExpr:
 		return &expr{kind: plain, name: "param", text: fmt.Sprintf("?%p", x)}
 	case ast.ValueExpr:
-		return &expr{kind: plain, text: mysqlText(x)}
+		return mysqlValue(x)
 	case *ast.ColumnNameExpr:
 		return &expr{kind: column, name: x.Name.Name.L, table: x.Name.Table.L}
 	case *ast.ValuesExpr:
@@ -39,8 +39,8 @@ func mysqlExpr(x ast.ExprNode) *expr {
 		return operation(mysqlOp(x.Op), mysqlExpr(x.L), mysqlExpr(x.R))
 	case *ast.UnaryOperationExpr:
 		v := mysqlExpr(x.V)
-		if v != nil && v.kind == plain && v.name == "" && x.Op == opcode.Minus {
-			return &expr{kind: plain, text: "-" + v.text}
+		if v != nil && v.kind == plain && v.name == "" && v.lit != ofText && x.Op == opcode.Minus {
+			return negative(v)
 		}
 		return operation("unary", v)
 	case *ast.IsNullExpr:
@@ -80,19 +80,29 @@ func mysqlCall(x *ast.FuncCallExpr) *expr {
 	return e
 }
 
-func mysqlText(x ast.ValueExpr) string {
-	if x.GetValue() == nil {
-		return "NULL"
-	}
+func mysqlValue(x ast.ValueExpr) *expr {
 	var b strings.Builder
 	if err := x.Restore(format.NewRestoreCtx(format.DefaultRestoreFlags, &b)); err != nil {
-		return fmt.Sprintf("?%p", x)
+		return &expr{kind: plain, text: fmt.Sprintf("?%p", x)}
 	}
-	return strings.ToLower(b.String())
+	text := strings.ToLower(b.String())
+	switch v := x.GetValue().(type) {
+	case nil:
+		return &expr{kind: plain, text: "NULL"}
+	case string:
+		return quoted(strings.ToLower(v))
+	case int64, uint64:
+		if text == "true" || text == "false" {
+			return truth(text == "true")
+		}
+		return integer(text)
+	}
+	return &expr{kind: plain, text: text}
 }
 
+// mysqlOps has another name for OR: || is one or joins strings, as sql_mode says.
 var mysqlOps = map[opcode.Op]string{
-	opcode.LogicAnd: "and", opcode.LogicOr: "or", opcode.EQ: "=", opcode.NullEQ: "=", opcode.NE: "<>", opcode.LT: "<", opcode.LE: "<=", opcode.GT: ">",
+	opcode.LogicAnd: "and", opcode.LogicOr: "either", opcode.EQ: "=", opcode.NullEQ: "=", opcode.NE: "<>", opcode.LT: "<", opcode.LE: "<=", opcode.GT: ">",
 	opcode.GE: ">=", opcode.Plus: "+", opcode.Minus: "-", opcode.Mul: "*", opcode.Or: "|", opcode.And: "&",
 }
 

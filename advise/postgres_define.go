@@ -41,26 +41,13 @@ func postgresDefinition(name string, n node) statement {
 }
 
 func postgresCreate(n node) statement {
-	st := statement{kind: define(n.yes("if_not_exists")), name: "CREATE TABLE", definedTable: true, columns: []string{}}
+	st := statement{kind: define(n.yes("if_not_exists")), name: "CREATE TABLE", definedTable: true, columns: []string{}, types: map[string]columnType{}}
 	st.table, _ = postgresTable(n.in("relation"))
 	for _, v := range n.list("tableElts") {
 		kind, f := only(v)
 		switch kind {
 		case "ColumnDef":
-			column := strings.ToLower(f.text("colname"))
-			st.columns = append(st.columns, column)
-			for _, t := range strs(f.in("typeName").list("names")) {
-				if words("serial bigserial smallserial serial4 serial8 serial2")[t] {
-					st.autoColumns = append(st.autoColumns, column)
-				}
-			}
-			for _, c := range f.list("constraints") {
-				_, con := only(c)
-				st.defined = append(st.defined, postgresConstraint(st.table, column, con)...)
-				if con.text("contype") == "CONSTR_IDENTITY" {
-					st.autoColumns = append(st.autoColumns, column)
-				}
-			}
+			st.postgresColumn(f)
 		case "Constraint":
 			st.defined = append(st.defined, postgresConstraint(st.table, "", f)...)
 		case "TableLikeClause":
@@ -68,6 +55,41 @@ func postgresCreate(n node) statement {
 		}
 	}
 	return st
+}
+
+// postgresColumn adds a column to a table.
+func (st *statement) postgresColumn(f node) {
+	column := strings.ToLower(f.text("colname"))
+	st.columns = append(st.columns, column)
+	typ := f.in("typeName")
+	precision := ""
+	for _, v := range pgList(typ.list("typmods")) {
+		precision = v.text
+	}
+	st.types[column] = postgresType(strs(typ.list("names")), precision)
+	if len(typ.list("arrayBounds")) > 0 {
+		st.types[column] = columnType{class: otherClass}
+	}
+	for _, t := range strs(typ.list("names")) {
+		if words("serial bigserial smallserial serial4 serial8 serial2")[t] {
+			st.autoColumns = append(st.autoColumns, column)
+		}
+	}
+	for _, c := range f.list("constraints") {
+		_, con := only(c)
+		st.defined = append(st.defined, postgresConstraint(st.table, column, con)...)
+		switch con.text("contype") {
+		case "CONSTR_IDENTITY":
+			st.autoColumns = append(st.autoColumns, column)
+			st.identity = append(st.identity, column)
+		case "CONSTR_GENERATED":
+			st.computed = append(st.computed, column)
+		case "CONSTR_DEFAULT":
+			if !pgExpr(con["raw_expr"]).constant() {
+				st.drawn = append(st.drawn, column)
+			}
+		}
+	}
 }
 
 // postgresConstraint returns the unique index that a constraint creates, on its keys or on the

@@ -22,12 +22,9 @@ func pgExpr(v any) *expr {
 	case "ColumnRef":
 		return pgColumn(n)
 	case "TypeCast":
-		if inner := pgExpr(n["arg"]); inner != nil && (inner.kind == plain || inner.kind == column) {
-			if inner.kind == plain && inner.text == "'now'" {
-				return &expr{kind: call, name: "now"}
-			}
-			return inner
-		}
+		return pgCast(n)
+	case "CurrentOfExpr":
+		return &expr{kind: call, name: "current of"}
 	case "A_Expr":
 		return pgOperator(n)
 	case "BoolExpr":
@@ -53,17 +50,51 @@ func pgExpr(v any) *expr {
 	case "MinMaxExpr":
 		return &expr{kind: call, name: "greatest", args: pgList(n.list("args"))}
 	case "SQLValueFunction":
-		return &expr{kind: call, name: pgValueFunction(n.text("op"))}
+		return pgValueFunction(n)
 	}
 	return &expr{kind: op, name: "other", args: pgFields(n)}
 }
 
-// pgValueFunction distinguishes CURRENT_TIMESTAMP and similar functions from CURRENT_USER.
-func pgValueFunction(name string) string {
-	if strings.Contains(name, "DATE") || strings.Contains(name, "TIME") {
-		return "current_timestamp"
+// pgCast converts a cast. One to a type with a length in brackets may cut the value.
+func pgCast(n node) *expr {
+	inner, to := pgExpr(n["arg"]), n.in("typeName")
+	if inner == nil {
+		return nil
 	}
-	return "current_user"
+	if v, _ := uncast(inner); v.kind == plain && special[strings.Trim(v.text, "'")] && timeTypes[pgTypeName(to)] {
+		return &expr{kind: call, name: "current_time", args: []*expr{inner}} // 'now'::timestamp
+	}
+	if len(to.list("typmods")) > 0 || len(to.list("arrayBounds")) > 0 {
+		return operation("other", inner)
+	}
+	return &expr{kind: op, name: cast, text: pgTypeName(to), args: []*expr{inner}}
+}
+
+// pgTypeName returns the last part of the name of a type.
+func pgTypeName(n node) string {
+	names := strs(n.list("names"))
+	if len(names) == 0 {
+		return ""
+	}
+	return names[len(names)-1]
+}
+
+// pgValueFunction distinguishes CURRENT_TIMESTAMP and similar functions from CURRENT_USER.
+func pgValueFunction(n node) *expr {
+	name := n.text("op")
+	e := &expr{kind: call, name: "current_user"}
+	switch {
+	case strings.Contains(name, "TIMESTAMP"):
+		e.name = "current_timestamp"
+		if digits, _ := n["typmod"].(float64); strings.HasSuffix(name, "_N") { // the tree omits zero
+			e.args = []*expr{integer(fmt.Sprint(int(digits)))}
+		}
+	case strings.Contains(name, "DATE"):
+		e.name = "current_date"
+	case strings.Contains(name, "TIME"):
+		e.name = "current_time"
+	}
+	return e
 }
 
 func pgConst(n node) *expr {
@@ -75,14 +106,20 @@ func pgConst(n node) *expr {
 		if !ok {
 			continue
 		}
+		switch v, _ := f[k].(string); k { // the tree omits zero, false and the empty string
+		case "ival":
+			n, _ := f[k].(float64)
+			return integer(fmt.Sprint(int64(n)))
+		case "boolval":
+			b, _ := f[k].(bool)
+			return truth(b)
+		case "sval":
+			return quoted(strings.ToLower(v))
+		case "fval":
+			return integer(v)
+		}
 		text, _ := json.Marshal(f[k])
-		if f[k] == nil { // the tree omits zero and false
-			text = []byte(map[string]string{"ival": "0", "boolval": "false"}[k])
-		}
-		if k == "sval" {
-			return &expr{kind: plain, text: "'" + strings.ToLower(strings.Trim(string(text), `"`)) + "'"}
-		}
-		return &expr{kind: plain, text: strings.Trim(string(text), `"`)}
+		return &expr{kind: plain, text: string(text)}
 	}
 	return &expr{kind: plain, text: "?"}
 }
@@ -107,8 +144,14 @@ func pgOperator(n node) *expr {
 	left, right := pgExpr(n["lexpr"]), pgExpr(n["rexpr"])
 	switch n.text("kind") {
 	case "AEXPR_OP", "AEXPR_NOT_DISTINCT":
-		if left == nil && right != nil && right.kind == plain && right.name == "" && name == "-" {
-			return &expr{kind: plain, text: "-" + right.text}
+		if left == nil && right != nil && right.kind == plain && right.name == "" && right.lit != ofText && name == "-" {
+			return negative(right)
+		}
+		if parts := strings.Split(name, "."); len(parts) == 2 { // OPERATOR (mine.+)
+			if parts[0] != "pg_catalog" {
+				return &expr{kind: call, name: "operator " + name, args: operation("", left, right).args}
+			}
+			name = parts[1]
 		}
 		if left == nil {
 			name = "unary " + name

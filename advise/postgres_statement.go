@@ -4,8 +4,8 @@ import "strings"
 
 // postgresDone are statements that do nothing new when they run again, or that change no data.
 var postgresDone = words(`VariableSetStmt VariableShowStmt GrantStmt GrantRoleStmt LockStmt ListenStmt UnlistenStmt AnalyzeStmt VacuumStmt ReindexStmt CheckPointStmt
-	DiscardStmt DeallocateStmt ConstraintsSetStmt CommentStmt AlterRoleSetStmt AlterDatabaseSetStmt AlterOwnerStmt AlterDefaultPrivilegesStmt ClosePortalStmt FetchStmt
-	DeclareCursorStmt ClusterStmt`)
+	DiscardStmt DeallocateStmt ConstraintsSetStmt CommentStmt AlterRoleSetStmt AlterDatabaseSetStmt AlterOwnerStmt AlterDefaultPrivilegesStmt ClosePortalStmt
+	ClusterStmt`)
 
 func postgresStatement(v any) statement {
 	name, n := only(v)
@@ -15,19 +15,11 @@ func postgresStatement(v any) statement {
 	case "InsertStmt":
 		return postgresInsert(n)
 	case "UpdateStmt":
-		st := statement{
-			kind: updates, name: "UPDATE", where: pgExpr(n["whereClause"]), others: len(n.list("fromClause")) > 0,
-			returning: len(n.in("returningClause").list("exprs")) > 0, sets: postgresSets(n.list("targetList")), inner: postgresWith(n),
-		}
-		st.table, st.alias = postgresTable(n.in("relation"))
-		return st
+		st := statement{kind: updates, name: "UPDATE", where: pgExpr(n["whereClause"]), sets: postgresSets(n.list("targetList")), inner: postgresWith(n)}
+		return st.postgresParts(n, n.list("fromClause"))
 	case "DeleteStmt":
-		st := statement{
-			kind: deletes, name: "DELETE", where: pgExpr(n["whereClause"]), others: len(n.list("usingClause")) > 0,
-			returning: len(n.in("returningClause").list("exprs")) > 0, inner: postgresWith(n),
-		}
-		st.table, st.alias = postgresTable(n.in("relation"))
-		return st
+		st := statement{kind: deletes, name: "DELETE", where: pgExpr(n["whereClause"]), inner: postgresWith(n)}
+		return st.postgresParts(n, n.list("usingClause"))
 	case "MergeStmt":
 		return statement{kind: merges, name: "MERGE"}
 	case "ExplainStmt":
@@ -46,9 +38,16 @@ func postgresStatement(v any) statement {
 		return statement{kind: runs, name: "DO"}
 	case "ExecuteStmt":
 		return statement{kind: runs, name: "EXECUTE"}
+	case "DeclareCursorStmt": // WITH HOLD runs the query at once
+		return statement{kind: settles, name: "DECLARE", inner: postgresInner(n["query"])}
+	case "FetchStmt":
+		return statement{kind: runs, name: "FETCH"}
 	case "CopyStmt":
-		if n.yes("is_from") {
+		switch {
+		case n.yes("is_from"):
 			return statement{kind: loads, name: "COPY"}
+		case n.yes("is_program"):
+			return statement{kind: runs, name: "COPY TO PROGRAM"}
 		}
 		return statement{kind: reads, name: "COPY", inner: postgresInner(n["query"])}
 	case "NotifyStmt":
@@ -99,8 +98,8 @@ func postgresInner(v any) []statement {
 }
 
 func postgresInsert(n node) statement {
-	st := statement{kind: inserts, name: "INSERT", returning: len(n.in("returningClause").list("exprs")) > 0, inner: postgresWith(n)}
-	st.table, st.alias = postgresTable(n.in("relation"))
+	st := statement{kind: inserts, name: "INSERT", inner: postgresWith(n), ownNumbers: n.text("override") == "OVERRIDING_USER_VALUE"}
+	st = st.postgresParts(n, nil)
 	for _, c := range n.list("cols") {
 		_, f := only(c)
 		st.columns = append(st.columns, strings.ToLower(f.text("name")))
@@ -135,6 +134,36 @@ func postgresInsert(n node) statement {
 	return st
 }
 
+// postgresParts adds the tables of a statement that writes, and the expressions in it.
+func (st statement) postgresParts(n node, from []any) statement {
+	st.table, st.alias = postgresTable(n.in("relation"))
+	st.others = len(from) > 0
+	st.sources = append([]source{{st.changed(), st.table}}, postgresSources(from)...)
+	st.returned = pgParts(n.in("returningClause")["exprs"])
+	st.returning = len(n.in("returningClause").list("exprs")) > 0
+	st.reading = pgFields(n)
+	return st
+}
+
+// postgresSources returns the tables and queries of a FROM.
+func postgresSources(from []any) (all []source) {
+	for _, v := range from {
+		switch name, n := only(v); name {
+		case "RangeVar":
+			table, alias := postgresTable(n)
+			if alias == "" {
+				alias = table
+			}
+			all = append(all, source{alias, table})
+		case "JoinExpr":
+			all = append(all, postgresSources([]any{n["larg"], n["rarg"]})...)
+		default:
+			all = append(all, source{name: strings.ToLower(n.in("alias").text("aliasname"))})
+		}
+	}
+	return all
+}
+
 func postgresSets(list []any) (sets []assignment) {
 	for _, v := range list {
 		_, t := only(v)
@@ -147,7 +176,13 @@ func postgresSets(list []any) (sets []assignment) {
 				value = m["source"]
 			}
 		}
-		sets = append(sets, assignment{strings.ToLower(t.text("name")), pgExpr(value)})
+		set := pgExpr(value)
+		for _, sub := range t.list("indirection") { // x[i] = …
+			if parts := pgParts(sub); len(parts) > 0 {
+				set = operation("element", append([]*expr{set}, parts...)...)
+			}
+		}
+		sets = append(sets, assignment{column: strings.ToLower(t.text("name")), value: set})
 	}
 	return sets
 }

@@ -31,7 +31,7 @@ func (a Advice) and(why string) Advice {
 // adviseOn returns the advice on a statement and the statements inside it. The worst verdict
 // decides.
 func adviseOn(st *statement, s *schema) Advice {
-	a := adviseAlone(st, s)
+	a := adviseAlone(st, s).calling(st)
 	for i := range st.inner {
 		in := adviseOn(&st.inner[i], s)
 		if rank[in.Verdict] > rank[a.Verdict] {
@@ -48,7 +48,7 @@ func adviseAlone(st *statement, s *schema) Advice {
 	case inserts:
 		return adviseInsert(st, s)
 	case updates:
-		return adviseUpdate(st)
+		return adviseUpdate(st, s)
 	case deletes:
 		return adviseDelete(st)
 	case settles:
@@ -73,6 +73,32 @@ func adviseAlone(st *statement, s *schema) Advice {
 			and("It repeats harmlessly only if each branch sets plain values under a unique index.")
 	}
 	return say(Unknown, "Nobody here knows what a second "+st.name+" does.", doTx)
+}
+
+// calling adds what the functions mean that a statement calls: a repeat calls them again.
+func (a Advice) calling(st *statement) Advice {
+	if st.kind != inserts && st.kind != updates && st.kind != deletes && st.kind != settles {
+		return a
+	}
+	drawing, unknown := st.returned, []string(nil)
+	if st.kind == settles {
+		drawing = st.reading
+	}
+	for _, e := range drawing {
+		for _, name := range e.calls() {
+			if numbering[name] && rank[a.Verdict] < rank[NeedsGuard] {
+				return say(NeedsGuard, name+"() draws another number each time.", doTx)
+			}
+		}
+	}
+	for _, e := range st.reading {
+		unknown = append(unknown, unknownCalls(e)...)
+	}
+	if len(unknown) == 0 || rank[a.Verdict] >= rank[Unknown] {
+		return a
+	}
+	slices.Sort(unknown)
+	return say(Unknown, "It calls "+listed(slices.Compact(unknown))+", and so does a repeat: nobody here knows whether that writes.", doTx)
 }
 
 func adviseRead(st *statement) Advice {
@@ -101,7 +127,7 @@ func adviseDelete(st *statement) Advice {
 	switch {
 	case st.limited:
 		return say(NeedsGuard, "Its LIMIT removes other rows each time.", doTx).and("Name the rows by their key.")
-	case st.where == nil:
+	case st.where == nil && !st.others:
 		return say(Harmless, "It removes all rows.").and("A repeat that comes late removes those, too, that were inserted since.")
 	}
 	if names := shiftingCalls(st.where); len(names) > 0 {
@@ -111,7 +137,7 @@ func adviseDelete(st *statement) Advice {
 	if names := unknownCalls(st.where); len(names) > 0 {
 		return say(Unknown, "Which rows it removes depends on "+listed(names)+", which nobody here knows.", doTx)
 	}
-	if st.others || st.where.has(func(e *expr) bool { return e.kind == query }) {
+	if st.others || readsOthers(st.where) {
 		return say(Unknown, "Which rows it removes depends on what other rows there are when it runs.", doTx).
 			and("Name the rows by their key: a queue that is emptied in this way loses a message when the answer is lost.")
 	}

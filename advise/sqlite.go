@@ -40,14 +40,14 @@ func sqliteStatement(p ast.Stmt) statement {
 	case *ast.UpdateStmt:
 		st := statement{
 			kind: updates, name: "UPDATE", table: sqliteTable(p.Table), alias: ident(p.Alias), where: sqliteExpr(p.Where),
-			limited: p.Limit != nil, others: len(p.From) > 0, returning: len(p.Returning) > 0,
+			limited: p.Limit != nil, others: len(p.From) > 0, returning: len(p.Returning) > 0, sets: sqliteSets(p.Set), reading: sqliteChildren(p),
 		}
-		st.sets = sqliteSets(p.Set)
+		st.sources = append([]source{{st.changed(), st.table}}, sqliteSources(p.From)...)
 		return st
 	case *ast.DeleteStmt:
 		return statement{
 			kind: deletes, name: "DELETE", table: sqliteTable(p.Table), alias: ident(p.Alias), where: sqliteExpr(p.Where),
-			limited: p.Limit != nil, returning: len(p.Returning) > 0,
+			limited: p.Limit != nil, returning: len(p.Returning) > 0, reading: sqliteChildren(p),
 		}
 	case *ast.CreateTableStmt:
 		return sqliteCreate(p)
@@ -96,7 +96,7 @@ func define(ifExists bool) kind {
 }
 
 func sqliteInsert(p *ast.InsertStmt) statement {
-	st := statement{kind: inserts, name: "INSERT", table: sqliteTable(p.Table), alias: ident(p.Alias), returning: len(p.Returning) > 0}
+	st := statement{kind: inserts, name: "INSERT", table: sqliteTable(p.Table), alias: ident(p.Alias), returning: len(p.Returning) > 0, reading: sqliteChildren(p)}
 	for _, c := range p.Columns {
 		st.columns = append(st.columns, ident(c))
 	}
@@ -142,24 +142,16 @@ func sqliteSets(pairs []*ast.SetPair) (sets []assignment) {
 			if len(pair.Columns) > 1 && value.kind == list && i < len(value.args) {
 				v = value.args[i]
 			}
-			sets = append(sets, assignment{ident(c), v})
+			sets = append(sets, assignment{column: ident(c), value: v})
 		}
 	}
 	return sets
 }
 
 func sqliteCreate(p *ast.CreateTableStmt) statement {
-	st := statement{kind: define(p.IfNotExists), name: "CREATE TABLE", table: sqliteTable(p.Name), definedTable: p.Select == nil, columns: []string{}}
+	st := statement{kind: define(p.IfNotExists), name: "CREATE TABLE", table: sqliteTable(p.Name), definedTable: p.Select == nil, columns: []string{}, types: map[string]columnType{}}
 	for _, c := range p.Columns {
-		st.columns = append(st.columns, ident(c.Name))
-		for _, k := range c.Constraints {
-			if k.Kind == ast.ColumnPrimaryKey || k.Kind == ast.ColumnUnique {
-				st.defined = append(st.defined, unique{table: st.table, columns: []string{ident(c.Name)}, primary: k.Kind == ast.ColumnPrimaryKey})
-			}
-			if k.Kind == ast.ColumnPrimaryKey && c.Type != nil && strings.EqualFold(c.Type.Name, "integer") {
-				st.autoColumns = append(st.autoColumns, ident(c.Name))
-			}
-		}
+		st.sqliteColumn(c)
 	}
 	for _, k := range p.Constraints {
 		if k.Kind == ast.TablePrimaryKey || k.Kind == ast.TableUnique {
@@ -169,6 +161,51 @@ func sqliteCreate(p *ast.CreateTableStmt) statement {
 		}
 	}
 	return st
+}
+
+// sqliteColumn adds a column to a table. SQLite stores what it is given, in whatever type.
+func (st *statement) sqliteColumn(c *ast.ColumnDef) {
+	name := ident(c.Name)
+	st.columns = append(st.columns, name)
+	if c.Type != nil {
+		if st.types[name] = typeNamed(c.Type.Name, ""); st.types[name].class != numberClass && st.types[name].class != textClass {
+			st.types[name] = columnType{}
+		}
+	}
+	for _, k := range c.Constraints {
+		switch k.Kind {
+		case ast.ColumnPrimaryKey, ast.ColumnUnique:
+			st.defined = append(st.defined, unique{table: st.table, columns: []string{name}, primary: k.Kind == ast.ColumnPrimaryKey})
+			if k.Kind == ast.ColumnPrimaryKey && c.Type != nil && strings.EqualFold(c.Type.Name, "integer") {
+				st.autoColumns = append(st.autoColumns, name)
+			}
+		case ast.ColumnGenerated:
+			st.computed = append(st.computed, name)
+		case ast.ColumnDefault:
+			if e := sqliteExpr(k.Expr); !e.constant() {
+				st.drawn = append(st.drawn, name)
+			}
+		}
+	}
+}
+
+// sqliteSources returns the tables and queries of a FROM.
+func sqliteSources(refs []*ast.TableRef) (all []source) {
+	for _, r := range refs {
+		if len(r.List) > 0 {
+			all = append(all, sqliteSources(r.List)...)
+			continue
+		}
+		from := source{ident(r.Alias), ""}
+		if r.Name != nil && !r.HasArgs {
+			from.table = sqliteTable(r.Name)
+		}
+		if from.name == "" {
+			from.name = from.table
+		}
+		all = append(all, from)
+	}
+	return all
 }
 
 // sqliteTerms returns the columns of an index. isOdd is true if one is an expression, or if odd is.

@@ -19,6 +19,9 @@ func sqliteExpr(x ast.Expr) *expr {
 	case *ast.BindParam:
 		return &expr{kind: plain, name: "param", text: fmt.Sprintf("?%d%s", x.Number, x.Name)}
 	case *ast.Ident:
+		if name := ident(x); name == "true" || name == "false" { // unless a column has that name
+			return truth(name == "true")
+		}
 		return &expr{kind: column, name: ident(x)}
 	case *ast.QualifiedRef:
 		return sqliteColumn(x)
@@ -45,6 +48,12 @@ func sqliteLiteral(x *ast.Literal) *expr {
 	case ast.LitCurrentDate, ast.LitCurrentTime, ast.LitCurrentTimestamp:
 		return &expr{kind: call, name: "current_timestamp"}
 	}
+	switch x.Kind {
+	case ast.LitInteger:
+		return integer(strings.ToLower(x.Raw))
+	case ast.LitString:
+		return quoted(strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(x.Raw, "'"), "'")))
+	}
 	return &expr{kind: plain, text: strings.ToLower(x.Raw)}
 }
 
@@ -58,8 +67,8 @@ func sqliteOperation(x ast.Expr) *expr {
 		}
 		return operation(name, sqliteExpr(x.X), sqliteExpr(x.Y))
 	case *ast.UnaryExpr:
-		if l, ok := x.X.(*ast.Literal); ok && x.Op == ast.OpMinus {
-			return &expr{kind: plain, text: "-" + l.Raw}
+		if l, ok := x.X.(*ast.Literal); ok && x.Op == ast.OpMinus && l.Kind == ast.LitInteger {
+			return negative(sqliteLiteral(l))
 		}
 		return operation("unary "+strings.ToLower(x.Op.String()), sqliteExpr(x.X))
 	case *ast.IsExpr:

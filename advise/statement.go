@@ -42,6 +42,7 @@ const (
 // assignment is one column that is set, with its value.
 type assignment struct {
 	column string
+	table  string // if it is given: an UPDATE of MySQL may change several
 	value  *expr
 }
 
@@ -54,10 +55,12 @@ type statement struct {
 	alias   string // the table's alias in the statement
 
 	where        *expr
-	limited      bool // LIMIT on an update or a delete, or FETCH FIRST
-	others       bool // reads other tables, in FROM or a join
+	limited      bool     // LIMIT on an update or a delete, or FETCH FIRST
+	others       bool     // reads other tables, in FROM or a join
+	sources      []source // the tables in it, if it reads others; the first is the target
 	returning    bool
-	locks        bool // SELECT … FOR UPDATE and similar
+	returned     []*expr // expressions of RETURNING
+	locks        bool    // SELECT … FOR UPDATE and similar
 	sets         []assignment
 	setWhere     *expr     // of an upsert: when it changes an existing row
 	columns      []string  // of an insert
@@ -65,9 +68,28 @@ type statement struct {
 	fromQuery    bool      // an insert takes its rows from a query
 	onConflict   conflict
 	target       []string    // columns that ON CONFLICT names; nil if none
-	reading      []*expr     // expressions of a read
+	reading      []*expr     // all expressions in it
+	ownNumbers   bool        // OVERRIDING USER VALUE: identity columns get the next number
 	inner        []statement // statements in it that write: in WITH, EXPLAIN ANALYZE, PREPARE
 	defined      []unique    // the unique indexes that it declares
 	definedTable bool        // it creates the table, so columns has all columns
 	autoColumns  []string    // columns whose values the database assigns
+	identity     []string    // those of autoColumns that OVERRIDING USER VALUE is about
+	computed     []string    // columns that change with others: GENERATED ALWAYS AS, ON UPDATE
+	drawn        []string    // columns whose default differs each time
+	types        map[string]columnType
+}
+
+// source is a table in a statement.
+type source struct {
+	name  string // its alias, or its name
+	table string // empty: a query
+}
+
+// changed returns the name by which a statement calls the table that it changes.
+func (st *statement) changed() string {
+	if st.alias != "" {
+		return st.alias
+	}
+	return st.table
 }

@@ -26,6 +26,7 @@ require (
 	github.com/retrysafe/retrysafe/adapters/mcpidem v0.1.0
 	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.1.0
 	github.com/retrysafe/retrysafe/adapters/zklock v0.1.0
+	github.com/retrysafe/retrysafe/advise v0.1.0
 	github.com/retrysafe/retrysafe/filter v0.1.0
 	github.com/retrysafe/retrysafe/gateway v0.1.0
 	github.com/retrysafe/retrysafe/httpsig v0.1.0
@@ -97,6 +98,8 @@ require (
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/retrysafe/retrysafe/adapters/pgxidem v0.1.0
 	github.com/sqlc-dev/marino v0.3.1
+	github.com/sqlc-dev/meyer v0.1.2 // indirect
+	github.com/sqlc-dev/oliphant v0.2.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect

@@ -105,10 +105,12 @@ func (t *txTry) finish(ctx context.Context, key retrysafe.Key, ran txRun) result
 		return t.failed(ctx, key, ran.err)
 	case err == nil:
 		return result{kind: done, try: max(counted.n, 1)}
+	case ran.began && errors.Is(err, retrysafe.ErrCommitRefused):
+		return t.failed(ctx, key, err)
 	case ran.began && !errors.Is(err, retrysafe.ErrUnconfirmed):
 		// The database did not commit. Either it is unavailable, or it refuses what the handler did
-		// (a deferred constraint, a statement whose error was dropped). The two look the same, so
-		// the commit gets several chances before it counts as a failure.
+		// (a statement whose error was dropped). The two look the same, so the commit gets several
+		// chances before it counts as a failure.
 		if t.history.refused++; t.history.refused >= refusals {
 			t.history.refused = 0
 			return t.failed(ctx, key, err)

@@ -32,7 +32,7 @@ look() {
   need redis-sentinel "fail-over of Redis" redis-sentinel
   command -v postgres >/dev/null || need_file postgresql "stores, transactions and locks on PostgreSQL" /usr/lib/postgresql/*/bin/postgres
   command -v mariadbd >/dev/null || need_file mariadb-server "stores, transactions and locks on MariaDB" /usr/sbin/mariadbd
-  need pgbouncer "locks of sessions behind a pool" pgbouncer
+  need pgbouncer "locks and stores through a pooler" pgbouncer
   need_file rabbitmq-server "consumers and publishers of RabbitMQ" /usr/lib/rabbitmq/bin/rabbitmq-server
   need default-jdk-headless "runs ZooKeeper, and the example in Java" javac
   need_file libtomcat10-embed-java "the servlet of the example in Java (11 MB)" /usr/share/java/tomcat10-embed-core.jar

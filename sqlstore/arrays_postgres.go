@@ -13,8 +13,8 @@ import (
 // arrays reads and writes many rows of PostgreSQL with one statement, each column as one array. So
 // the server parses the same statement whatever the number of rows.
 type arrays struct {
-	db   *database
-	load string
+	db    *database
+	locks bool // the rows, to write them
 }
 
 func (a arrays) loadMany(ctx context.Context, w querier, ids []recordID) (map[recordID]loaded, loaded, error) {
@@ -24,7 +24,7 @@ func (a arrays) loadMany(ctx context.Context, w querier, ids []recordID) (map[re
 		b.WriteByte("{,"[min(i, 1)])
 		arrayValue(&b, ids[i][:])
 	}
-	return a.db.loadAll(ctx, w, a.load, b.String()+"}")
+	return a.db.loadAll(ctx, w, a.db.queries().many(a.locks), b.String()+"}")
 }
 
 func (arrays) surely(c *change) bool { return c.sawNone() }
@@ -38,7 +38,7 @@ func (a arrays) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []
 		}
 		// The insert may have waited for a sweep, which has removed a record and raised the floor.
 		var floor int64
-		if err := w.QueryRowContext(ctx, a.db.queries.floor).Scan(&floor); err != nil {
+		if err := w.QueryRowContext(ctx, a.db.queries().floor).Scan(&floor); err != nil {
 			return err
 		}
 		if storeapi.Fence(floor) > made[0].l.floor { //nolint:gosec // fences stay below 2^53
@@ -48,13 +48,13 @@ func (a arrays) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []
 	if len(changed) == 0 {
 		return nil
 	}
-	_, err := w.ExecContext(ctx, a.db.queries.putMany, arrayArgs(changed)...)
+	_, err := w.ExecContext(ctx, a.db.queries().putMany, arrayArgs(changed)...)
 	return err
 }
 
 // insert marks those changes to be made alone whose record was there.
 func (a arrays) insert(ctx context.Context, w sqlkit.Execer, made []*change) error {
-	rows, err := w.QueryContext(ctx, a.db.queries.makeMany, arrayArgs(made)...)
+	rows, err := w.QueryContext(ctx, a.db.queries().makeMany, arrayArgs(made)...)
 	if err != nil {
 		return err
 	}

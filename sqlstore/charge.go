@@ -59,7 +59,7 @@ func (s *Store) Usage(ctx context.Context, req storeapi.UsageRequest) (out store
 	}
 	id := idOfName(protocol.UsageName(req.Namespace, req.Tenant))
 	err = s.backend.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
-		u, err := s.loadUsage(ctx, db, s.db.queries.loadUsage, id)
+		u, err := s.loadUsage(ctx, db, s.db.queries().loadUsage, id)
 		out = u.Report(u.now)
 		return err
 	})
@@ -74,7 +74,7 @@ func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
 	of := []*charging{c}
 	write := false
 	err := s.backend.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
-		u, err := s.loadUsage(ctx, db, s.db.queries.loadUsage, c.id)
+		u, err := s.loadUsage(ctx, db, s.db.queries().loadUsage, c.id)
 		_, write = decide(&u, of)
 		return err
 	})
@@ -90,7 +90,7 @@ func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
 // last call counts.
 func (s *Store) chargeTenant(ctx context.Context, w sqlkit.Execer, of []*charging) (wrote bool, err error) {
 	for len(of) > 0 {
-		u, err := s.loadUsage(ctx, w, s.db.queries.loadUsageToWrite, of[0].id)
+		u, err := s.loadUsage(ctx, w, s.db.queries().loadUsageToWrite, of[0].id)
 		if err != nil {
 			return false, err
 		}
@@ -147,22 +147,22 @@ func (s *Store) loadUsage(ctx context.Context, db sqlkit.Execer, query string, i
 // inserted one meanwhile.
 func (s *Store) putUsage(ctx context.Context, db sqlkit.Execer, id recordID, req *storeapi.ChargeRequest, was *usage, u *protocol.Usage) (done bool, err error) {
 	if u.Empty() {
-		_, err := db.ExecContext(ctx, s.db.queries.dropUsage, id[:])
+		_, err := db.ExecContext(ctx, s.db.queries().dropUsage, id[:])
 		return true, err
 	}
 	counts, err := u.AppendBinary(nil)
 	if err != nil {
 		return false, err
 	}
-	query := s.db.queries.makeUsage
+	query := s.db.queries().makeUsage
 	if was.there {
-		query = s.db.queries.putUsage
+		query = s.db.queries().putUsage
 	}
 	r, err := db.ExecContext(ctx, query, id[:], []byte(req.Namespace), []byte(req.Tenant), u.Expires(), counts)
 	if err != nil || was.there {
 		return err == nil, err // MySQL counts no row if nothing has changed
 	}
-	return s.db.queries.made(r)
+	return s.db.queries().made(r)
 }
 
 // sweepUsage removes tenants without any live count. It takes the lock only if there are some.
@@ -185,30 +185,30 @@ func (s *Store) sweepUsage(ctx context.Context) error {
 
 // removeUsage removes a batch of them.
 func (s *Store) removeUsage(ctx context.Context, w sqlkit.Execer, now protocol.Micros) (removed bool, err error) {
-	if s.db.queries.lockOldUsage == "" {
-		r, err := w.ExecContext(ctx, s.db.queries.removeUsage, now, sweepBatch)
+	if s.db.queries().lockOldUsage == "" {
+		r, err := w.ExecContext(ctx, s.db.queries().removeUsage, now, sweepBatch)
 		if err != nil {
 			return false, err
 		}
 		return byCount(r)
 	}
-	ids, _, err := lockedRows(ctx, w, s.db.queries.lockOldUsage, now, sweepBatch)
+	ids, _, err := lockedRows(ctx, w, s.db.queries().lockOldUsage, now, sweepBatch)
 	if err != nil || len(ids) == 0 {
 		return false, err
 	}
-	_, err = w.ExecContext(ctx, s.db.queries.dropOldUsage(len(ids)), ids...)
+	_, err = w.ExecContext(ctx, s.db.queries().dropOldUsage(len(ids)), ids...)
 	return err == nil, err
 }
 
 func (s *Store) expiredUsage(ctx context.Context) (some bool, now protocol.Micros, err error) {
 	err = s.backend.read(ctx, long, func(ctx context.Context, db sqlkit.Execer) error {
-		u, err := s.loadUsage(ctx, db, s.db.queries.loadUsage, recordID{}) // for the time
+		u, err := s.loadUsage(ctx, db, s.db.queries().loadUsage, recordID{}) // for the time
 		if err != nil {
 			return err
 		}
 		now = u.now
 		var n int
-		err = db.QueryRowContext(ctx, s.db.queries.expiredUsage, now).Scan(&n)
+		err = db.QueryRowContext(ctx, s.db.queries().expiredUsage, now).Scan(&n)
 		some = n > 0
 		return err
 	})

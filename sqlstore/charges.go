@@ -137,7 +137,7 @@ func (s *Store) readCharges(_ recordID, batch []*charging) {
 	writes, failed := make([]bool, len(tenants)), make([]error, len(tenants))
 	err := s.backend.read(context.Background(), brief, func(ctx context.Context, db sqlkit.Execer) error {
 		for i, of := range tenants {
-			u, err := s.loadUsage(ctx, db, s.db.queries.loadUsage, of[0].id)
+			u, err := s.loadUsage(ctx, db, s.db.queries().loadUsage, of[0].id)
 			var state stateError
 			if err != nil && !errors.As(err, &state) {
 				// a failed tenant does not stop the others, as long as the database answers

@@ -2,10 +2,15 @@ package sqlstore
 
 import (
 	"cmp"
+	"context"
 	"database/sql"
+	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // database is access to a store's tables: the pools, the statements and the clock. Everything else
@@ -15,7 +20,11 @@ type database struct {
 	calls   *sql.DB // for the store's own calls; often pool
 	dialect Dialect
 	table   string
-	queries queries
+	// schema has the tables, if Options.Table names it. PostgreSQL.
+	schema string
+	// statements of the store, which name the schema or the database once it is known
+	current atomic.Pointer[queries]
+	placed  atomic.Bool // current names it, or cannot
 	// statements are prepared ones. SQLite.
 	statements *statementCache
 	clock      func() time.Time
@@ -34,25 +43,83 @@ type database struct {
 }
 
 func newDatabase(pool *sql.DB, d Dialect, o *Options) *database {
+	schema, table := splitTable(cmp.Or(o.Table, DefaultTable))
 	db := &database{
-		pool: pool, calls: cmp.Or(o.StoreDB, pool), dialect: d, table: cmp.Or(o.Table, DefaultTable), clock: o.Now,
+		pool: pool, calls: cmp.Or(o.StoreDB, pool), dialect: d, table: table, schema: schema, clock: o.Now,
 		lockWait: cmp.Or(o.LockWait, 5*time.Second), logger: cmp.Or(o.Logger, slog.Default()), waits: serverWaits, writer: make(chan struct{}, 1),
 		statements: newStatementCache(),
 	}
-	switch d {
-	case SQLite:
-		db.queries, db.waits = sqliteQueries(db.table), sqliteWaits
+	db.place(schema)
+	if d == SQLite {
+		db.waits = sqliteWaits
 		if db.clock == nil {
 			db.clock = time.Now
 		}
 		return db
-	case PostgreSQL:
-		db.queries = postgresQueries(db.table)
-	case MySQL:
-		db.queries = mysqlQueries(db.table)
 	}
 	db.clock = func() time.Time { return time.Now().Add(time.Duration(db.ahead.Load()) * time.Microsecond) }
 	return db
+}
+
+// queries returns the statements.
+func (d *database) queries() *queries { return d.current.Load() }
+
+// place writes a schema (PostgreSQL) or a database (MySQL) into all statements. Empty: the session
+// decides. SQLite looks for tables in its own file.
+func (d *database) place(schema string) {
+	var q queries
+	switch d.dialect {
+	case SQLite:
+		q = sqliteQueries(d.table)
+	case PostgreSQL:
+		q = postgresQueries(schema, d.table)
+	case MySQL:
+		q = mysqlQueries(schema, d.table)
+	}
+	d.current.Store(&q)
+	d.placed.Store(schema != "" || d.dialect == SQLite)
+}
+
+// find looks once for the schema or the database of the tables, and writes it into all statements:
+// the work can change the search_path or the database of a session, which would find other tables
+// then. Without tables it finds none, and the next call looks again.
+func (s *Store) find(ctx context.Context) error {
+	if s.db.placed.Load() {
+		return nil
+	}
+	var schema string
+	err := s.backend.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
+		err := db.QueryRowContext(ctx, s.db.queries().where).Scan(&schema)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return s.db.failed("look for the tables", err)
+	case strings.ContainsAny(schema, "?'\"`\\"): // no statement can name it
+		s.db.placed.Store(true)
+	case schema != "":
+		s.db.place(schema)
+	}
+	return nil
+}
+
+// splitTable splits schema.table.
+func splitTable(name string) (schema, table string) {
+	if schema, table, ok := strings.Cut(name, "."); ok {
+		return schema, table
+	}
+	return "", name
+}
+
+// withinSchema returns the quoted beginning of the name of a table, or nothing.
+func withinSchema(quote, schema string) string {
+	if schema == "" {
+		return ""
+	}
+	return quote + schema + quote + "."
 }
 
 // slack is how long a call waits for the server after its own time limit.

@@ -30,8 +30,9 @@ const (
 // mysqlManner.reading).
 const mysqlVersion = `IF(@@autocommit, m.version, -1)`
 
-func mysqlQueries(table string) queries {
-	t, meta, counts := "`"+table+"`", "`"+table+"_meta`", "`"+table+"_limits`"
+func mysqlQueries(database, table string) queries {
+	in := withinSchema("`", database)
+	t, meta, counts := in+"`"+table+"`", in+"`"+table+"_meta`", in+"`"+table+"_limits`"
 	values := make([]string, len(stored))
 	for i, c := range stored {
 		values[i] = c + " = VALUES(" + c + ")"
@@ -41,7 +42,7 @@ func mysqlQueries(table string) queries {
 	// writers would wait for it.
 	version, floor := `(SELECT version FROM `+meta+` WHERE id = 1)`, `(SELECT fence_floor FROM `+meta+` WHERE id = 1)`
 	q := queries{
-		newest: 1, table: t, resumes: true,
+		newest: 1, table: t, resumes: true, where: `SELECT coalesce(DATABASE(), '')`,
 		schema:  sqlkit.Statements(mysqlSchema, DefaultTable, table),
 		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
 		exists:  sqlkit.TableExists(MySQL, table+"_meta"),
@@ -68,8 +69,8 @@ func mysqlQueries(table string) queries {
 		made:        byLastID,
 		list:        `SELECT r.id, r.parts, ` + selected + `NULL FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
 		contains:    `LOCATE(?, r.parts) > 0`,
-		hasIndex:    mysqlListing(table) + ` AND seq_in_index = 1 AND column_name = 'parts' AND sub_part IS NULL`,
-		otherIndex:  mysqlListing(table),
+		hasIndex:    mysqlListing(database, table) + ` AND seq_in_index = 1 AND column_name = 'parts' AND sub_part IS NULL`,
+		otherIndex:  mysqlListing(database, table),
 		renameOther: `ALTER TABLE ` + t + ` RENAME INDEX listing TO listing_other`,
 		indexKeys:   `CREATE INDEX listing ON ` + t + ` (parts)`,
 		indexOnline: `CREATE INDEX listing ON ` + t + ` (parts) ALGORITHM=INPLACE LOCK=NONE`,
@@ -84,8 +85,12 @@ func mysqlQueries(table string) queries {
 }
 
 // mysqlListing counts the columns of indexes with the name of that of Options.Listing.
-func mysqlListing(table string) string {
-	return `SELECT count(*) FROM information_schema.statistics WHERE table_schema = DATABASE() AND index_name = 'listing'
+func mysqlListing(database, table string) string {
+	in := `DATABASE()`
+	if database != "" {
+		in = `'` + database + `'`
+	}
+	return `SELECT count(*) FROM information_schema.statistics WHERE table_schema = ` + in + ` AND index_name = 'listing'
 		AND IF(@@lower_case_table_names = 0, CAST(table_name AS BINARY) = '` + table + `', table_name = '` + table + `')`
 }
 
@@ -106,8 +111,8 @@ func mysqlLocked(table string) string { return mysqlOne(table) + ` FOR UPDATE` }
 func (q *queries) mysqlJoin(t, meta, inSession, insert string) {
 	q.loadToJoin = inSession + mysqlLocked(t)
 	q.loadUnlocked = inSession + mysqlOne(t)
-	q.waitToJoin = func(wait time.Duration) string {
-		return `SET ` + fmt.Sprintf(mysqlLimit, mysqlSeconds(wait))
+	q.waitToJoin = func(wait, table time.Duration) string {
+		return `SET ` + fmt.Sprintf(mysqlLimit, mysqlSeconds(wait), mysqlTableSeconds(table))
 	}
 	q.waitAsBefore = mysqlJoined
 	q.loadNow = inSession + mysqlLocked(t) + ` NOWAIT`
@@ -119,6 +124,8 @@ func (q *queries) mysqlJoin(t, meta, inSession, insert string) {
 		FROM ` + meta + ` m WHERE m.id = 1 AND m.version = 1 AND m.fence_floor < ` + mysqlStart
 	q.duplicate = func(err error) bool { return dberr.MySQLNumber(err) == numberDuplicate }
 	q.held = func(err error) bool { n := dberr.MySQLNumber(err); return n == numberLockWait || n == numberNoWait }
+	// With autocommit off nothing commits by itself; DDL after a ROLLBACK is not noticed.
+	q.left = `SELECT @@autocommit`
 	// Through another index, above READ COMMITTED, it would also lock the gaps next to the row
 	// in that index.
 	q.finish = finishing(t + ` FORCE INDEX (PRIMARY)`)
@@ -183,24 +190,24 @@ const (
 )
 
 // Session settings during a transaction of the caller's work: autocommit is off. On a server
-// without SET STATEMENT the lock wait is that of the claim until the key is claimed. The work uses
+// without SET STATEMENT the lock waits are those of the claim until the key is claimed. The work uses
 // the session's other settings.
 const (
 	mysqlJoin    = `SET @retrysafe_autocommit = @@autocommit, autocommit = 0`
-	mysqlLimit   = `@retrysafe_row_wait = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = %d`
+	mysqlLimit   = `@retrysafe_row_wait = @@innodb_lock_wait_timeout, @retrysafe_table_wait = @@lock_wait_timeout, innodb_lock_wait_timeout = %d, lock_wait_timeout = %d`
 	mysqlJoined  = `SET ` + mysqlNoLimit
 	mysqlLeft    = `SET autocommit = @retrysafe_autocommit`
-	mysqlNoLimit = `innodb_lock_wait_timeout = @retrysafe_row_wait`
+	mysqlNoLimit = `innodb_lock_wait_timeout = @retrysafe_row_wait, lock_wait_timeout = @retrysafe_table_wait`
 	// mysqlLongestWait is the maximum that MySQL 8 accepts.
 	mysqlLongestWait = 1 << 30
 )
 
 // mysqlJoining is the first statement of a transaction of the caller's work.
-func mysqlJoining(limited bool, wait time.Duration) string {
+func mysqlJoining(limited bool, wait, table time.Duration) string {
 	if !limited {
 		return mysqlJoin
 	}
-	return mysqlJoin + `, ` + fmt.Sprintf(mysqlLimit, mysqlSeconds(wait))
+	return mysqlJoin + `, ` + fmt.Sprintf(mysqlLimit, mysqlSeconds(wait), mysqlTableSeconds(table))
 }
 
 // mysqlLeaving is the statement after such a transaction.

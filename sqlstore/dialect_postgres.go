@@ -28,9 +28,10 @@ const (
 	afterLocking = sqlkit.PostgresClock
 )
 
-func postgresQueries(table string) queries {
+func postgresQueries(schema, table string) queries {
 	const newest = 1
-	t, meta := `"`+table+`"`, `"`+table+`_meta"`
+	in := withinSchema(`"`, schema)
+	t, meta := in+`"`+table+`"`, in+`"`+table+`_meta"`
 	excluded := make([]string, len(stored))
 	for i, c := range stored {
 		excluded[i] = c + " = excluded." + c
@@ -76,10 +77,10 @@ func postgresQueries(table string) queries {
 		contains: `position(?::bytea in r.parts) > 0`,
 		numbered: sqlkit.Numbered,
 	}
-	q.postgresListing(table, t)
+	q.postgresListing(in, table, t)
 	q.postgresGate()
 	q.postgresSweep(t, meta)
-	q.postgresUsage(meta, `"`+table+`_limits"`)
+	q.postgresUsage(meta, in+`"`+table+`_limits"`)
 	q.loadToJoin, q.makeToJoin = sqlkit.Numbered(q.loadToWrite), sqlkit.Numbered(q.make)
 	for _, statement := range []*string{
 		&q.finish, &q.finishOne, &q.claimWithin, &q.tell, &q.confirm, &q.hold, &q.waitTx, &q.limit, &q.loadMany, &q.loadManyToWrite, &q.putMany, &q.makeMany, &q.load, &q.loadToWrite, &q.put, &q.make, &q.expired, &q.removeMany, &q.raise,
@@ -92,7 +93,11 @@ func postgresQueries(table string) queries {
 
 // postgresListing adds the index of Options.Listing. IF NOT EXISTS alone would wait for writers,
 // and is content with an index that is not valid.
-func (q *queries) postgresListing(table, t string) {
+func (q *queries) postgresListing(in, table, t string) {
+	// Not pg_table_is_visible: a temporary table of the session may have the name.
+	q.where = `SELECT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE c.relname = '` + table + `' AND c.relpersistence <> 't' AND n.nspname = ANY (current_schemas(false))
+		ORDER BY array_position(current_schemas(false), n.nspname) LIMIT 1`
 	index := `"` + table + `_listing"`
 	// Not by its name alone: another schema may have an index of that name.
 	named := `SELECT count(*) FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
@@ -101,8 +106,8 @@ func (q *queries) postgresListing(table, t string) {
 	q.badIndex = named + `NOT i.indisvalid`
 	q.otherIndex = `SELECT count(*) FROM pg_catalog.pg_class c WHERE c.relname = '` + table + `_listing'
 		AND c.relnamespace = (SELECT o.relnamespace FROM pg_catalog.pg_class o WHERE o.oid = to_regclass('` + t + `'))`
-	q.renameOther = `ALTER INDEX ` + index + ` RENAME TO "` + table + `_listing_other"`
-	q.dropBad = `DROP INDEX CONCURRENTLY ` + index
+	q.renameOther = `ALTER INDEX ` + in + index + ` RENAME TO "` + table + `_listing_other"`
+	q.dropBad = `DROP INDEX CONCURRENTLY ` + in + index
 	q.indexKeys = `CREATE INDEX IF NOT EXISTS ` + index + ` ON ` + t + ` (parts)`
 	q.indexOnline = `CREATE INDEX CONCURRENTLY IF NOT EXISTS ` + index + ` ON ` + t + ` (parts)`
 }
@@ -113,8 +118,10 @@ func postgresLocked(table string) string {
 	return `WITH r AS (SELECT * FROM ` + table + ` WHERE id = ? FOR UPDATE) `
 }
 
-// postgresGate sets the statements for the lock of a gate.
+// postgresGate sets the statements for the lock of a gate, and for work that has left its
+// transaction: that of the claim has begun before the claim.
 func (q *queries) postgresGate() {
+	q.left, q.leftAt = `SELECT (extract(epoch FROM now()) * 1000000)::bigint > $1::bigint`, true
 	// No shared lock on the row: if many transactions share one, the server makes a new list of
 	// its holders for each one that joins.
 	q.hold = `SELECT pg_advisory_xact_lock_shared(` + lockNumber + `) IS NULL`

@@ -35,9 +35,9 @@ func (d *database) notMigrated() error {
 }
 
 func (d *database) wrongVersion(found int) error {
-	if found > d.queries.newest {
+	if found > d.queries().newest {
 		return stateError(fmt.Sprintf("sqlstore: the table %s was written by a newer retrysafe (schema %d, this build knows %d); update this program, nothing was changed",
-			d.table, found, d.queries.newest))
+			d.table, found, d.queries().newest))
 	}
 	return stateError(fmt.Sprintf("sqlstore: the table %s has schema %d, which no retrysafe has written; look whether the name is used by something else, nothing was changed",
 		d.table, found))
@@ -59,8 +59,9 @@ func (d *database) failed(step string, err error) error {
 	return d.explain(step, err)
 }
 
-const serverWaits = "other transactions have held the row of this key, or all connections to the database, or the server does not answer, for %v, " +
-	"and nothing was changed; look for a transaction that was left open (pg_stat_activity, information_schema.innodb_trx), or give the pool more connections"
+const serverWaits = "other transactions have held the row of this key, or its table (ALTER TABLE, LOCK TABLES), or all connections to the database, " +
+	"or the server does not answer, for %v, and nothing was changed; look for a transaction that was left open (pg_stat_activity, " +
+	"information_schema.innodb_trx), or give the pool more connections"
 
 const sqliteWaits = "other transactions have held the database file, or all connections to it, for %v, and nothing was changed; SQLite has " +
 	"one writer at a time: keep transactions short, look for one that was left open, or raise Options.LockWait"

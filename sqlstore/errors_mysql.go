@@ -13,6 +13,7 @@ const (
 	numberNoVariable    = 1193
 	numberSnapshot      = 1020 // MariaDB: the row was changed after the transaction's snapshot
 	numberWrongValue    = 1231
+	numberNoSavepoint   = 1305
 	numberInterrupted   = 1317
 	numberInTransaction = 1568
 	numberKilled        = 1927 // MariaDB

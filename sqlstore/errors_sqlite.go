@@ -12,6 +12,7 @@ import (
 const (
 	codeError      = 1
 	codeBusy       = 5
+	codeNoMemory   = 7
 	codeInterrupt  = 9
 	codeReadOnly   = 8
 	codeIO         = 10
@@ -38,6 +39,15 @@ func sqliteBusy(err error) bool {
 func sqliteUndone(err error) bool {
 	switch dberr.SQLiteCode(err) & 0xff {
 	case codeBusy, codeReadOnly, codeFull, codeConstraint:
+		return true
+	}
+	return false
+}
+
+// sqliteUndoes reports whether SQLite may have rolled back the whole transaction because of err.
+func sqliteUndoes(err error) bool {
+	switch dberr.SQLiteCode(err) & 0xff {
+	case codeBusy, codeNoMemory, codeInterrupt, codeIO, codeFull, codeConstraint:
 		return true
 	}
 	return false

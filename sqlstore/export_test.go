@@ -6,10 +6,10 @@ import "github.com/retrysafe/retrysafe/internal/dberr"
 func Schema(table string) []string { return sqliteQueries(table).schema }
 
 // PostgresSchema and PostgresStatements return those of PostgreSQL.
-func PostgresSchema(table string) []string { return postgresQueries(table).schema }
+func PostgresSchema(table string) []string { return postgresQueries("", table).schema }
 
 func PostgresStatements(table string) []string {
-	q := postgresQueries(table)
+	q := postgresQueries("", table)
 	return append([]string{
 		q.exists, q.version, q.load, q.loadToWrite, q.loadMany, q.loadManyToWrite, q.put, q.make, q.putMany, q.makeMany, q.list, q.expired, q.removeMany, q.floor, q.raise,
 		q.loadUsage, q.loadUsageToWrite, q.putUsage, q.makeUsage, q.dropUsage, q.expiredUsage, q.removeUsage, q.indexKeys,
@@ -17,10 +17,10 @@ func PostgresStatements(table string) []string {
 }
 
 // MySQLSchema and MySQLStatements return those of MySQL and MariaDB.
-func MySQLSchema(table string) []string { return mysqlQueries(table).schema }
+func MySQLSchema(table string) []string { return mysqlQueries("", table).schema }
 
 func MySQLStatements(table string) []string {
-	q := mysqlQueries(table)
+	q := mysqlQueries("", table)
 	return append([]string{
 		q.exists, q.version, q.load, q.loadToWrite, q.loadMany, q.loadManyToWrite, q.put, q.make, q.putMany, q.makeMany, q.list, q.expired, q.lockOld(3), q.dropOld(3), q.raise,
 		q.loadUsage, q.loadUsageToWrite, q.putUsage, q.makeUsage, q.dropUsage, q.expiredUsage, q.lockOldUsage, q.dropOldUsage(3), q.indexKeys, q.hasIndex,

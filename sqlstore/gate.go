@@ -16,10 +16,10 @@ func (c *claim) pass(ctx context.Context, tx dbtx.Tx) error {
 	if gate == nil {
 		return nil
 	}
-	if c.store.db.queries.hold != "" {
+	if c.store.db.queries().hold != "" {
 		lock := idOf(gate.Lock)
 		var held any
-		err := tx.QueryRow(ctx, c.store.db.queries.hold, []any{lock[:]}, &held)
+		err := tx.QueryRow(ctx, c.store.db.queries().hold, []any{lock[:]}, &held)
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("%w: the record that the transaction's gate is to lock is not there", storeapi.ErrUnavailable)
 		}
@@ -27,7 +27,7 @@ func (c *claim) pass(ctx context.Context, tx dbtx.Tx) error {
 			return c.broken(ctx, err)
 		}
 	}
-	query := c.store.db.queries.unlocked()
+	query := c.store.db.queries().unlocked()
 	return gate.Check(ctx, func(key storeapi.StoreKey) (storeapi.Record, error) {
 		id := idOf(key)
 		l, err := c.store.db.loadBy(func(dest ...any) error { return tx.QueryRow(ctx, query, []any{id[:]}, dest...) })
@@ -41,7 +41,7 @@ func (c *claim) pass(ctx context.Context, tx dbtx.Tx) error {
 // WaitTx implements [storeapi.TxWaiter]. On SQLite it returns at once: a transaction locks the
 // whole file, so every later transaction sees what was committed before the call.
 func (s *Store) WaitTx(ctx context.Context, key storeapi.StoreKey) error {
-	if err := s.check(ctx, &key); err != nil || s.db.queries.waitTx == "" {
+	if err := s.check(ctx, &key); err != nil || s.db.queries().waitTx == "" {
 		return err
 	}
 	id := idOf(key)
@@ -53,7 +53,7 @@ func (s *Store) WaitTx(ctx context.Context, key storeapi.StoreKey) error {
 		return unavailable(s.db.failed("wait for transactions", err))
 	}
 	defer tx.Rollback() //nolint:errcheck // it has only read
-	err = tx.QueryRowContext(ctx, s.db.queries.waitTx, id[:]).Scan(&ignored)
+	err = tx.QueryRowContext(ctx, s.db.queries().waitTx, id[:]).Scan(&ignored)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil // a missing record cannot have been locked
 	}

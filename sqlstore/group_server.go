@@ -43,7 +43,7 @@ func (s server) together(changes []*change) error {
 func (s server) see(ctx context.Context, of []*sight) error {
 	return s.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) (err error) {
 		if k := of[0]; len(of) == 1 {
-			k.l, err = s.db.load(ctx, db, s.db.queries.load, k.id)
+			k.l, err = s.db.load(ctx, db, s.db.queries().load, k.id)
 			return err
 		}
 		return seeMany(ctx, db, s.looking, of)

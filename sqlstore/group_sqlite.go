@@ -36,7 +36,7 @@ func (s sqlite) transaction(changes []*change) error {
 		}
 	}
 	// Before a connection is held: preparing takes one.
-	statements, err := s.db.statements.get(ctx, s.db, s.db.queries.lock, s.db.queries.make, s.db.queries.put, s.db.queries.putSame, list.query(1))
+	statements, err := s.db.statements.get(ctx, s.db, s.db.queries().lock, s.db.queries().make, s.db.queries().put, s.db.queries().putSame, list.query(1))
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (l inList) loadMany(ctx context.Context, w querier, ids []recordID) (map[re
 
 // query returns a statement with placeholders for n ids; the last id fills the rest.
 func (l inList) query(n int) string {
-	return strings.Replace(l.db.queries.loadMany, "(?)", "("+sqlkit.List(l.places(n))+")", 1)
+	return strings.Replace(l.db.queries().loadMany, "(?)", "("+sqlkit.List(l.places(n))+")", 1)
 }
 
 // places returns the number of ids in a statement for n, a power of two. So there are few different
@@ -120,7 +120,7 @@ func (inList) insertsFirst() bool { return true }
 
 func (l inList) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*change) error {
 	for _, c := range made {
-		r, err := w.ExecContext(ctx, l.db.queries.make, c.args()...)
+		r, err := w.ExecContext(ctx, l.db.queries().make, c.args()...)
 		if err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (l inList) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []
 			c.alone = !same
 			continue
 		}
-		if _, err := w.ExecContext(ctx, l.db.queries.put, append(rowArgs(&c.next), c.id[:])...); err != nil {
+		if _, err := w.ExecContext(ctx, l.db.queries().put, append(rowArgs(&c.next), c.id[:])...); err != nil {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func (l inList) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []
 func (l inList) putSame(ctx context.Context, w sqlkit.Execer, c *change) (same bool, err error) {
 	was := c.last
 	args := append(rowArgs(&c.next), c.id[:], was.Owner[:], int64(was.Fence), int64(was.State), was.LeaseEnd, was.Updated, appendData(nil, was)) //nolint:gosec // fences stay below 2^53
-	r, err := w.ExecContext(ctx, l.db.queries.putSame, args...)
+	r, err := w.ExecContext(ctx, l.db.queries().putSame, args...)
 	if err != nil {
 		return false, err
 	}

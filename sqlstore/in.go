@@ -70,7 +70,7 @@ func (t joined[Tx]) Usage(ctx context.Context, req storeapi.UsageRequest) (store
 // RunTx implements [storeapi.TxStore].
 func (t joined[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
 	s := t.store
-	if err := s.check(ctx, &r.Key); err != nil {
+	if err := s.admit(ctx, &r.Key); err != nil { // the caller may have the only connection
 		return storeapi.Record{}, err
 	}
 	if r.Gate != nil {
@@ -104,7 +104,7 @@ func (t joined[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func(c
 		return t.held(ctx, c, held)
 	}
 	if err != errRefusal { //nolint:errorlint // joined with another, it is one
-		return rec, err
+		return rec, s.joinedEnd(err)
 	}
 	// The effect was undone, and the claim with it.
 	j := &joint{claim: c, tx: t.same, joins: true}
@@ -118,14 +118,36 @@ func (t joined[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func(c
 	return j.complete(ctx, storeapi.StateFailed, answer)
 }
 
+// joinedEnd returns err, or that the work has ended the caller's transaction: then its savepoint is
+// gone. The database itself ends a transaction too, which err says.
+func (s *Store) joinedEnd(err error) error {
+	on, isServer := s.backend.(interface{ fateOf(error) fate })
+	if !endedByWork(err) || sqliteUndoes(err) || isServer && on.fateOf(err) == blocked {
+		return err
+	}
+	return &endedError{cause: err, loose: !errors.Is(err, sql.ErrTxDone)}
+}
+
 // held returns the answer if another caller has the key, as this transaction sees it. It does not
 // use another connection, since there might be none.
 func (t joined[Tx]) held(ctx context.Context, c *claim, held *heldError) (storeapi.Record, error) {
 	j := &joint{claim: c, tx: t.same}
-	if l, err := j.load(ctx, j.claim.store.db.queries.unlocked()); err == nil {
-		if rec, ok := c.answerIn(l); ok {
-			return rec, nil
-		}
+	var l loaded
+	var err error
+	func() {
+		ctx, ended := c.store.limitWait(ctx, c.store.db.lockWait, &err)
+		defer ended()
+		l, err = j.load(ctx, c.store.within(0)+j.claim.store.db.queries().unlocked())
+	}()
+	switch {
+	case err == nil:
+	case c.store.db.dialect == SQLite:
+		return storeapi.Record{Key: c.r.Key}, held.cause
+	default: // the whole table is locked
+		return storeapi.Record{Key: c.r.Key}, unavailable(&lockError{after: c.store.db.lockWait, text: serverWaits})
+	}
+	if rec, ok := c.answerIn(l); ok {
+		return rec, nil
 	}
 	if c.store.db.dialect == SQLite && c.store.running.other(c.id) == nil {
 		// the file is busy, with whatever key

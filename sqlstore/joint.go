@@ -29,29 +29,36 @@ type joint struct {
 	at  time.Time
 }
 
-// take claims the key. If won is false, rec and err are the answer.
+// take claims the key. If won is false, rec and err are the answer. It waits for the table no longer
+// than LockWait, and for the record of the key no longer than TxRequest.Wait besides.
 func (j *joint) take(ctx context.Context) (rec storeapi.Record, won bool, err error) {
+	ctx, ended := j.claim.store.limitWait(ctx, j.claim.store.db.lockWait+max(0, j.claim.r.Wait), &err)
+	defer ended()
+	return j.takeWithin(ctx)
+}
+
+// takeWithin is take within the time limit of ctx.
+func (j *joint) takeWithin(ctx context.Context) (rec storeapi.Record, won bool, err error) {
 	tx, own := j.tx.(*mysqlTx)
-	if !own && !j.joins || own && tx.limited || j.claim.store.db.queries.waitToJoin == nil {
+	if !own && !j.joins || own && tx.limited || j.claim.store.db.queries().waitToJoin == nil {
 		return j.claimKey(ctx)
 	}
-	if words := &j.claim.store.db.words; !words.noSetStatement.Load() {
-		j.within = mysqlWithin(mysqlSeconds(j.claim.r.Wait))
+	if j.within = j.claim.store.within(j.claim.r.Wait); j.within != "" {
 		rec, won, err := j.claimKey(ctx)
 		if dberr.MySQLNumber(err) != numberSyntax {
 			return rec, won, err
 		}
-		words.noSetStatement.Store(true)
+		j.claim.store.db.words.noSetStatement.Store(true)
 		j.within = ""
 	}
 	if own {
 		return rec, false, errBeginAgain // the session's lock wait must be limited
 	}
-	if _, err := j.tx.Exec(ctx, j.claim.store.db.queries.waitToJoin(j.claim.r.Wait)); err != nil {
+	if _, err := j.tx.Exec(ctx, j.claim.store.db.queries().waitToJoin(j.claim.r.Wait, j.claim.store.db.lockWait)); err != nil {
 		return j.refused(ctx, err)
 	}
 	rec, won, err = j.claimKey(ctx)
-	if _, failed := j.tx.Exec(ctx, j.claim.store.db.queries.waitAsBefore); failed != nil && err == nil {
+	if _, failed := j.tx.Exec(ctx, j.claim.store.db.queries().waitAsBefore); failed != nil && err == nil {
 		return rec, false, unavailable(j.claim.store.db.failed("claim the key", failed))
 	}
 	return rec, won, err
@@ -65,20 +72,20 @@ func (j *joint) claimKey(ctx context.Context) (rec storeapi.Record, won bool, er
 	switch {
 	case once:
 		won, err = j.insertOnce(ctx, tx)
-	case j.claim.store.db.queries.claimWithin != "":
+	case j.claim.store.db.queries().claimWithin != "":
 		won, err = j.insertWithin(ctx)
-	case j.claim.store.db.queries.claimAt != "":
+	case j.claim.store.db.queries().claimAt != "":
 		won, err = j.insertAt(ctx)
 	case j.joins:
 		won, err = j.makeFirst(ctx)
 	default:
 		won, err = j.lookAndMake(ctx)
 	}
-	if err == nil && !won && (once || j.claim.store.db.queries.claimsFirst()) {
+	if err == nil && !won && (once || j.claim.store.db.queries().claimsFirst()) {
 		// A finished key is answered without a lock, so that its duplicates do not wait for each
 		// other.
 		var l loaded
-		if l, err = j.load(ctx, j.claim.store.db.queries.unlocked()); err == nil {
+		if l, err = j.load(ctx, j.within+j.claim.store.db.queries().unlocked()); err == nil {
 			if next, mine, err := j.claim.decide(l, l.now); !mine {
 				return next.Record(j.claim.r.Key, l.now), false, err
 			}
@@ -110,7 +117,7 @@ func (j *joint) takeOver(ctx context.Context) (rec storeapi.Record, won bool, er
 	}
 	for !won {
 		j.at = time.Now()
-		l, err := j.load(ctx, j.within+j.claim.store.db.queries.loadToJoin)
+		l, err := j.load(ctx, j.within+j.claim.store.db.queries().loadToJoin)
 		if err != nil {
 			return rec, false, err
 		}
@@ -120,7 +127,7 @@ func (j *joint) takeOver(ctx context.Context) (rec storeapi.Record, won bool, er
 		}
 		j.row, j.now = next, l.now
 		if l.row.State != 0 {
-			_, err = j.tx.Exec(ctx, j.claim.store.db.queries.put, append(rowArgs(&next), j.claim.id[:])...)
+			_, err = j.tx.Exec(ctx, j.claim.store.db.queries().put, append(rowArgs(&next), j.claim.id[:])...)
 			won = err == nil
 		} else {
 			won, err = j.make(ctx)
@@ -135,13 +142,13 @@ func (j *joint) takeOver(ctx context.Context) (rec storeapi.Record, won bool, er
 // limitWait limits the lock waits of the transaction to those of the claim, if the database needs a
 // separate statement for that. back restores them.
 func (j *joint) limitWait(ctx context.Context) (back func(context.Context) error, err error) {
-	if j.claim.store.db.queries.limit == "" {
+	if j.claim.store.db.queries().limit == "" {
 		return func(context.Context) error { return nil }, nil
 	}
 	var was, ignored string
-	err = j.tx.QueryRow(ctx, j.claim.store.db.queries.limit, []any{lockTimeout(j.claim.r.Wait)}, &was, &ignored)
+	err = j.tx.QueryRow(ctx, j.claim.store.db.queries().limit, []any{lockTimeout(j.claim.r.Wait)}, &was, &ignored)
 	return func(ctx context.Context) error {
-		return j.tx.QueryRow(ctx, j.claim.store.db.queries.limit, []any{was}, &ignored, &ignored)
+		return j.tx.QueryRow(ctx, j.claim.store.db.queries().limit, []any{was}, &ignored, &ignored)
 	}, err
 }
 
@@ -160,7 +167,7 @@ func (j *joint) insertWithin(ctx context.Context) (won bool, err error) {
 	var fence, updated sql.NullInt64
 	var ignored any
 	args := append([]any{lockTimeout(j.claim.r.Wait)}, j.claimArgs()...)
-	err = j.tx.QueryRow(ctx, j.claim.store.db.queries.claimWithin, args, &fence, &updated, &ignored)
+	err = j.tx.QueryRow(ctx, j.claim.store.db.queries().claimWithin, args, &fence, &updated, &ignored)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !fence.Valid {
 		return false, nil
 	}
@@ -176,7 +183,7 @@ func (j *joint) insertWithin(ctx context.Context) (won bool, err error) {
 func (j *joint) insertAt(ctx context.Context) (won bool, err error) {
 	j.row = j.begun()
 	now := j.claim.store.db.clock().UnixMicro()
-	n, err := j.tx.Exec(ctx, j.claim.store.db.queries.claimAt, append([]any{now}, j.claimArgs()...)...)
+	n, err := j.tx.Exec(ctx, j.claim.store.db.queries().claimAt, append([]any{now}, j.claimArgs()...)...)
 	if err != nil || n == 0 {
 		return false, err
 	}
@@ -206,9 +213,9 @@ func (j *joint) claimArgs() []any {
 // lookAndMake claims a key without a record with two statements. The first locks the record, or
 // fails if another transaction is just creating it.
 func (j *joint) lookAndMake(ctx context.Context) (won bool, err error) {
-	query := j.within + j.claim.store.db.queries.loadToJoin
+	query := j.within + j.claim.store.db.queries().loadToJoin
 	if j.claim.r.Wait <= 0 {
-		query = j.claim.store.db.queries.loadNow
+		query = j.claim.store.db.queries().loadNow
 	}
 	j.at = time.Now()
 	l, err := j.load(ctx, query)
@@ -226,7 +233,7 @@ func (j *joint) lookAndMake(ctx context.Context) (won bool, err error) {
 // the keys around it: at REPEATABLE READ none of those could be inserted until the caller's
 // transaction has ended.
 func (j *joint) makeFirst(ctx context.Context) (won bool, err error) {
-	l, err := j.load(ctx, j.claim.store.db.queries.loadUnlocked)
+	l, err := j.load(ctx, j.within+j.claim.store.db.queries().loadUnlocked)
 	if err != nil || l.row.State != 0 {
 		return false, err
 	}
@@ -241,17 +248,17 @@ func (j *joint) makeFirst(ctx context.Context) (won bool, err error) {
 // record, the transaction has a shared lock on it: the caller only reads it, or begins again.
 func (j *joint) insertOnce(ctx context.Context, tx *mysqlTx) (won bool, err error) {
 	db := j.claim.store.db
-	wait := mysqlWithin(0) // no wait, which only MariaDB has
+	wait := mysqlWithin(0, db.lockWait) // no wait for the row, which only MariaDB has
 	if j.claim.r.Wait > 0 {
 		wait = j.within
 	}
 	j.row = j.begun()
-	now, err := tx.insert(ctx, wait+db.queries.claimOnce, j.claimArgs()...)
+	now, err := tx.insert(ctx, wait+db.queries().claimOnce, j.claimArgs()...)
 	switch {
 	case err == nil && now != 0:
 		j.createdAt(now, fenceOf(now))
 		return true, nil
-	case err == nil, db.queries.duplicate(err):
+	case err == nil, db.queries().duplicate(err):
 		return false, nil
 	case j.claim.r.Wait <= 0 && dberr.MySQLNumber(err) == numberLockWait:
 		// perhaps it met a lock on a gap, which says nothing about the key
@@ -271,8 +278,8 @@ var errBeginAgain = errors.New("sqlstore: the claim begins again")
 
 // make inserts the record. It returns false if another transaction has inserted it meanwhile.
 func (j *joint) make(ctx context.Context) (made bool, err error) {
-	n, err := j.tx.Exec(ctx, j.within+j.claim.store.db.queries.makeToJoin, insertArgs(&j.claim.r.Key, j.claim.id, &j.row)...)
-	if err != nil && j.claim.store.db.queries.duplicate != nil && j.claim.store.db.queries.duplicate(err) {
+	n, err := j.tx.Exec(ctx, j.within+j.claim.store.db.queries().makeToJoin, insertArgs(&j.claim.r.Key, j.claim.id, &j.row)...)
+	if err != nil && j.claim.store.db.queries().duplicate != nil && j.claim.store.db.queries().duplicate(err) {
 		return false, nil
 	}
 	return n > 0, err
@@ -296,7 +303,7 @@ func (j *joint) refused(ctx context.Context, err error) (rec storeapi.Record, wo
 	switch {
 	case err == errBeginAgain: //nolint:errorlint // nothing is wrapped around it
 		return rec, false, err
-	case j.claim.store.db.queries.held != nil && j.claim.store.db.queries.held(err):
+	case j.claim.store.db.queries().held != nil && j.claim.store.db.queries().held(err):
 		return storeapi.Record{Key: j.claim.r.Key}, false, &heldError{unavailable(j.claim.store.db.failed("claim the key", err))}
 	case ctx.Err() != nil:
 		return rec, false, fmt.Errorf("sqlstore: the call ended while it waited for the key: %w", ctx.Err())
@@ -328,7 +335,7 @@ func (j *joint) complete(ctx context.Context, state storeapi.State, answer store
 	if err != nil {
 		return done, err
 	}
-	n, err := j.tx.Exec(ctx, j.claim.store.db.queries.finish, finishArgs(j.claim.id, &row)...)
+	n, err := j.tx.Exec(ctx, j.claim.store.db.queries().finish, finishArgs(j.claim.id, &row)...)
 	if err != nil {
 		return j.record(), j.claim.broken(ctx, err)
 	}
@@ -353,10 +360,4 @@ func (j *joint) completed(state storeapi.State, answer storeapi.Answer) (protoco
 	done := row.Record(j.claim.r.Key, now)
 	done.Fingerprint, done.Binding = bytes.Clone(row.Fingerprint), bytes.Clone(row.Binding)
 	return row, done, nil
-}
-
-// touched returns the error for a record that does not belong to this attempt any more.
-func (c *claim) touched(n int64) error {
-	return fmt.Errorf("sqlstore: the work has removed or changed the record of its own key, or has rolled back by itself (%d rows are its own): "+
-		"all was rolled back; keep the table %s, COMMIT and ROLLBACK out of the work", n, c.store.db.table)
 }

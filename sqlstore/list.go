@@ -29,7 +29,7 @@ func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (page storea
 	}
 	err = s.backend.read(ctx, long, func(ctx context.Context, db sqlkit.Execer) error {
 		// load checks the version, as in any other call; there is no record with a zero id.
-		now, err := s.db.load(ctx, db, s.db.queries.load, recordID{})
+		now, err := s.db.load(ctx, db, s.db.queries().load, recordID{})
 		if err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func (l *listing) selectsKey(key *storeapi.StoreKey) bool {
 // query returns the statement for the records after a place. It selects them by their parts as far
 // as the column shows them.
 func (l *listing) query(now protocol.Micros, from, to []byte, batch int) (query string, args []any) {
-	q := &l.store.db.queries
+	q := l.store.db.queries()
 	query, args = q.list, []any{now}
 	add := func(condition string, values ...any) {
 		query += " AND " + condition

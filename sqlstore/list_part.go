@@ -21,7 +21,7 @@ func (l *listing) part(ctx context.Context, db sqlkit.Execer, from []byte, size 
 	if !l.picks() {
 		return nil, 0, nil
 	}
-	q := &l.store.db.queries
+	q := l.store.db.queries()
 	after, args := ` FROM `+q.table+` r WHERE r.`+l.column+` > ?`, []any{from}
 	if l.end != nil {
 		after, args = after+` AND r.`+l.column+` < ?`, append(args, l.end)

@@ -11,8 +11,8 @@ import (
 // lists reads and writes many rows of MySQL with one statement, which has a placeholder for each
 // value.
 type lists struct {
-	db   *database
-	load string
+	db    *database
+	locks bool // the rows, to write them
 }
 
 func (l lists) loadMany(ctx context.Context, w querier, ids []recordID) (map[recordID]loaded, loaded, error) {
@@ -20,7 +20,7 @@ func (l lists) loadMany(ctx context.Context, w querier, ids []recordID) (map[rec
 	for i := range ids {
 		args[i] = ids[i][:]
 	}
-	return l.db.loadAll(ctx, w, strings.Replace(l.load, "(?)", "("+sqlkit.List(len(ids))+")", 1), args...)
+	return l.db.loadAll(ctx, w, strings.Replace(l.db.queries().many(l.locks), "(?)", "("+sqlkit.List(len(ids))+")", 1), args...)
 }
 
 func (lists) surely(c *change) bool { return c.sawNone() }
@@ -30,17 +30,17 @@ func (lists) insertsFirst() bool { return false }
 
 func (l lists) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*change) error {
 	if len(made) > 0 {
-		query, args := l.insert(l.db.queries.makeMany, made)
+		query, args := l.insert(l.db.queries().makeMany, made)
 		r, err := w.ExecContext(ctx, query, args...)
 		if err != nil {
 			return err
 		}
-		if all, err := l.db.queries.made(r); err != nil || !all {
+		if all, err := l.db.queries().made(r); err != nil || !all {
 			return errMadeMeanwhile
 		}
 	}
 	if len(changed) > 0 {
-		query, args := l.insert(l.db.queries.putMany, changed)
+		query, args := l.insert(l.db.queries().putMany, changed)
 		if _, err := w.ExecContext(ctx, query, args...); err != nil {
 			return err
 		}

@@ -42,9 +42,9 @@ func (d *database) loadedFrom(floor int64, now sql.NullInt64, here protocol.Micr
 // have been there before, a sweep may have removed it while this call waited. The largest removed
 // fence may have been read before that removal, so it is read again.
 func (d *database) loadToWrite(ctx context.Context, w sqlkit.Execer, id recordID, wasThere bool) (loaded, error) {
-	l, err := d.load(ctx, w, d.queries.loadToWrite, id)
+	l, err := d.load(ctx, w, d.queries().loadToWrite, id)
 	if err == nil && l.row.State == 0 && wasThere {
-		return d.load(ctx, w, d.queries.loadToWrite, id)
+		return d.load(ctx, w, d.queries().loadToWrite, id)
 	}
 	return l, err
 }
@@ -98,7 +98,7 @@ func (d *database) readable(version int, err error) error {
 		return err
 	case version == transacts:
 		return errTransacts
-	case version != d.queries.newest:
+	case version != d.queries().newest:
 		return d.wrongVersion(version)
 	}
 	return nil
@@ -123,14 +123,14 @@ func (d *database) time(told sql.NullInt64, here protocol.Micros) protocol.Micro
 func (d *database) put(ctx context.Context, db sqlkit.Execer, key *storeapi.StoreKey, id recordID, was *loaded, row *protocol.Row) (done bool, err error) {
 	if was.row.State != 0 {
 		// MySQL counts no row if nothing has changed
-		_, err := db.ExecContext(ctx, d.queries.put, append(rowArgs(row), id[:])...)
+		_, err := db.ExecContext(ctx, d.queries().put, append(rowArgs(row), id[:])...)
 		return err == nil, err
 	}
-	r, err := db.ExecContext(ctx, d.queries.make, insertArgs(key, id, row)...)
+	r, err := db.ExecContext(ctx, d.queries().make, insertArgs(key, id, row)...)
 	if err != nil {
 		return false, err
 	}
-	return d.queries.made(r)
+	return d.queries().made(r)
 }
 
 // errTransacts means that the session has autocommit off, and that nothing was read.

@@ -96,7 +96,7 @@ func (k *looks) run(batch []*sight) {
 // lookAlone is look for a single call.
 func lookAlone(ctx context.Context, d *database, b backend, id recordID) (l loaded, err error) {
 	err = b.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
-		l, err = d.load(ctx, db, d.queries.load, id)
+		l, err = d.load(ctx, db, d.queries().load, id)
 		return err
 	})
 	return l, err

@@ -68,7 +68,7 @@ func (s *Store) write(c *change, wait patience, l line) (protocol.Row, protocol.
 	if err != nil {
 		return protocol.Row{}, 0, s.db.failed("write", err)
 	}
-	if c.writes && s.group != nil && s.db.queries.putSame != "" {
+	if c.writes && s.group != nil && s.db.queries().putSame != "" {
 		s.remembered.keep(c.id, &c.next)
 	}
 	s.checkClock(&c.l)
@@ -92,15 +92,31 @@ func (s *Store) look(ctx context.Context, id recordID) (l loaded, err error) {
 
 // check refuses invalid calls before they reach the database.
 func (s *Store) check(ctx context.Context, key *storeapi.StoreKey) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.admit(ctx, key); err != nil {
+		return err
+	}
+	return s.find(ctx)
+}
+
+// admit is check without a look for the tables.
+func (s *Store) admit(ctx context.Context, key *storeapi.StoreKey) error {
+	if err := s.alive(ctx); err != nil {
 		return err
 	}
 	return key.Validate()
 }
 
-// enter refuses a call whose context has ended, or that comes from within a transaction on this
-// database. Such a call would wait for its own transaction.
+// enter is check for a call without a key.
 func (s *Store) enter(ctx context.Context) error {
+	if err := s.alive(ctx); err != nil {
+		return err
+	}
+	return s.find(ctx)
+}
+
+// alive refuses a call whose context has ended, or that comes from within a transaction on this
+// database. Such a call would wait for its own transaction.
+func (s *Store) alive(ctx context.Context) error {
 	if inTransaction(ctx, s.db.pool) {
 		return storeapi.ErrInTransaction
 	}

@@ -29,8 +29,11 @@ func (s *Store) Migrate(ctx context.Context) error {
 		return s.db.failed("migrate", err)
 	}
 	err := s.backend.migrate(ctx, max(s.db.lockWait, tablesWait), s.createTables)
-	if err != nil || !s.listing {
+	if err != nil {
 		return s.db.failed("migrate", err)
+	}
+	if err := s.find(ctx); err != nil || !s.listing {
+		return err
 	}
 	return s.indexFailed(s.backend.migrate(ctx, s.db.lockWait, s.indexKeys))
 }
@@ -38,7 +41,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 // indexFailed adds to err, which came from creating the index, the statement that does it without
 // Migrate.
 func (s *Store) indexFailed(err error) error {
-	q := &s.db.queries
+	q := s.db.queries()
 	var inVain *lockError
 	switch {
 	case err == nil || q.indexOnline == "":
@@ -60,11 +63,11 @@ const tablesWait = time.Minute
 // checks those that are there.
 func (s *Store) createTables(ctx context.Context, w sqlkit.Execer) error {
 	var tables int
-	if err := w.QueryRowContext(ctx, s.db.queries.exists).Scan(&tables); err != nil {
+	if err := w.QueryRowContext(ctx, s.db.queries().exists).Scan(&tables); err != nil {
 		return err
 	}
 	if tables == 0 {
-		if err := sqlkit.Run(ctx, w, s.db.queries.schema); err != nil {
+		if err := sqlkit.Run(ctx, w, s.db.queries().schema); err != nil {
 			return err
 		}
 		if s.listing {
@@ -78,7 +81,7 @@ func (s *Store) createTables(ctx context.Context, w sqlkit.Execer) error {
 
 // indexKeys creates the index of [Options].Listing if there is none.
 func (s *Store) indexKeys(ctx context.Context, w sqlkit.Execer) error {
-	q := &s.db.queries
+	q := s.db.queries()
 	var n int
 	if err := w.QueryRowContext(ctx, q.hasIndex).Scan(&n); err != nil || n > 0 {
 		return err
@@ -125,19 +128,19 @@ func SchemaSQL(d Dialect) string {
 // here and not at the first call.
 func (s *Store) upToDate(ctx context.Context, w sqlkit.Execer) error {
 	var version int
-	err := w.QueryRowContext(ctx, s.db.queries.version).Scan(&version)
+	err := w.QueryRowContext(ctx, s.db.queries().version).Scan(&version)
 	switch {
-	case errors.Is(err, sql.ErrNoRows) && s.db.queries.resumes:
-		return sqlkit.Run(ctx, w, s.db.queries.schema)
+	case errors.Is(err, sql.ErrNoRows) && s.db.queries().resumes:
+		return sqlkit.Run(ctx, w, s.db.queries().schema)
 	case errors.Is(err, sql.ErrNoRows):
 		return s.db.notMigrated()
 	case err != nil:
 		return err
 	}
-	if _, err := s.db.load(ctx, w, s.db.queries.loadToWrite, recordID{}); err != nil {
+	if _, err := s.db.load(ctx, w, s.db.queries().loadToWrite, recordID{}); err != nil {
 		return err
 	}
-	return sqlkit.Run(ctx, w, s.db.queries.touch)
+	return sqlkit.Run(ctx, w, s.db.queries().touch)
 }
 
 var _ storeapi.Keeper = (*Store)(nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -17,15 +18,15 @@ import (
 type mysql struct{ server }
 
 func newMySQL(db *database) mysql {
-	q := db.queries
 	return mysql{server{
-		db: db, turns: newTurns(), manner: mysqlManner{db.table, &db.words, new(atomic.Bool)}, looking: lists{db, q.loadMany}, locking: lists{db, q.loadManyToWrite},
+		db: db, turns: newTurns(), manner: mysqlManner{db.table, db.lockWait, &db.words, new(atomic.Bool)}, looking: lists{db, false}, locking: lists{db, true},
 	}}
 }
 
 // mysqlManner has the statements for MySQL and MariaDB; it sends one at a time.
 type mysqlManner struct {
 	table    string
+	lockWait time.Duration
 	words    *mysqlWords
 	transact *atomic.Bool // a session of the pool had autocommit off
 }
@@ -35,20 +36,48 @@ type mysqlManner struct {
 // that do so.
 func (m mysqlManner) reading(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error {
 	if !m.transact.Load() {
-		if err := f(ctx, conn); !errors.Is(err, errTransacts) {
+		if err := m.readWithin(ctx, conn, f); !errors.Is(err, errTransacts) {
 			return err
 		}
 		m.transact.Store(true)
 	}
 	err := sqlkit.Run(ctx, conn, []string{mysqlRollback, `SET @retrysafe_autocommit = @@autocommit, autocommit = 1`})
 	if err == nil {
-		err = f(ctx, conn)
+		err = m.readWithin(ctx, conn, f)
 	}
 	if _, failed := conn.ExecContext(ctx, `SET autocommit = @retrysafe_autocommit`); failed != nil {
 		sqlkit.Discard(conn)
 		err = errors.Join(err, failed)
 	}
 	return err
+}
+
+// readWithin runs f with statements that wait for a locked table no longer than LockWait. Without
+// that limit they would stay on the server, one for each call that gives up, until the table is free.
+func (m mysqlManner) readWithin(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error {
+	if m.words.noSetStatement.Load() {
+		return f(ctx, conn)
+	}
+	err := f(ctx, limitedReads{conn, fmt.Sprintf("SET STATEMENT lock_wait_timeout = %d FOR ", mysqlTableSeconds(m.lockWait))})
+	if dberr.MySQLNumber(err) != numberSyntax {
+		return err
+	}
+	m.words.noSetStatement.Store(true)
+	return f(ctx, conn)
+}
+
+// limitedReads is a connection whose queries have a beginning in common.
+type limitedReads struct {
+	*sql.Conn
+	begin string
+}
+
+func (l limitedReads) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return l.Conn.QueryContext(ctx, l.begin+query, args...)
+}
+
+func (l limitedReads) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	return l.Conn.QueryRowContext(ctx, l.begin+query, args...)
 }
 
 func (m mysqlManner) begin(call context.Context, conn *sql.Conn, wait patience) error {

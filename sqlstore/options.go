@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
@@ -23,7 +24,12 @@ const DefaultTable = "retrysafe_records"
 // Options configure a store. Nil and the zero value of each field are valid.
 type Options struct {
 	// Table is the name of the table of records; default [DefaultTable]. It consists of letters,
-	// digits and underscores, at most 40, and does not begin with a digit.
+	// digits and underscores, at most 40, and does not begin with a digit. On PostgreSQL it may
+	// begin with a schema: "billing.retrysafe_records". The schema has to exist.
+	//
+	// Without one, the store's first call looks for the tables in the search_path of its session,
+	// on MySQL in its database, and all later calls use these tables, whatever a session says by
+	// then. A program that changes the search_path of pooled sessions should name the schema.
 	Table string
 	// Now is the store's clock on SQLite, for tests; default time.Now. Servers have their own
 	// clock, and New refuses Now for them.
@@ -77,7 +83,16 @@ func (o *Options) check(db *sql.DB, d Dialect) error {
 	case o.LockWait < 0:
 		return fmt.Errorf("sqlstore: LockWait is %v; leave it zero for 5s, or set a limit of your own", o.LockWait)
 	}
-	if err := sqlkit.CheckTable(cmp.Or(o.Table, DefaultTable), mostTable); err != nil {
+	schema, table := splitTable(cmp.Or(o.Table, DefaultTable))
+	if schema != "" || strings.HasPrefix(o.Table, ".") {
+		if d != PostgreSQL {
+			return fmt.Errorf("sqlstore: table name %q: %s has no schemas; leave out what is before the dot", o.Table, d)
+		}
+		if err := sqlkit.CheckTable(schema, mostSchema); err != nil {
+			return fmt.Errorf("sqlstore: the schema of Table: %w", err)
+		}
+	}
+	if err := sqlkit.CheckTable(table, mostTable); err != nil {
 		return fmt.Errorf("sqlstore: %w", err)
 	}
 	return nil
@@ -85,6 +100,9 @@ func (o *Options) check(db *sql.DB, d Dialect) error {
 
 // mostTable is the most bytes of a table's name. It leaves room for suffixes.
 const mostTable = 40
+
+// mostSchema is the most bytes of a name in PostgreSQL.
+const mostSchema = 63
 
 // The dialects.
 const (

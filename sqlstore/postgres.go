@@ -15,9 +15,8 @@ import (
 type postgres struct{ server }
 
 func newPostgres(db *database) postgres {
-	q := db.queries
 	return postgres{server{
-		db: db, turns: newTurns(), manner: postgresManner{db.table}, looking: arrays{db, q.loadMany}, locking: arrays{db, q.loadManyToWrite},
+		db: db, turns: newTurns(), manner: postgresManner{db.table}, looking: arrays{db, false}, locking: arrays{db, true},
 	}}
 }
 
@@ -73,6 +72,9 @@ func (p postgresManner) advice(err error) (text string, noTable bool) {
 	}
 	if state == stateNotSupported && strings.Contains(err.Error(), "recovery") {
 		state = stateReadOnly // a writing transaction on a replica
+	}
+	if state == stateProtocol && !strings.Contains(err.Error(), "prepared statement") {
+		return "", false // PgBouncer has this code also for a client that has waited too long
 	}
 	return postgresAdvice[state], false
 }

@@ -29,6 +29,8 @@ type queries struct {
 	resumes bool
 	// version returns the version of the tables.
 	version string
+	// where returns the schema or the database of the tables, or no row. Servers.
+	where string
 	// exists returns one row: the number of tables.
 	exists string
 	// touch makes a write without effect, to find out whether writing is possible and rights are
@@ -82,13 +84,17 @@ type queries struct {
 	// loadUnlocked: like loadToJoin, without a lock. waitToJoin limits the lock waits of the
 	// session, and waitAsBefore restores them. MySQL.
 	loadUnlocked, waitAsBefore string
-	waitToJoin                 func(time.Duration) string
+	waitToJoin                 func(wait, table time.Duration) string
 	// makeToJoin: like make. On MySQL it fails if there is a record; duplicate reports whether an
 	// error means that.
 	makeToJoin string
 	duplicate  func(error) bool
 	// held reports whether a claim failed because another party's transaction has the key.
 	held func(error) bool
+	// left returns one row: whether the session is outside the transaction of the claim, since the
+	// work has ended it. leftAt: its argument is the time of the claim. Servers.
+	left   string
+	leftAt bool
 	// hold: id. It takes a shared lock in the name of the record until the transaction ends, and
 	// returns a row if it has the lock. waitTx: id. It waits for all holders of that lock. Empty: a
 	// writer has locked the whole file.
@@ -158,6 +164,14 @@ const selected = `r.owner, coalesce(r.fence, 0), coalesce(r.state, 0), coalesce(
 // updating returns the statement that overwrites an existing row.
 func updating(table string) string {
 	return `UPDATE ` + table + ` SET ` + strings.Join(stored, " = ?, ") + ` = ? WHERE id = ?`
+}
+
+// many returns loadManyToWrite, or loadMany.
+func (q *queries) many(locks bool) string {
+	if locks {
+		return q.loadManyToWrite
+	}
+	return q.loadMany
 }
 
 // unlocked returns the statement that reads a record in a transaction, without a lock: id.

@@ -51,7 +51,7 @@ func (s *Store) RunOn(ctx context.Context, r storeapi.TxRequest, begin func(cont
 		return rec, err
 	}
 	defer end()
-	c.claim.isNew = s.db.queries.claimOnce != "" && s.seen.isNew(c.claim.id)
+	c.claim.isNew = s.db.queries().claimOnce != "" && s.seen.isNew(c.claim.id)
 	rec, err = c.run(ctx)
 	if err != nil && c.claim.worked && c.claim.ended == nil && !errors.Is(err, storeapi.ErrUnconfirmed) && c.claim.committed(ctx) {
 		c.claim.ended = &endedError{cause: err}
@@ -173,8 +173,8 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec storeapi.
 	if refused != nil {
 		state, answer = storeapi.StateFailed, refused.answer
 	} else {
-		if state, answer, err = c.call(ctx, tx); err != nil {
-			if gone := undo(); errors.Is(gone, sql.ErrTxDone) && ctx.Err() == nil {
+		if state, answer, err = c.call(ctx, j); err != nil {
+			if gone := undo(); errors.Is(gone, sql.ErrTxDone) && ctx.Err() == nil && c.claim.ended == nil {
 				c.claim.ended = &endedError{cause: err}
 			}
 			return rec, err
@@ -231,22 +231,33 @@ func (c *serverClaim) uncommitted(ctx context.Context, tx Transaction, rec, done
 func (c *serverClaim) commit(ctx context.Context, j *joint, state storeapi.State, answer storeapi.Answer) (commit func(context.Context) (bool, error), done storeapi.Record, err error) {
 	tx := j.tx.(Transaction) //nolint:errcheck,forcetypeassert // RunOn has begun it
 	last, can := tx.(LastStatement)
-	if query := c.claim.store.db.queries.finishOne; can && query != "" && c.claim.r.Gate == nil {
+	if query := c.claim.store.db.queries().finishOne; can && query != "" && c.claim.r.Gate == nil {
 		row, done, err := j.completed(state, answer)
 		return func(ctx context.Context) (bool, error) {
 			return last.ExecCommit(ctx, query, finishArgs(c.claim.id, &row)...)
 		}, done, err
 	}
 	done, err = j.complete(ctx, state, answer)
+	if touched := touchedError(""); errors.As(err, &touched) {
+		if c.claim.ended = c.left(ctx, j, nil); c.claim.ended != nil {
+			err = c.claim.ended
+		}
+	}
 	return func(ctx context.Context) (bool, error) { return false, tx.Commit(ctx) }, done, err
 }
 
-// held returns the answer if another caller has the key.
+// held returns the answer if another caller has the key, or an error if nobody can read it: then
+// the whole table is locked.
 func (c *serverClaim) held(ctx context.Context) (storeapi.Record, error) {
-	if rec, ok := c.claim.answered(ctx); ok {
+	none := storeapi.Record{Key: c.claim.r.Key}
+	l, err := c.claim.store.look(ctx, c.claim.id)
+	if err != nil {
+		return none, unavailable(err)
+	}
+	if rec, ok := c.claim.answerIn(l); ok {
 		return rec, nil
 	}
-	return storeapi.Record{Key: c.claim.r.Key}, storeapi.ErrInProgress
+	return none, storeapi.ErrInProgress
 }
 
 // rollback rolls a transaction back, also if ctx has ended. It does not wait for a server that does
@@ -271,13 +282,18 @@ func rollback(ctx context.Context, tx Transaction) error {
 	}
 }
 
-func (c *serverClaim) call(ctx context.Context, tx Transaction) (storeapi.State, storeapi.Answer, error) {
+func (c *serverClaim) call(ctx context.Context, j *joint) (storeapi.State, storeapi.Answer, error) {
 	inside, end := marked(ctx, c.claim.store.db.pool)
 	defer end()
 	c.claim.worked = true
-	state, answer, err := c.work(inside, tx)
-	if hasEnded(tx) {
-		c.claim.ended = &endedError{cause: cmp.Or(err, sql.ErrTxDone)}
+	state, answer, err := c.work(inside, j.tx)
+	switch {
+	case hasEnded(j.tx):
+		c.claim.ended = &endedError{cause: cmp.Or(err, sql.ErrTxDone), loose: true}
+	case err != nil, state == storeapi.StateFailed:
+		c.claim.ended = c.left(ctx, j, cmp.Or(err, errRefusal))
+	}
+	if c.claim.ended != nil {
 		return 0, storeapi.Answer{}, c.claim.ended
 	}
 	return state, answer, err
@@ -285,7 +301,7 @@ func (c *serverClaim) call(ctx context.Context, tx Transaction) (storeapi.State,
 
 // hasEnded reports whether the work has ended the transaction by SQL text, such as "COMMIT". It is
 // false if the driver does not know.
-func hasEnded(tx Transaction) bool {
+func hasEnded(tx dbtx.Tx) bool {
 	t, ok := tx.(interface{ Ended() bool })
 	return ok && t.Ended()
 }
@@ -303,6 +319,9 @@ func (c *serverClaim) settle(ctx context.Context, rec, done storeapi.Record, fai
 		if committed {
 			return done, nil
 		}
+	}
+	if ofTheWork(failed) && ctx.Err() == nil {
+		return rec, c.claim.commitFailed(failed)
 	}
 	return rec, c.claim.broken(ctx, failed)
 }
@@ -325,7 +344,7 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 			rec, won, err = j.take(ctx)
 			mine := !won && rec.Owner == c.claim.r.Owner && rec.State.Finished()
 			if mine {
-				if _, err = tx.Exec(ctx, c.claim.store.db.queries.confirm, c.claim.id[:]); err == nil {
+				if _, err = tx.Exec(ctx, c.claim.store.db.queries().confirm, c.claim.id[:]); err == nil {
 					err = tx.Commit(ctx)
 				}
 			}

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
@@ -32,6 +31,10 @@ import (
 // so RunTx refuses a connection with an attached file. A statement that makes SQLite roll back (ON
 // CONFLICT ROLLBACK, a full disk) also ends the transaction: return its error, since any later
 // statement would commit on its own.
+//
+// If work ends the transaction nevertheless, the error is [storeapi.ErrTxEnded]. What it has
+// committed is in doubt. So is what it may have written after a ROLLBACK as text, which commits
+// statement by statement; on MySQL only after autocommit was turned on, and not after DDL.
 func (s *Store) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, *sql.Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
 	if err := s.check(ctx, &r.Key); err != nil {
 		return storeapi.Record{}, err
@@ -141,7 +144,7 @@ func (c *claim) await(ctx context.Context, other <-chan struct{}, limit <-chan t
 
 // run claims the key, runs the work and completes the record in one transaction.
 func (c *claim) run(ctx context.Context) (rec storeapi.Record, err error) {
-	q := &c.store.db.queries
+	q := c.store.db.queries()
 	// Before a connection is held: preparing takes one.
 	statements, err := c.store.db.statements.get(ctx, c.store.db, q.claimAt, q.load, q.put, q.make, q.finish, beginWork, endWork)
 	if err != nil {
@@ -203,6 +206,9 @@ func (c *claim) callWork(ctx context.Context, tx prepared) (state storeapi.State
 	c.worked = true
 	state, answer, err = c.work(inside, tx.Tx)
 	if err != nil {
+		if c.ended = leftBy(ctx, tx, err); c.ended != nil {
+			err = c.ended
+		}
 		return 0, answer, err
 	}
 	steps := []string{endWork}
@@ -222,22 +228,20 @@ func (c *claim) broken(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("sqlstore: the call ended before its transaction was committed, and all was rolled back: %w", ctx.Err())
-	case errors.Is(err, sql.ErrTxDone), strings.Contains(err.Error(), "no such savepoint"):
-		c.ended = &endedError{cause: err}
+	case endedByWork(err):
+		c.ended = &endedError{cause: err, loose: !errors.Is(err, sql.ErrTxDone)}
 		return c.ended
 	}
 	return unavailable(c.store.db.failed("complete the record", err))
 }
 
-// endedError means that the work has ended the transaction itself.
-type endedError struct{ cause error }
-
-func (e *endedError) Error() string {
-	return "sqlstore: the work has ended the transaction by itself (Commit, Rollback, or a statement that made the database roll back); " +
-		"return an error to roll back and nil to commit: " + e.cause.Error()
+// commitFailed returns the error for a COMMIT that was refused: everything was rolled back.
+func (c *claim) commitFailed(failed error) error {
+	if ofTheWork(failed) {
+		return fmt.Errorf("%w: %w", storeapi.ErrCommitRefused, failed)
+	}
+	return unavailable(c.store.db.failed("COMMIT has failed, and all was rolled back", failed))
 }
-
-func (e *endedError) Unwrap() []error { return []error{storeapi.ErrTxEnded, e.cause} }
 
 // committed reports, for a call that should have rolled back, whether its claim exists
 // nevertheless. If so, the work has committed, hidden by its own error or by an ended context.
@@ -246,23 +250,6 @@ func (c *claim) committed(ctx context.Context) bool {
 	defer cancel()
 	l, err := c.store.look(ctx, c.id)
 	return err == nil && l.row.Owner == c.r.Owner && l.row.State == storeapi.StateInProgress
-}
-
-// afterwards puts the record in doubt if the work has committed it: then at least a part of its
-// effect was committed too.
-func (c *claim) afterwards(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx)
-	l, err := c.store.look(ctx, c.id)
-	if err == nil && l.row.Owner != c.r.Owner {
-		return c.ended
-	}
-	if err == nil {
-		err = c.store.Release(ctx, storeapi.ReleaseRequest{
-			Key: c.r.Key, Owner: c.r.Owner, Fence: l.row.Fence, InDoubt: true, Cause: "error",
-			LastError: "the work committed its transaction by itself",
-		})
-	}
-	return errors.Join(fmt.Errorf("%w: %w", storeapi.ErrInDoubt, c.ended), err)
 }
 
 // unavailable marks a failure of the database that came before the work, or that has undone it.
@@ -284,7 +271,7 @@ func (c *claim) settle(ctx context.Context, tx *writeTx, rec storeapi.Record, fa
 	defer cancel()
 	err := c.store.db.writeInTurn(wait, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
-		l, err = c.store.db.load(ctx, w, c.store.db.queries.loadToWrite, c.id)
+		l, err = c.store.db.load(ctx, w, c.store.db.queries().loadToWrite, c.id)
 		return false, err
 	})
 	if err != nil {
@@ -300,5 +287,5 @@ func (c *claim) settle(ctx context.Context, tx *writeTx, rec storeapi.Record, fa
 	case ctx.Err() != nil:
 		return rec, c.broken(ctx, failed)
 	}
-	return rec, unavailable(c.store.db.failed("COMMIT has failed, and all was rolled back", failed))
+	return rec, c.commitFailed(failed)
 }

@@ -29,7 +29,7 @@ func (s *Store) openMySQL(ctx context.Context, wait time.Duration) (*mysqlTx, er
 		return nil, err
 	}
 	t := &mysqlTx{conn: conn, limited: s.db.words.noSetStatement.Load()}
-	if err = s.db.words.begin(ctx, conn, mysqlJoining(t.limited, wait)); err == nil {
+	if err = s.db.words.begin(ctx, conn, mysqlJoining(t.limited, wait, s.db.lockWait)); err == nil {
 		t.tx, err = conn.BeginTx(ctx, nil)
 	}
 	if err != nil {

@@ -46,6 +46,11 @@ func (p postgres) migrate(ctx context.Context, limit time.Duration, f func(conte
 }
 
 func (p postgres) alone(ctx context.Context, w sqlkit.Execer, f func(context.Context, sqlkit.Execer) error) error {
+	if p.db.schema != "" { // CREATE INDEX names no schema
+		if _, err := w.ExecContext(ctx, `SET LOCAL search_path = "`+p.db.schema+`"`); err != nil {
+			return err
+		}
+	}
 	if _, err := sqlkit.LockMigration(ctx, w, PostgreSQL, p.db.table, 0); err != nil {
 		return err
 	}

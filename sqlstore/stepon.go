@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 	"github.com/retrysafe/retrysafe/storeapi"
@@ -78,7 +79,10 @@ func (s *serverStep) run(ctx context.Context) error {
 	open = false
 	if err := tx.Commit(ctx); err != nil {
 		_ = rollback(ctx, tx) // gives the connection back
-		if s.fateOf(err) != onlyLost {
+		switch {
+		case ofTheWork(err):
+			return s.commitFailed(err)
+		case s.fateOf(err) != onlyLost:
 			return s.broken(ctx, err) // the server has refused it
 		}
 		return s.committed(ctx, &progress, err)
@@ -100,18 +104,34 @@ func (s *serverStep) callOn(ctx context.Context, tx Transaction) (storeapi.Answe
 	defer end()
 	progress, err := s.do(inside, tx)
 	if hasEnded(tx) {
-		return progress, &endedError{cause: cmp.Or(err, sql.ErrTxDone)}
+		return progress, &endedError{cause: cmp.Or(err, sql.ErrTxDone), loose: true}
+	}
+	if q := s.store.db.queries(); err != nil && !q.leftAt {
+		var outside bool
+		if tx.QueryRow(ctx, q.left, nil, &outside) == nil && outside {
+			return progress, &endedError{cause: err, loose: true}
+		}
 	}
 	return progress, err
 }
 
-// keep writes the progress with the last statement, if the record still belongs to the attempt.
-func (s *serverStep) keep(ctx context.Context, tx dbtx.Tx, progress *storeapi.Answer) error {
-	l, err := s.store.db.loadBy(func(dest ...any) error {
-		return tx.QueryRow(ctx, s.store.db.queries.loadToJoin, []any{s.id[:]}, dest...)
-	})
+// keep writes the progress with the last statement, if the record still belongs to the attempt. It
+// waits for the row and its table no longer than LockWait.
+func (s *serverStep) keep(call context.Context, tx dbtx.Tx, progress *storeapi.Answer) (err error) {
+	ctx, ended := s.store.limitWait(call, s.store.db.lockWait, &err)
+	defer ended()
+	load := func(within string) (loaded, error) {
+		return s.store.db.loadBy(func(dest ...any) error {
+			return tx.QueryRow(ctx, within+s.store.db.queries().loadToJoin, []any{s.id[:]}, dest...)
+		})
+	}
+	l, err := load(s.store.within(s.store.db.lockWait))
+	if dberr.MySQLNumber(err) == numberSyntax { // nothing was undone
+		s.store.db.words.noSetStatement.Store(true)
+		l, err = load("")
+	}
 	if err != nil {
-		return s.broken(ctx, err)
+		return s.broken(call, err)
 	}
 	row, err := s.extend(l.row, l.now, progress)
 	if err != nil {
@@ -119,10 +139,10 @@ func (s *serverStep) keep(ctx context.Context, tx dbtx.Tx, progress *storeapi.An
 	}
 	// a heartbeat may have extended the lease while this call waited for the row
 	row.LeaseEnd = max(row.LeaseEnd, l.row.LeaseEnd)
-	n, err := tx.Exec(ctx, s.store.db.queries.finish, finishArgs(s.id, &row)...)
+	n, err := tx.Exec(ctx, s.store.db.queries().finish, finishArgs(s.id, &row)...)
 	switch {
 	case err != nil:
-		return s.broken(ctx, err)
+		return s.broken(call, err)
 	case n != 1:
 		return s.touched()
 	}
@@ -135,11 +155,11 @@ func (s *serverStep) committed(ctx context.Context, progress *storeapi.Answer, f
 	var l loaded
 	err := s.store.backend.write(context.WithoutCancel(ctx), s.id, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
-		if l, err = s.store.db.load(ctx, w, s.store.db.queries.loadToWrite, s.id); err != nil {
+		if l, err = s.store.db.load(ctx, w, s.store.db.queries().loadToWrite, s.id); err != nil {
 			return false, err
 		}
 		// as in serverClaim.claimAgain
-		_, err = w.ExecContext(ctx, s.store.db.queries.confirm, s.id[:])
+		_, err = w.ExecContext(ctx, s.store.db.queries().confirm, s.id[:])
 		return true, err
 	})
 	return s.settled(ctx, &l, err, progress, failed)

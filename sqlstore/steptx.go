@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
@@ -58,7 +57,7 @@ func (s *stepTx) run(ctx context.Context) error {
 		return unavailable(s.store.db.failed("begin the transaction of a step", err))
 	}
 	defer tx.end() // rolls back what was not committed, also if work panics
-	l, err := s.store.db.load(ctx, tx, s.store.db.queries.loadToWrite, s.id)
+	l, err := s.store.db.load(ctx, tx, s.store.db.queries().loadToWrite, s.id)
 	if err != nil {
 		return unavailable(s.store.db.failed("look for the record of a step", err))
 	}
@@ -77,7 +76,7 @@ func (s *stepTx) run(ctx context.Context) error {
 		return err
 	}
 	changed := false
-	res, err := tx.ExecContext(ctx, s.store.db.queries.finish, finishArgs(s.id, &row)...)
+	res, err := tx.ExecContext(ctx, s.store.db.queries().finish, finishArgs(s.id, &row)...)
 	if err == nil {
 		changed, err = byCount(res)
 	}
@@ -103,8 +102,8 @@ func (s *stepTx) call(ctx context.Context, tx *writeTx) (progress storeapi.Answe
 	defer end()
 	progress, err = s.work(inside, tx.Tx)
 	if err != nil {
-		if _, gone := tx.ExecContext(ctx, endWork); gone != nil && ctx.Err() == nil && endedByWork(gone) {
-			return progress, &endedError{cause: err}
+		if _, gone := tx.ExecContext(ctx, endWork); gone != nil && ctx.Err() == nil && endedByWork(gone) && !sqliteUndoes(err) {
+			return progress, &endedError{cause: err, loose: !errors.Is(gone, sql.ErrTxDone)}
 		}
 		return progress, err
 	}
@@ -114,19 +113,20 @@ func (s *stepTx) call(ctx context.Context, tx *writeTx) (progress storeapi.Answe
 	return progress, nil
 }
 
-func endedByWork(err error) bool {
-	return errors.Is(err, sql.ErrTxDone) || strings.Contains(err.Error(), "no such savepoint")
-}
-
 // broken returns the error for a statement that failed after the work.
 func (s *stepTx) broken(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("sqlstore: the step ended before its transaction was committed, and all was rolled back: %w", context.Cause(ctx))
 	case endedByWork(err):
-		return &endedError{cause: err}
+		return &endedError{cause: err, loose: !errors.Is(err, sql.ErrTxDone)}
 	}
 	return unavailable(s.store.db.failed("keep what the step has done", err))
+}
+
+// commitFailed returns the error for a COMMIT that was refused.
+func (s *stepTx) commitFailed(failed error) error {
+	return (&claim{store: s.store}).commitFailed(failed)
 }
 
 // settle finds out the outcome of a COMMIT that failed, as for RunTx. The progress that this
@@ -138,7 +138,7 @@ func (s *stepTx) settle(ctx context.Context, tx *writeTx, progress *storeapi.Ans
 	var l loaded
 	err := s.store.db.writeInTurn(wait, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
-		l, err = s.store.db.load(ctx, w, s.store.db.queries.loadToWrite, s.id)
+		l, err = s.store.db.load(ctx, w, s.store.db.queries().loadToWrite, s.id)
 		return false, err
 	})
 	return s.settled(ctx, &l, err, progress, failed)
@@ -159,7 +159,7 @@ func (s *stepTx) settled(ctx context.Context, l *loaded, err error, progress *st
 	case ctx.Err() != nil:
 		return s.broken(ctx, failed)
 	}
-	return unavailable(s.store.db.failed("COMMIT has failed, and all was rolled back", failed))
+	return s.commitFailed(failed)
 }
 
 // touched returns the error for a record that does not belong to this attempt any more.

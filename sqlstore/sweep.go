@@ -47,12 +47,12 @@ func (s *Store) sweepRecords(ctx context.Context, limit int) (removed int, err e
 func (s *Store) expired(ctx context.Context, n int) (ids [][]byte, now protocol.Micros, err error) {
 	err = s.backend.read(ctx, long, func(ctx context.Context, db sqlkit.Execer) error {
 		ids = nil
-		l, err := s.db.load(ctx, db, s.db.queries.load, recordID{}) // for the version and the time
+		l, err := s.db.load(ctx, db, s.db.queries().load, recordID{}) // for the version and the time
 		if err != nil {
 			return err
 		}
 		now = l.now
-		rows, err := db.QueryContext(ctx, s.db.queries.expired, now, n)
+		rows, err := db.QueryContext(ctx, s.db.queries().expired, now, n)
 		if err != nil {
 			return err
 		}
@@ -82,12 +82,12 @@ func (s *Store) remove(ctx context.Context, ids [][]byte, now protocol.Micros) (
 		floor := int64(0)
 		one := ids // those that are removed one at a time
 		switch {
-		case s.db.queries.removeMany != "":
-			if err := w.QueryRowContext(ctx, s.db.queries.removeMany, now, len(ids)).Scan(&n, &floor); err != nil {
+		case s.db.queries().removeMany != "":
+			if err := w.QueryRowContext(ctx, s.db.queries().removeMany, now, len(ids)).Scan(&n, &floor); err != nil {
 				return false, err
 			}
 			one = nil
-		case s.db.queries.lockOld != nil:
+		case s.db.queries().lockOld != nil:
 			var err error
 			if n, floor, err = s.removeLocked(ctx, w, ids, now); err != nil {
 				return false, err
@@ -96,7 +96,7 @@ func (s *Store) remove(ctx context.Context, ids [][]byte, now protocol.Micros) (
 		}
 		for _, id := range one {
 			var fence int64
-			err := w.QueryRowContext(ctx, s.db.queries.remove, id, now).Scan(&fence)
+			err := w.QueryRowContext(ctx, s.db.queries().remove, id, now).Scan(&fence)
 			if errors.Is(err, sql.ErrNoRows) {
 				continue // it was claimed again
 			}
@@ -109,7 +109,7 @@ func (s *Store) remove(ctx context.Context, ids [][]byte, now protocol.Micros) (
 		if n == 0 {
 			return false, nil
 		}
-		_, err := w.ExecContext(ctx, s.db.queries.raise, floor)
+		_, err := w.ExecContext(ctx, s.db.queries().raise, floor)
 		return true, err
 	})
 	if err != nil {
@@ -125,11 +125,11 @@ func (s *Store) removeLocked(ctx context.Context, w sqlkit.Execer, ids [][]byte,
 	for _, id := range ids {
 		args = append(args, id)
 	}
-	old, floor, err := lockedRows(ctx, w, s.db.queries.lockOld(len(ids)), append(args, now)...)
+	old, floor, err := lockedRows(ctx, w, s.db.queries().lockOld(len(ids)), append(args, now)...)
 	if err != nil || len(old) == 0 {
 		return 0, 0, err
 	}
-	_, err = w.ExecContext(ctx, s.db.queries.dropOld(len(old)), append(old, now)...)
+	_, err = w.ExecContext(ctx, s.db.queries().dropOld(len(old)), append(old, now)...)
 	return len(old), floor, err
 }
 

@@ -163,7 +163,7 @@ func (s *Store) cry() {
 		}
 		c.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), tellWithin)
-		_, _ = s.db.calls.ExecContext(ctx, s.db.queries.tell, s.channel(), ids+"}")
+		_, _ = s.db.calls.ExecContext(ctx, s.db.queries().tell, s.channel(), ids+"}")
 		cancel()
 	}
 }

@@ -53,11 +53,15 @@ func (m *mysqlWords) begin(ctx context.Context, conn sqlkit.Execer, set string) 
 	}
 }
 
-// mysqlWithin is the beginning of a statement that waits for locks for at most so many seconds.
-// MariaDB.
-func mysqlWithin(seconds int64) string {
-	return fmt.Sprintf("SET STATEMENT innodb_lock_wait_timeout = %d FOR ", seconds)
+// mysqlWithin is the beginning of a statement that waits for rows for at most so many seconds, and
+// for tables (ALTER TABLE, LOCK TABLES) for at most table. MariaDB.
+func mysqlWithin(rows int64, table time.Duration) string {
+	return fmt.Sprintf("SET STATEMENT innodb_lock_wait_timeout = %d, lock_wait_timeout = %d FOR ", rows, mysqlTableSeconds(table))
 }
+
+// mysqlTableSeconds converts a wait for a table to whole seconds, of which the server accepts a
+// year.
+func mysqlTableSeconds(wait time.Duration) int64 { return min(mysqlSeconds(wait), 365*24*60*60) }
 
 // mysqlSeconds converts a lock wait to the server's whole seconds.
 func mysqlSeconds(wait time.Duration) int64 {

@@ -127,7 +127,7 @@ func (d *database) begin(ctx context.Context) (*writeTx, error) {
 // database/sql begins without the lock. If it read first and another process wrote in between, it
 // could not get the lock any more.
 func (d *database) lockFile(ctx context.Context, tx sqlkit.Execer) error {
-	_, err := tx.ExecContext(ctx, d.queries.lock)
+	_, err := tx.ExecContext(ctx, d.queries().lock)
 	return err
 }
 

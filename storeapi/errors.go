@@ -22,8 +22,14 @@ var (
 
 // Errors of a transaction; see [TxStore] and [StepStore].
 var (
-	// ErrTxEnded means that the work has committed or rolled back its transaction itself.
+	// ErrTxEnded means that the work has committed or rolled back its transaction itself, or has
+	// changed the record of its own key. What it wrote after a ROLLBACK as text may stand.
 	ErrTxEnded = errors.New("the work has ended its transaction by itself")
+
+	// ErrCommitRefused means that the database has refused COMMIT because of what the work has
+	// written, as with a deferred constraint. All was rolled back. It stands for an error of the
+	// work, and wraps that of the database.
+	ErrCommitRefused = errors.New("COMMIT was refused because of what the work has written, and all was rolled back")
 
 	// ErrUnconfirmed means that the reply to COMMIT was lost, and that the store could not find out
 	// yet whether the database has committed.

@@ -1,19 +1,12 @@
 package locks_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"io"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,7 +14,6 @@ import (
 	"github.com/retrysafe/retrysafe/integration/internal/sqltest"
 	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/internal/servertest"
 	"github.com/retrysafe/retrysafe/lock"
 	"github.com/retrysafe/retrysafe/lock/locktest"
 	"github.com/retrysafe/retrysafe/lock/sqllock"
@@ -229,7 +221,7 @@ func TestSessionLockThroughPooler(t *testing.T) {
 	for _, mode := range []string{"transaction", "statement", "session"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			addr := startBouncer(t, server, mode)
+			addr := servers.StartBouncer(t, server, mode)
 			db := sqltest.Open(t, "pgx", server.At(addr, "default_query_exec_mode=simple_protocol"))
 			s, err := sqllock.NewSession(db, sqllock.PostgreSQL, &sqllock.Options{Table: "through_" + mode})
 			assert.NoError(t, err, "NewSession")
@@ -253,34 +245,5 @@ func TestSessionLockThroughPooler(t *testing.T) {
 			_, err = direct.TryLock(t.Context(), lockRequest("x"))
 			assert.NoError(t, err, "TryLock of another")
 		})
-	}
-}
-
-// startBouncer runs pgbouncer in front of a server until the test ends.
-func startBouncer(t *testing.T, server *servers.Postgres, mode string) (addr string) {
-	t.Helper()
-	path, err := exec.LookPath("pgbouncer")
-	assert.NoError(t, err, "pgbouncer is not installed: apt-get install -y pgbouncer")
-	as, port := servertest.PostgresAccount(t), servers.FreePort(t)
-	dir := servertest.Folder(t, as)
-	conf := filepath.Join(dir, "pgbouncer.ini")
-	assert.NoError(t, os.WriteFile(conf, fmt.Appendf(nil, "[databases]\n* = host=127.0.0.1 port=%s user=retrysafe\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %s\n"+
-		"unix_socket_dir =\nauth_type = any\npool_mode = %s\n", server.Port, port, mode), 0o644), "configuration")
-	var said bytes.Buffer
-	cmd := exec.Command(path, "-q", conf)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, io.Discard, &said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: as}
-	assert.NoError(t, cmd.Start(), "start pgbouncer")
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	addr = net.JoinHostPort("127.0.0.1", port)
-	for end := time.Now().Add(waits.Patience); ; time.Sleep(10 * time.Millisecond) {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			_ = c.Close()
-			return addr
-		}
-		if time.Now().After(end) {
-			t.Fatalf("pgbouncer does not answer:\n%s", said.String())
-		}
 	}
 }

@@ -23,8 +23,9 @@ import (
 )
 
 // TestSQLiteTxEndedByTheWork: if the work ends the transaction itself, DoTx returns an error that
-// says so. What it has committed is in doubt, since the part after its COMMIT may be missing. What
-// it has rolled back never happened.
+// says so. What it has committed is in doubt, since the part after its COMMIT may be missing, and
+// so is what it may have written after a rollback by a statement. What it has rolled back with
+// tx.Rollback never happened.
 func TestSQLiteTxEndedByTheWork(t *testing.T) {
 	t.Parallel()
 	statement := func(q string) func(context.Context, *sql.Tx) error {
@@ -41,11 +42,11 @@ func TestSQLiteTxEndedByTheWork(t *testing.T) {
 		"tx.Rollback":   {func(_ context.Context, tx *sql.Tx) error { return tx.Rollback() }, false},
 		"COMMIT":        {statement("COMMIT"), true},
 		"COMMIT, BEGIN": {statement("COMMIT; BEGIN"), true},
-		"ROLLBACK":      {statement("ROLLBACK"), false},
+		"ROLLBACK":      {statement("ROLLBACK"), true},
 		"an OR ROLLBACK clause": {func(ctx context.Context, tx *sql.Tx) error {
 			_ = statement("INSERT OR ROLLBACK INTO orders VALUES (1, NULL)")(ctx, tx)
 			return nil
-		}, false},
+		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,7 +68,7 @@ func TestSQLiteTxEndedByTheWork(t *testing.T) {
 			assert.True(t, rec.InDoubt(), "the record is in doubt: %+v", rec)
 			_, err = s.Order(t.Context(), "ada")
 			assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "a repeat")
-			assert.Equal(t, s.Orders(t, "ada"), 1, "orders")
+			assert.True(t, s.Orders(t, "ada") <= 1, "orders: %d", s.Orders(t, "ada"))
 			s.WantOnce(t, "bob", "another's mistake") // the connection has kept nothing of it
 		})
 	}

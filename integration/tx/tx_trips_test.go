@@ -23,7 +23,7 @@ func TestMySQLTxTrips(t *testing.T) {
 	t.Parallel()
 	for driver, want := range map[string][]string{
 		"mysql": {
-			"SET @retrysafe_autocommit", "START TRANSACTION", "SET STATEMENT innodb_lock_wait_timeout = 0 FOR INSERT", "UPDATE", "COMMIT", "SET autocommit",
+			"SET @retrysafe_autocommit", "START TRANSACTION", "SET STATEMENT innodb_lock_wait_timeout = 0, lock_wait_timeout = 5 FOR INSERT", "UPDATE", "COMMIT", "SET autocommit",
 		},
 		sqltest.MySQLWords: {
 			"SET @retrysafe_autocommit", "START TRANSACTION", "SELECT", "INSERT", "SET innodb_lock_wait_timeout", "UPDATE", "COMMIT", "SET autocommit",

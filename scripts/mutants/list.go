@@ -349,4 +349,34 @@ var mutants = []mutant{
 		"w.Header()[headerOutcome] = notExecuted", "_ = notExecuted",
 		"gateway", ". TestServiceWithAGuard",
 	},
+	{
+		"advise takes the column of another row for one of its own", "advise/schema.go",
+		"	case table != \"\":\n		return table\n", "	case table != \"\" && table == \"?\":\n		return table\n",
+		"integration", "./guards TestAdviseTwice",
+	},
+	{
+		"advise tells literals apart by their spelling", "advise/values.go",
+		"if a.lit != b.lit || !differ(a, b, t) {", "if a.lit != b.lit && !differ(a, b, t) && a.lit == 200 {",
+		"integration", "./guards TestAdviseTwice",
+	},
+	{
+		"advise lets an upsert set what the insert did not", "advise/rules_insert.go",
+		"			fixed = append(fixed, a.column)\n", "			_ = fixed\n",
+		"advise", ". TestRules",
+	},
+	{
+		"advise looks for no functions in RETURNING", "advise/rules.go",
+		"adviseAlone(st, s).calling(st)", "adviseAlone(st, s)",
+		"advise", ". TestRules",
+	},
+	{
+		"a transaction that the work has left is told to have done nothing", "sqlstore/ended.go",
+		"	return &endedError{cause: failed, loose: true}\n", "	return nil\n",
+		"integration", "./tx TestTxLoose",
+	},
+	{
+		"a session finds tables by its own search_path", "sqlstore/database.go",
+		"	case schema != \"\":\n		s.db.place(schema)\n", "",
+		"integration", "./tx TestServerTablesStay",
+	},
 }
