@@ -58,7 +58,15 @@ func (m *Middleware) replayMessage(w http.ResponseWriter, r *http.Request, rec *
 	if _, set := h["Content-Type"]; !set {
 		h["Content-Type"] = nil // net/http adds its own only if there is no entry
 	}
-	write(w, msg.status, msg.body)
+	if len(msg.trailer) == 0 {
+		write(w, msg.status, msg.body)
+		return
+	}
+	w.WriteHeader(msg.status)
+	_, _ = w.Write(msg.body)
+	for name, values := range msg.trailer {
+		h[http.TrailerPrefix+name] = values
+	}
 }
 
 // succeeded reports whether the first answer was not a refusal. A duplicate of a refusal does not
