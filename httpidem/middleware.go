@@ -219,8 +219,9 @@ func (m *Middleware) keyMissing() *Problem {
 
 func (m *Middleware) keyTooShort() *Problem {
 	p := NewProblem("key-too-short", nil)
-	p.Detail = fmt.Sprintf("Without a credential keys are shared by all callers: send at least %d characters in %s, 128 random bits or more, for example a UUID. Nothing was done.",
-		m.o.MinKey, m.places())
+	p.Detail = fmt.Sprintf("This request names no caller, so nothing but its key tells it from those of strangers, and a short key can be guessed. "+
+		"Send at least %d characters in %s, 128 random bits or more, for example a UUID; or send a credential, with which a key of any length will do. "+
+		"Some browsers fill in a shorter key if the page sets none. Nothing was done.", m.o.MinKey, m.places())
 	return p
 }
 
