@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
 
 // The fields that this package sets or reads.
@@ -31,9 +32,11 @@ type Middleware struct {
 	policy  retrysafe.Policy
 	// bodyLimit is the largest answer body that is stored.
 	bodyLimit int64
-	maker     *maker   // nil if clients send the keys
-	meaning   *meaning // nil if bodies are compared byte for byte
-	age       *ager    // nil without Options.Age
+	maker     *maker          // nil if clients send the keys
+	keyField  *reqfield.Field // nil: no body has the key
+	outcome   *bodyOutcome    // nil: the status says how a request ended
+	meaning   *meaning        // nil if bodies are compared byte for byte
+	age       *ager           // nil without Options.Age
 	contract  *profile
 }
 
@@ -61,6 +64,12 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 		panic(err)
 	}
 	if m.meaning, err = m.o.meaning(); err != nil {
+		panic(err)
+	}
+	if m.keyField, err = m.o.keyField(); err != nil {
+		panic(err)
+	}
+	if m.outcome, err = m.o.Outcome.compile(); err != nil {
 		panic(err)
 	}
 	m.bodyLimit = min(m.policy.MaxAnswer, 1<<20)
@@ -119,7 +128,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		}
 		lines := m.keyLines(r)
 		switch {
-		case lines != nil, m.o.Key.Derived(), m.mayBeInForm(r):
+		case lines != nil, m.o.Key.Derived(), m.mayBeInForm(r), m.mayBeInField(r):
 			m.guard(w, r, next, lines)
 		case m.o.Key == Token:
 			m.Problem(w, r, m.tokenMissing())
@@ -167,9 +176,7 @@ func (m *Middleware) identify(r *http.Request, lines []string) (who asker, p *Pr
 	var id string
 	var err error
 	if lines != nil {
-		if id, err = ParseKey(lines); err != nil {
-			p = NewProblem("key-malformed", err)
-			p.Detail = "In " + m.headerOf(r) + ", " + err.Error() + ". Nothing was done."
+		if id, p = m.lineKey(r, lines); p != nil {
 			return who, p
 		}
 	}
@@ -200,6 +207,9 @@ func (m *Middleware) places() string {
 	text := strings.Join(m.o.KeyHeader, " or ")
 	if m.o.FormKey || m.o.Key == Token {
 		text += ", or in the field " + TokenField + " of a form"
+	}
+	if m.keyField != nil {
+		text += ", or in the field " + m.keyField.String() + " of the body"
 	}
 	return text
 }
