@@ -86,7 +86,8 @@ func pgValueFunction(n node) *expr {
 	switch {
 	case strings.Contains(name, "TIMESTAMP"):
 		e.name = "current_timestamp"
-		if digits, _ := n["typmod"].(float64); strings.HasSuffix(name, "_N") { // the tree omits zero
+		if digits, _ := n["typmod"].(float64); strings.HasSuffix(name, "_N") {
+			// the tree omits zero
 			e.args = []*expr{integer(fmt.Sprint(int(digits)))}
 		}
 	case strings.Contains(name, "DATE"):

@@ -287,3 +287,44 @@ func TestOptions(t *testing.T) {
 		}()
 	}
 }
+
+// TestMissingID tests that an event without an id is refused, or handled each time, as the options
+// say, and that its signature is verified in both cases.
+func TestMissingID(t *testing.T) {
+	t.Parallel()
+	for _, missing := range []httpidem.Missing{0, httpidem.MissingPass} {
+		s := newShop(t, func(o *callback.Options) {
+			o.Missing = missing
+			o.Verify = func(r *http.Request, _ []byte) error {
+				if r.Header.Get("X-Sign") == "" {
+					return errors.New("no signature")
+				}
+				return nil
+			}
+		})
+		const handshake = `{"type":"url_verification","challenge":"c"}`
+		want, runs := "key-not-made", int64(0)
+		if missing == httpidem.MissingPass {
+			want, runs = "", 2
+		}
+		for range 2 {
+			assert.Equal(t, code(s.notify(handshake, "X-Sign", "1")), want, "missing %d", missing)
+			assert.Equal(t, code(s.notify(handshake)), "signature-refused", "missing %d: not signed", missing)
+		}
+		assert.Equal(t, s.runs.Load(), runs, "runs")
+	}
+}
+
+// TestInProgressAnswer tests what a duplicate gets while the first delivery is being handled.
+func TestInProgressAnswer(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, func(o *callback.Options) { o.InProgress = &httpidem.StaticAnswer{Status: http.StatusAccepted} })
+	s.begun, s.stay = make(chan struct{}), make(chan struct{})
+	first := make(chan int)
+	go func() { first <- s.notify(`{"id":"evt_1"}`).Code }()
+	<-s.begun
+	assert.Equal(t, s.notify(`{"id":"evt_1"}`).Code, 202, "a duplicate")
+	close(s.stay)
+	assert.Equal(t, <-first, 200, "the first")
+	assert.Equal(t, s.runs.Load(), int64(1), "runs")
+}

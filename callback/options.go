@@ -27,9 +27,11 @@ type Options struct {
 	Provider string
 	// ID says where the event's id is: a JSON pointer ("/id"), a field of a form ("notify_id"),
 	// [Body] if the event has no id, or "header:X-Event-Id". Required. Use the id of the event, not
-	// of the order: an order has several events. An event without the id is refused (400
-	// key-not-made).
+	// of the order: an order has several events.
 	ID string
+	// Missing says what an event without the id gets: httpidem.MissingRefuse (default) refuses it
+	// with 400 key-not-made, httpidem.MissingPass runs the handler each time. Verify checks both.
+	Missing httpidem.Missing
 	// HeaderCovered says that Verify covers the header that ID names. Most signatures cover the
 	// body alone, as do all verifiers of this package. Then anyone who has seen one event could
 	// send it again under other ids, and use up the ids of future events.
@@ -40,6 +42,11 @@ type Options struct {
 	// Succeed is the answer to a duplicate of a finished event, with which the provider stops
 	// retrying. Default 200 without a body.
 	Succeed httpidem.StaticAnswer
+	// InProgress is the answer to a duplicate while the first delivery is being handled, for a
+	// provider that stops sending to an address that answers with errors. Default: 409 in-progress,
+	// so that the provider sends the event again. With a success it may not, also if the first
+	// delivery then fails.
+	InProgress *httpidem.StaticAnswer
 	// Policy inherits from the engine's policy, except that its Retention is [DefaultRetention]
 	// unless set, its Duplicate is always Succeed, and its OnDoubt must be set: see the package
 	// comment.
@@ -95,7 +102,7 @@ func (o *Options) guard() *httpidem.Options {
 		id = "header:" + bodyDigest
 	}
 	return &httpidem.Options{
-		Tenant: httpidem.Global, Key: httpidem.Fields, Fields: []string{id}, AnyPayload: true, Policy: p, Succeed: o.Succeed, MaxBody: o.MaxBody,
+		Tenant: httpidem.Global, Key: httpidem.Fields, Fields: []string{id}, AnyPayload: true, Missing: o.Missing, InProgress: o.InProgress, Policy: p, Succeed: o.Succeed, MaxBody: o.MaxBody,
 		Operation: func(*http.Request) string { return o.Provider }, Layer: "callback",
 		Classify: func(status int, h http.Header) retrysafe.Outcome {
 			if status >= 500 && refuse && h.Get("Idempotency-Outcome") == "" {

@@ -10,7 +10,7 @@ var checks = []*Check{
 	otherRoute, otherCaller, noCredentials,
 	hangUp, halfBody,
 	afterClientError, afterTooMany, afterServerError,
-	missingKey, emptyKey, quotedKey, doubledKey, longKey, keyCase,
+	missingKey, emptyKey, quotedKey, doubledKey, longKey, cutKey, keyCase, alikeKeys,
 	fidelity, replayMarker, inProgress, contract,
 	newerKeys, expiry, restartAfter, restartDuring,
 }

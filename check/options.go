@@ -12,7 +12,7 @@ type Options struct {
 	Allow []string
 	// Only has the checks that are done; empty: all. Skip has those that are left out.
 	Only, Skip []string
-	// MaxRequests bounds the requests that are sent. Default: 600.
+	// MaxRequests bounds the requests that are sent. Default: 650.
 	MaxRequests int
 	// Rate bounds the requests a second, save the burst of one check. Default: 100.
 	Rate float64
@@ -46,7 +46,7 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		own = *o
 	}
-	setTo(&own.MaxRequests, 600)
+	setTo(&own.MaxRequests, 650)
 	setTo(&own.Rate, 100)
 	setTo(&own.Patience, 30*time.Second)
 	setTo(&own.Settle, 150*time.Millisecond)

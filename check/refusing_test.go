@@ -35,5 +35,5 @@ func TestPlanIsWithinTheCap(t *testing.T) {
 	for _, c := range check.Checks() {
 		most += c.Requests
 	}
-	assert.True(t, most <= 600, "%d requests at most, and 600 are allowed", most)
+	assert.True(t, most <= 650, "%d requests at most, and 650 are allowed", most)
 }

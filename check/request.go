@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Request is a request as it is sent, without the key.
@@ -84,13 +85,14 @@ func sortedNames(h http.Header) []string {
 }
 
 // quote returns s in single quotes of a shell, where it needs them, and in $'…' if it has control
-// characters, so that a report has a command in one line and nothing that controls a terminal.
+// characters or bytes that are no UTF-8, so that a report has a command in one line, the bytes that
+// were sent, and nothing that controls a terminal.
 func quote(s string) string {
-	if strings.ContainsFunc(s, unicode.IsControl) {
+	if valid := utf8.ValidString(s); !valid || strings.ContainsFunc(s, unicode.IsControl) {
 		var b strings.Builder
 		for i := range len(s) {
 			switch c := s[i]; {
-			case c < ' ' || c == 0x7f:
+			case c < ' ' || c == 0x7f || !valid && c >= 0x80:
 				fmt.Fprintf(&b, `\%03o`, c)
 			case c == '\'' || c == '\\':
 				b.WriteByte('\\')

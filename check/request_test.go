@@ -12,7 +12,7 @@ import (
 // TestCurl lets a shell read the line, and prints the arguments that it finds.
 func TestCurl(t *testing.T) {
 	t.Parallel()
-	for _, body := range []string{`{"a":"it's"}`, "two\nlines\\n 'and' $HOME `x` \"q\"", "\x00\x1b[31m\x7f é", "-", "@file", "a b"} {
+	for _, body := range []string{`{"a":"it's"}`, "two\nlines\\n 'and' $HOME `x` \"q\"", "\x00\x1b[31m\x7f é", "-", "@file", "a b", "latin \xe9 'é'"} {
 		r := check.Request{Method: "PUT", URL: "http://h/?a=1&b=2", Body: []byte(body), Header: http.Header{"X-Empty": {""}, "Authorization": {"Bearer s3cret"}}}
 		line := r.Curl()
 		assert.True(t, !containsControl(line), "%q has control characters", line)

@@ -49,6 +49,10 @@ var expectations = map[string]expectation{
 	"takes-first-key": {by: "doubled-key"},
 	"forgets-route":   {by: "other-route"},
 	"folds-case":      {by: "key-case"},
+	// A key in quotes is longer than what it keeps, with or without a space.
+	"cuts-keys":       {by: "cut-key", consequences: []string{"alike-keys"}},
+	"trims-keys":      {by: "alike-keys"},
+	"folds-accents":   {by: "alike-keys"},
 	"compares-amount": {by: "other-body"},
 	// Of the fifty at once, some may come when the first has ended.
 	"replays-eight-times": {by: "sequential-duplicate", consequences: []string{"concurrent-duplicates"}},

@@ -53,3 +53,17 @@ func ExampleRule_Legacy() {
 	fmt.Println(key, err)
 	// Output: dedup:U=42M=createOrderP=ab94e0f737acbaa2c07ef2efec17f76e <nil>
 }
+
+// A cache buster in a query that is otherwise compared as it was sent.
+func ExampleCompiled_LeaveOut() {
+	rule, err := fingerprint.Rule{Ignore: []string{"_t"}}.Compile()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(rule.LeaveOut("_t=1700000000&amount=5"))
+	fmt.Println(rule.LeaveOut("amount=5&_t=1700000009"))
+	// Output:
+	// amount=5
+	// amount=5
+}

@@ -195,3 +195,36 @@ func FuzzRequest(f *testing.F) {
 		assert.Equal(t, body, before, "the caller's body")
 	})
 }
+
+// FuzzLeaveOut: what is left has no parameter that is ignored, is otherwise what was there, and
+// stays as it is when asked again.
+func FuzzLeaveOut(f *testing.F) {
+	for _, seed := range []string{"", "a=1&ts=2", "ts", "%74s=1&a;ts=2", "&&ts=&", "t%s=1", "ts=1;a=2"} {
+		f.Add(seed)
+	}
+	rule, err := fingerprint.Rule{Ignore: []string{"ts", "$.a"}}.Compile()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, params string) {
+		left := rule.LeaveOut(params)
+		if again := rule.LeaveOut(left); again != left {
+			t.Fatalf("%q becomes %q, and then %q", params, left, again)
+		}
+		counts := func(pair string) bool {
+			name, _, _ := strings.Cut(pair, "=")
+			name, err := url.QueryUnescape(name)
+			return err != nil || name != "ts" || strings.Contains(pair, ";")
+		}
+		var want []string
+		all := strings.Split(params, "&")
+		for _, pair := range all {
+			if counts(pair) {
+				want = append(want, pair)
+			}
+		}
+		if strings.Join(want, "&") != left {
+			t.Fatalf("%q becomes %q, want %q", params, left, want)
+		}
+	})
+}

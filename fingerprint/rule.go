@@ -74,14 +74,16 @@ type Rule struct {
 type Compiled struct {
 	names map[string]action
 	// bit set of the lengths of names, modulo 64, so that most names need no lookup
-	lengths   uint64
-	paths     *node
-	keepAll   bool // Only is empty
-	asWritten bool
-	distinct  bool // DistinctNames
-	maxBytes  int
-	maxDepth  int
-	id        [sha256.Size]byte
+	lengths uint64
+	// some of names are ignored
+	ignoresNames bool
+	paths        *node
+	keepAll      bool // Only is empty
+	asWritten    bool
+	distinct     bool // DistinctNames
+	maxBytes     int
+	maxDepth     int
+	id           [sha256.Size]byte
 }
 
 // Compile checks the rule and prepares it. Call it once, at start. Later changes of the rule's
@@ -146,6 +148,7 @@ func (c *Compiled) add(field string, what action) error {
 		return c.paths.add(field, what)
 	}
 	c.names[field] |= what
+	c.ignoresNames = c.ignoresNames || what == ignore
 	c.lengths |= 1 << (len(field) & 63)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -25,12 +26,12 @@ func (g *sender) conclude(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 		return
 	}
 	defer x.resp.Body.Close()
-	why, code := (*doubt)(nil), http.StatusGatewayTimeout
+	why, code := (*doubt)(nil), http.StatusBadGateway
 	switch {
 	case !status(x.resp):
-		why, code = &doubt{cause: "garbage", err: errors.New("the answer has a status that is none, or switches protocols")}, http.StatusBadGateway
+		why = &doubt{cause: "garbage", err: errors.New("the answer has a status that is none, or switches protocols")}
 	case x.cut != nil:
-		why = &doubt{cause: "truncated", err: x.cut}
+		why, code = &doubt{cause: "truncated", err: x.cut}, statusFor(x.cut)
 	}
 	if why != nil {
 		g.unknown(r, a, why)
@@ -56,7 +57,9 @@ func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 	}
 	h := w.Header()
 	for name := range resp.Trailer {
-		h.Add("Trailer", name)
+		if !slices.Contains(fromUs, name) {
+			h.Add("Trailer", name)
+		}
 	}
 	w.WriteHeader(resp.StatusCode)
 	_, _ = w.Write(x.start)
@@ -68,7 +71,9 @@ func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 		}
 	}
 	for name, values := range resp.Trailer {
-		h[http.TrailerPrefix+name] = values
+		if !slices.Contains(fromUs, name) {
+			h[http.TrailerPrefix+name] = values
+		}
 	}
 }
 

@@ -106,7 +106,7 @@ func TestDoubtIsNotSentElsewhere(t *testing.T) {
 	for i := range 6 {
 		for _, body := range []string{"", "x"} {
 			key := fmt.Sprint("k", i, body)
-			assert.Equal(t, told(t, base, "POST", key, body), "504 outcome-unknown", "the first")
+			assert.Equal(t, told(t, base, "POST", key, body), "502 outcome-unknown", "the first")
 			assert.Equal(t, told(t, base, "POST", key, body), "409 outcome-unknown", "a repeat")
 		}
 	}

@@ -67,7 +67,7 @@ func families(t *testing.T) (all map[string]*family, accessLine string) {
 		_ = resp.Body.Close()
 	}
 	broken.Store(true)
-	assert.Equal(t, told(t, base, "POST", "doubt", "x"), "504 outcome-unknown", "one that breaks")
+	assert.Equal(t, told(t, base, "POST", "doubt", "x"), "502 outcome-unknown", "one that breaks")
 	away.Store(true)
 	assert.Equal(t, told(t, base, "POST", "away", "x"), "503 store-unavailable 1", "while the store is away")
 	_, text := ask(t, gateway.Admin(live, e, m), "/metrics")

@@ -47,7 +47,7 @@ func TestTLSUpstream(t *testing.T) {
 	broken.Store(true)
 	for _, body := range []string{"x", ""} {
 		before := effects.Load()
-		assert.Equal(t, told(t, base, "POST", "k"+body, body), "504 outcome-unknown", "body %q: sent and not answered", body)
+		assert.Equal(t, told(t, base, "POST", "k"+body, body), "502 outcome-unknown", "body %q: sent and not answered", body)
 		assert.Equal(t, told(t, base, "POST", "k"+body, body), "409 outcome-unknown", "body %q: a repeat", body)
 		assert.Equal(t, effects.Load(), before+1, "body %q: effects", body)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -26,8 +27,7 @@ func (g *sender) failed(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 		g.notSent(w, r, a, x)
 		return
 	}
-	why := &doubt{cause: "reset", err: x.err}
-	status := http.StatusGatewayTimeout
+	why, status := &doubt{cause: "reset", err: x.err}, statusFor(x.err)
 	switch {
 	case errors.Is(x.err, retrysafe.ErrClosed):
 		why.cause = "shutdown"
@@ -35,13 +35,26 @@ func (g *sender) failed(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 		why.cause = "bound"
 	case errors.Is(x.err, retrysafe.ErrLeaseLost):
 		why.cause = "lease-lost"
-	case errors.Is(x.err, context.DeadlineExceeded), errors.Is(x.err, context.Canceled):
+	case status == http.StatusGatewayTimeout:
 		why.cause = "timeout"
 	case x.delivery.Answered() && !broken(x.err):
-		why.cause, status = "garbage", http.StatusBadGateway
+		why.cause = "garbage"
 	}
 	g.unknown(r, a, why)
 	g.middleware.Problem(w, r, outcomeUnknown(a, why, status))
+}
+
+// statusFor returns the status for a client whose request got no whole answer (RFC 9110, sections
+// 15.6.3 and 15.6.5): 504 if it did not come in the time that there was, and 502 if it is broken.
+func statusFor(err error) int {
+	for _, ended := range []error{
+		context.DeadlineExceeded, context.Canceled, retrysafe.ErrClosed, retrysafe.ErrMaxRun, retrysafe.ErrLeaseLost, syscall.ETIMEDOUT,
+	} {
+		if errors.Is(err, ended) {
+			return http.StatusGatewayTimeout
+		}
+	}
+	return http.StatusBadGateway
 }
 
 // outcomeUnknown is the answer to a request whose outcome is unknown.

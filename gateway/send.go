@@ -208,6 +208,9 @@ func (g *sender) exchange(ctx context.Context, x *exchange, out *http.Request, a
 		var more []byte
 		more, x.cut = io.ReadAll(io.LimitReader(x.resp.Body, g.limit+1-int64(len(x.start))))
 		x.start = append(x.start, more...)
+		if x.cut != nil {
+			x.cut = errors.Join(context.Cause(ctx), x.cut)
+		}
 	}
 }
 

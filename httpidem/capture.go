@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -305,6 +304,9 @@ func (c *capture) stored() retrysafe.Answer {
 	if c.head == nil {
 		c.makeHead()
 	}
+	if bodyAllowed(c.status) {
+		c.keepTrailer()
+	}
 	if c.over == nil && c.whole() && !c.cut {
 		c.head.b = append(c.head.b, c.body.b...)
 		return retrysafe.Answer{Codec: codecName, Body: c.head.b, Kept: true}
@@ -361,33 +363,6 @@ func (c *capture) send(unconfirmed bool) {
 		_, _ = c.w.Write(c.body.b)
 	}
 	maps.Copy(h, trailer)
-}
-
-// trailer returns the fields that the handler has set after its head, under names that it announced
-// or with [http.TrailerPrefix]. Only the first client gets trailers, since they belong to one
-// transfer.
-func (c *capture) trailer() http.Header {
-	var t http.Header
-	set := func(name string, values []string) {
-		if t == nil {
-			t = http.Header{}
-		}
-		t[name] = values
-	}
-	for _, line := range c.header["Trailer"] {
-		for name := range strings.SplitSeq(line, ",") {
-			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
-			if v, ok := c.header[name]; ok && !notStored[name] {
-				set(name, v)
-			}
-		}
-	}
-	for name, v := range c.header {
-		if strings.HasPrefix(name, http.TrailerPrefix) {
-			set(name, v)
-		}
-	}
-	return t
 }
 
 // restore removes the handler's fields, and puts back those of outer handlers.

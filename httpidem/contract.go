@@ -81,6 +81,9 @@ func (o *Options) validateContract(given *Options, p *retrysafe.Policy, wrong fu
 	if o.KeepAnswer == KeepNever {
 		wrong("Contract %s answers a duplicate with the first answer, and KeepAnswer KeepNever stores none; set Contract to %s there", c.name, ContractCustom)
 	}
+	if o.InProgress != nil {
+		wrong("Contract %s says what a duplicate gets while the first request runs; leave InProgress out, or set Contract to %s", c.name, ContractCustom)
+	}
 	if p.WithDefaults().Duplicate != retrysafe.Replay {
 		wrong("Contract %s answers a duplicate with the first answer; leave Duplicate out, or set Contract to %s", c.name, ContractCustom)
 	}

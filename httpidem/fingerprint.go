@@ -18,6 +18,11 @@ import (
 // parameters: the boundary of a multipart body differs in each retry, so "--boundary" is read as
 // "--".
 func payloadSum(r *http.Request, body []byte) [sha256.Size]byte {
+	return payloadSumOf(r, r.URL.RawQuery, body)
+}
+
+// payloadSumOf is payloadSum of a request with another query.
+func payloadSumOf(r *http.Request, query string, body []byte) [sha256.Size]byte {
 	media := mediaType(r)
 	if strings.HasPrefix(media, "multipart/") {
 		if _, params, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && params["boundary"] != "" {
@@ -26,14 +31,14 @@ func payloadSum(r *http.Request, body []byte) [sha256.Size]byte {
 	}
 	inner := sha256.Sum256(body)
 	var space [512]byte
-	return sha256.Sum256(hex.AppendEncode(appendRequest(append(space[:0], "rs1\n"...), r, media), inner[:]))
+	return sha256.Sum256(hex.AppendEncode(appendRequest(append(space[:0], "rs1\n"...), r, query, media), inner[:]))
 }
 
 // appendRequest appends all that counts besides the body, a line for each.
-func appendRequest(b []byte, r *http.Request, media string) []byte {
+func appendRequest(b []byte, r *http.Request, query, media string) []byte {
 	b = append(append(b, r.Method...), '\n')
 	b = append(append(b, sentPath(r)...), '\n')
-	b = append(append(b, r.URL.RawQuery...), '\n')
+	b = append(append(b, query...), '\n')
 	return append(append(b, media...), '\n')
 }
 

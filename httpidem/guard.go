@@ -2,6 +2,7 @@ package httpidem
 
 import (
 	"crypto/sha256"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -17,7 +18,11 @@ func (m *Middleware) inside(r *http.Request, key retrysafe.Key) bool {
 
 // guard runs next at most once per key.
 func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Handler, lines []string) {
-	who, p := m.identify(r, lines)
+	head := lines
+	if m.mayBeInField(r) {
+		head = nil // the body is looked at first
+	}
+	who, p := m.identify(r, head)
 	if p != nil {
 		m.Problem(w, r, p)
 		return
@@ -44,7 +49,7 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	x := claims.Get().(*claim) //nolint:errcheck // the pool has nothing else
 	defer x.free()
 	if who.id == "" {
-		id, p := m.fromBody(r, body.bytes(), &x.call)
+		id, p := m.fromBody(r, lines, body.bytes(), &x.call)
 		switch {
 		case p != nil:
 			m.Problem(w, r, p)
@@ -64,12 +69,16 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 	m.describe(r, &who, body.bytes(), x)
 	a, p, err := m.begin(r, who.key, x)
-	if err != nil && p == nil {
+	busy := m.o.InProgress != nil && errors.Is(err, retrysafe.ErrInProgress)
+	if err != nil && p == nil && !busy {
 		p = m.refused(r, who.tenant, err)
 	}
 	switch {
 	case p != nil:
 		m.refuseRequest(w, r, p)
+	case busy:
+		sayNotExecuted(w, r)
+		m.o.InProgress.send(w)
 	case a == nil:
 		m.replay(w, r, &x.found)
 	default:
@@ -77,14 +86,19 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 }
 
-// refuseRequest answers a request that did not run. A gateway that sent it must not keep the
-// refusal for its key: the next try may run, or get the answer.
+// refuseRequest answers a request that did not run.
 func (m *Middleware) refuseRequest(w http.ResponseWriter, r *http.Request, p *Problem) {
+	sayNotExecuted(w, r)
+	m.Problem(w, r, p)
+}
+
+// sayNotExecuted tells a gateway that it must not keep the refusal for the key of its request: the
+// next try may run, or get the answer.
+func sayNotExecuted(w http.ResponseWriter, r *http.Request) {
 	// The handler of a guard around this one may have acted already.
 	if _, within := retrysafe.AttemptFrom(r.Context()); !within && len(r.Header[headerAttempt]) > 0 {
 		w.Header()[headerOutcome] = notExecuted
 	}
-	m.Problem(w, r, p)
 }
 
 // describe sets what the engine compares and counts: the fingerprint, the account and the binding.
@@ -133,11 +147,14 @@ func (m *Middleware) changed(tenant string, r *http.Request, err error) *Problem
 	return NewProblem("principal-changed", err)
 }
 
-// fromBody finds or makes the key of a request that has none in its header. The id is empty if
-// there is no key and none is needed.
-func (m *Middleware) fromBody(r *http.Request, body []byte, c *retrysafe.Call) (id string, p *Problem) {
-	if m.maker != nil {
+// fromBody finds or makes the key of a request that may have it in its body. lines are those of the
+// header. The id is empty if there is no key and none is needed.
+func (m *Middleware) fromBody(r *http.Request, lines []string, body []byte, c *retrysafe.Call) (id string, p *Problem) {
+	switch {
+	case m.maker != nil:
 		return m.maker.make(r, body, c)
+	case m.mayBeInField(r):
+		return m.fieldKey(r, lines, body)
 	}
 	return m.formKey(r.Header, body)
 }

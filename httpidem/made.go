@@ -15,6 +15,19 @@ import (
 	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
 
+// Missing says what a request gets that lacks one of Options.Fields.
+type Missing uint8
+
+// The values of Missing.
+const (
+	// MissingRefuse refuses it: 400 key-not-made. It is the default.
+	MissingRefuse Missing = iota + 1
+	// MissingPass passes it to the handler without a guard, so that each copy of it runs. It is for
+	// senders of events whose tests and handshakes have no id, such as the url_verification of
+	// Slack. A request in which the field can be read in two ways is still refused.
+	MissingPass
+)
+
 // DefaultWindow is how long a key of the mode Params counts after its request has ended, unless
 // Policy.Retention says otherwise. It is long enough for a double click and for a client that
 // retries by itself, and short enough for a second order of the same thing.
@@ -30,6 +43,7 @@ type maker struct {
 	rule   *fingerprint.Compiled
 	mark   uint8 // keeps sums of different rules from being compared
 	any    bool  // only the fields count
+	pass   bool  // a request without one of the fields is not guarded
 }
 
 // forwarded names the key that inner services get in place of a derived one.
@@ -43,7 +57,7 @@ func (o *Options) maker() (*maker, error) {
 	if !o.Key.Derived() {
 		return nil, nil //nolint:nilnil // no key is derived
 	}
-	k := &maker{any: o.AnyPayload}
+	k := &maker{any: o.AnyPayload, pass: o.Missing == MissingPass}
 	for _, text := range o.Fields {
 		f, err := reqfield.Parse(text)
 		if err != nil {
@@ -73,6 +87,12 @@ func (o *Options) validateMade(wrong func(format string, args ...any)) {
 		wrong("Fields is set, and Key is not Fields; set it, or leave Fields out")
 	case o.Key != Fields && o.AnyPayload:
 		wrong("AnyPayload is for the key Fields; set it, or leave AnyPayload out")
+	case o.Missing > MissingPass:
+		wrong("Missing is %d; use MissingRefuse or MissingPass", o.Missing)
+	case o.Key != Fields && o.Missing != 0:
+		wrong("Missing is for the key Fields; set it, or leave Missing out")
+	case o.Missing == MissingPass && !o.AnyPayload:
+		wrong("Missing is MissingPass, and AnyPayload is not set: a caller who may act once could leave a field out and act again; set AnyPayload if these are events of a third party, or leave Missing out")
 	case o.Key.Derived() && o.Fingerprint != 0:
 		wrong("Fingerprint is for keys that clients send, and Key derives them, by meaning already; leave Fingerprint out")
 	case o.Fingerprint > FingerprintJSON:
@@ -84,9 +104,6 @@ func (o *Options) validateMade(wrong func(format string, args ...any)) {
 	_, errMeaning := o.meaning()
 	if err := errors.Join(errMade, errMeaning); err != nil {
 		wrong("Rule: %w", err)
-	}
-	if o.FormKey && (o.Key.Derived() || o.Key == Off) {
-		wrong("FormKey reads keys that forms bring, and Key takes none; leave one of them out")
 	}
 }
 
@@ -105,7 +122,8 @@ func DerivedPolicy(own, base retrysafe.Policy) retrysafe.Policy {
 	return own
 }
 
-// make derives the id of a request, and the fingerprint that its duplicates must have.
+// make derives the id of a request, and the fingerprint that its duplicates must have. The id is
+// empty if the request lacks a field and passes without a guard.
 func (k *maker) make(r *http.Request, body []byte, c *retrysafe.Call) (id string, p *Problem) {
 	if !k.any {
 		sum, err := k.rule.Sum(r.Header.Get("Content-Type"), r.URL.RawQuery, body)
@@ -117,15 +135,22 @@ func (k *maker) make(r *http.Request, body []byte, c *retrysafe.Call) (id string
 		}
 		c.Fingerprint, c.FingerprintRule = sum, k.mark
 	}
-	values, in := []byte("retrysafe fields 1\n"), reqfield.In(r, body)
+	values, in, lacks := []byte("retrysafe fields 1\n"), reqfield.In(r, body), false
 	for _, f := range k.fields {
 		value, err := f.Of(in)
+		if k.pass && errors.Is(err, reqfield.ErrAbsent) {
+			lacks = true // another field may still be one that can be read in two ways
+			continue
+		}
 		if err != nil {
 			return "", unmade(err)
 		}
 		for _, text := range []string{f.Name(), value} {
 			values = append(binary.AppendUvarint(values, uint64(len(text))), text...)
 		}
+	}
+	if lacks {
+		return "", nil
 	}
 	digest := sha256.Sum256(values)
 	return madeMark + base64.RawURLEncoding.EncodeToString(digest[:]), nil

@@ -42,10 +42,17 @@ func TestMadeFormats(t *testing.T) {
 // TestMeaningFormat freezes the fingerprints of FingerprintJSON and the number of a rule.
 func TestMeaningFormat(t *testing.T) {
 	t.Parallel()
-	o := Options{Fingerprint: FingerprintJSON, Rule: fingerprint.Rule{Ignore: []string{"ts"}}}
-	m, err := o.meaning()
-	assert.NoError(t, err, "meaning")
-	assert.Equal(t, m.mark, uint8(56), "the number of the rule")
+	for name, mark := range map[string]uint8{"$.ts": 115, "ts": 119} {
+		o := Options{Fingerprint: FingerprintJSON, Rule: fingerprint.Rule{Ignore: []string{name}}}
+		m, err := o.meaning()
+		assert.NoError(t, err, "meaning")
+		assert.Equal(t, m.mark, mark, "the number of a rule that ignores %s", name)
+		testMeaningFormat(t, m)
+	}
+}
+
+func testMeaningFormat(t *testing.T, m *meaning) {
+	t.Helper()
 	for media, want := range map[string]string{
 		"application/json": "883f22c3039dc7bb47689db9a171713a88991aa4b2328c825786b84e3fcf1f80",
 		"text/plain":       "dd3567ce5147c07a1fc1e15e247f73bf06f8a9227850cc36869f3d6c8413331a",

@@ -40,6 +40,9 @@ func TestMadeOptionsAreChecked(t *testing.T) {
 		"an age of nothing":   {httpidem.Options{Key: httpidem.Off, Age: &httpidem.Age{Field: "header:Date", Max: time.Minute}}, "nothing is guarded"},
 		"a typing error":      {httpidem.Options{Key: httpidem.Fields, Operation: name, Fields: []string{"headers:X-Poll"}}, "header or query"},
 		"no age":              {httpidem.Options{Age: &httpidem.Age{Field: "ts"}}, "5s or more"},
+		"missing elsewhere":   {httpidem.Options{Missing: httpidem.MissingPass}, "Missing is for the key Fields"},
+		"missing of callers":  {httpidem.Options{Key: httpidem.Fields, Operation: name, Fields: []string{"a"}, Missing: httpidem.MissingPass}, "could leave a field out"},
+		"missing what":        {httpidem.Options{Missing: 9}, "MissingRefuse or MissingPass"},
 		"no time":             {httpidem.Options{Age: &httpidem.Age{Max: time.Minute}}, "no field"},
 	} {
 		tt.o.Tenant = httpidem.Global
@@ -165,4 +168,73 @@ func TestStatusOfMadeKeys(t *testing.T) {
 		newMiddleware(t, o).Status().ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), "GET", "/s?method=POST&path=/", nil))
 		assert.Equal(t, w.Code, 400, "status")
 	}
+}
+
+// TestMissingFields tests what requests get that lack a field of the key: each copy passes, or is
+// refused. What can be read in two ways is refused in any case.
+func TestMissingFields(t *testing.T) {
+	t.Parallel()
+	for _, missing := range []httpidem.Missing{0, httpidem.MissingRefuse, httpidem.MissingPass} {
+		send, _ := counted(newMiddleware(t, &httpidem.Options{
+			Key: httpidem.Fields, Fields: []string{"/event_id", "header:X-Topic"}, AnyPayload: true, Missing: missing,
+			Operation: func(*http.Request) string { return "events" },
+		}))
+		twice := func(media, body string, fields ...string) string {
+			return send(posted(media, body, fields...)) + ", " + send(posted(media, body, fields...))
+		}
+		assert.Equal(t, twice(jsonType, `{"event_id":"Ev1"}`, "X-Topic", "orders"), "order 1, order 1", "an event")
+		for name, got := range map[string]string{
+			"twice":      twice(jsonType, `{"event_id":"a","event_id":"b"}`, "X-Topic", "orders"),
+			"in 2 ways":  twice(jsonType, `{"Event_Id":"a"}`),
+			"no JSON":    twice(jsonType, `{"event_id":"a"`, "X-Topic", "orders"),
+			"two fields": twice(jsonType, `{}`, "X-Topic", "orders", "X_Topic", "payments"),
+			"no kind":    twice("text/plain", "hello", "X-Topic", "orders"),
+		} {
+			assert.Equal(t, got, "key-not-made, key-not-made", "%s, %d", name, missing)
+		}
+		n := 1
+		for name, got := range map[string]func() string{
+			"a handshake": func() string {
+				return twice(jsonType, `{"type":"url_verification","challenge":"c"}`, "X-Topic", "orders")
+			},
+			"no header":     func() string { return twice(jsonType, `{"event_id":"Ev1"}`) },
+			"an empty id":   func() string { return twice(jsonType, `{"event_id":""}`, "X-Topic", "orders") },
+			"null":          func() string { return twice(jsonType, `{"event_id":null}`, "X-Topic", "orders") },
+			"an empty body": func() string { return twice("", "") },
+		} {
+			want := "key-not-made, key-not-made"
+			if missing == httpidem.MissingPass {
+				want = fmt.Sprintf("order %d, order %d", n+1, n+2)
+				n += 2
+			}
+			assert.Equal(t, got(), want, "%s, %d", name, missing)
+		}
+	}
+}
+
+// TestInProgressAnswer tests that a duplicate of a running request gets the fixed answer, that it
+// does so after the wait if there is one, and that nothing else does.
+func TestInProgressAnswer(t *testing.T) {
+	t.Parallel()
+	began, end := make(chan struct{}), make(chan struct{})
+	m := newMiddleware(t, &httpidem.Options{InProgress: &httpidem.StaticAnswer{Status: 202, ContentType: "text/plain", Body: []byte("taken")}})
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(began)
+		<-end
+		w.WriteHeader(http.StatusCreated)
+	}))
+	send := func(body string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, keyed(body))
+		return w
+	}
+	first := make(chan int)
+	go func() { first <- send("x").Code }()
+	<-began
+	again := send("x")
+	assert.Equal(t, fmt.Sprint(again.Code, again.Body.String(), again.Header().Get("Content-Type"), again.Header()["Idempotency-Replayed"]), "202takentext/plain[]", "a duplicate")
+	assert.Equal(t, send("y").Code, 422, "another request")
+	close(end)
+	assert.Equal(t, <-first, 201, "the first")
+	assert.Equal(t, send("x").Code, 201, "a duplicate afterwards")
 }

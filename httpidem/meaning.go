@@ -14,15 +14,17 @@ import (
 // request: 422 payload-mismatch.
 type Fingerprint uint8
 
-// The values of Fingerprint. In both, method, path, query and media type have to be as sent.
+// The values of Fingerprint. In both, method, path, query and media type have to be as sent, except
+// for the parameters of the query that Options.Rule ignores by name.
 const (
 	// FingerprintBytes compares bodies byte for byte. It is the default.
 	FingerprintBytes Fingerprint = iota + 1
 	// FingerprintJSON compares JSON bodies by their meaning, as Options.Rule says: the order of
 	// members, white space and escapes do not count, 1.0 is 1, and null is not the same as an
 	// absent member. It is for clients that write the JSON of each retry again. Bodies of other
-	// media types are compared byte for byte, and so is JSON that can be read in more than one way,
-	// or not at all, and a compressed body.
+	// media types are compared byte for byte (a form without the fields that Options.Rule ignores
+	// by name, a multipart body without its boundary), and so is JSON that can be read in more than
+	// one way, or not at all, and a compressed body.
 	FingerprintJSON
 )
 
@@ -45,7 +47,11 @@ func (o *Options) meaning() (*meaning, error) {
 		return nil, err
 	}
 	id := rule.ID()
-	id = sha256.Sum256(append([]byte("retrysafe json\n"), id[:]...))
+	kind := "retrysafe json\n"
+	if rule.IgnoresNames() { // v0.1.0 did not leave them out of queries and forms
+		kind = "retrysafe json 2\n"
+	}
+	id = sha256.Sum256(append([]byte(kind), id[:]...))
 	return &meaning{rule: rule, mark: markOf(id)}, nil
 }
 
@@ -73,16 +79,20 @@ func isJSON(r *http.Request) bool {
 //	SHA-256("rs2\n" method "\n" path "\n" query "\n" media type "\n" hex(fingerprint.Compiled.Sum of the body))
 //
 // For everything else, JSON that the rule cannot parse included, it is that of payloadSum, so the
-// two are never equal.
+// two are never equal. The query, and the body of a form, are without what the rule ignores by
+// name.
 func (m *meaning) sum(r *http.Request, body []byte) [sha256.Size]byte {
-	if !isJSON(r) {
-		return payloadSum(r, body)
+	media, query := mediaType(r), m.rule.LeaveOut(r.URL.RawQuery)
+	if kind, _, ok := reqfield.Media(r.Header); ok && kind == formURL && m.rule.IgnoresNames() {
+		body = []byte(m.rule.LeaveOut(string(body)))
 	}
-	media := mediaType(r)
+	if !isJSON(r) {
+		return payloadSumOf(r, query, body)
+	}
 	inner, err := m.rule.Sum(media, "", body)
 	if err != nil {
-		return payloadSum(r, body)
+		return payloadSumOf(r, query, body)
 	}
 	var space [512]byte
-	return sha256.Sum256(hex.AppendEncode(appendRequest(append(space[:0], "rs2\n"...), r, media), inner))
+	return sha256.Sum256(hex.AppendEncode(appendRequest(append(space[:0], "rs2\n"...), r, query, media), inner))
 }

@@ -3,6 +3,7 @@ package httpidem
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -106,6 +107,7 @@ var fieldNameByte = func() (ok [256]bool) {
 type message struct {
 	status        int
 	names, values []string
+	trailer       http.Header // nil: none
 	body          []byte
 }
 
@@ -137,6 +139,10 @@ func (m *message) parse(b []byte) error {
 		if !ok || colon < 0 || !validFieldName(line[:colon]) {
 			return errMessage
 		}
+		if trailer, is := strings.CutPrefix(line, storedTrailer); is {
+			m.addTrailer(trailer)
+			continue
+		}
 		m.names = append(m.names, line[:colon])
 		m.values = append(m.values, strings.TrimPrefix(line[colon+1:], " "))
 	}
@@ -159,8 +165,8 @@ func (m *message) get(name string) string {
 	return ""
 }
 
-// header sets the fields on h, with the values of one name together, and Content-Length if the
-// status allows a body.
+// header sets the fields on h, with the values of one name together. If the status allows a body,
+// it sets Content-Length, or else announces the trailers: HTTP/1.1 has only one of both.
 func (m *message) header(h http.Header) {
 	for i := 0; i < len(m.names); {
 		j := i + 1
@@ -170,7 +176,14 @@ func (m *message) header(h http.Header) {
 		h[m.names[i]] = m.values[i:j:j]
 		i = j
 	}
-	if bodyAllowed(m.status) {
+	switch {
+	case !bodyAllowed(m.status):
+		m.trailer = nil
+	case len(m.trailer) > 0:
+		for _, name := range slices.Sorted(maps.Keys(m.trailer)) {
+			h.Add("Trailer", name)
+		}
+	default:
 		n := len(m.values)
 		m.values = append(m.values, strconv.Itoa(len(m.body)))
 		h["Content-Length"] = m.values[n : n+1 : n+1]

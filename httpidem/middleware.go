@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
 
 // The fields that this package sets or reads.
@@ -35,9 +36,11 @@ type Middleware struct {
 	policy  retrysafe.Policy
 	// bodyLimit is the largest answer body that is stored.
 	bodyLimit int64
-	maker     *maker   // nil if clients send the keys
-	meaning   *meaning // nil if bodies are compared byte for byte
-	age       *ager    // nil without Options.Age
+	maker     *maker          // nil if clients send the keys
+	keyField  *reqfield.Field // nil: no body has the key
+	outcome   *bodyOutcome    // nil: the status says how a request ended
+	meaning   *meaning        // nil if bodies are compared byte for byte
+	age       *ager           // nil without Options.Age
 	contract  *profile
 }
 
@@ -65,6 +68,12 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 		panic(err)
 	}
 	if m.meaning, err = m.o.meaning(); err != nil {
+		panic(err)
+	}
+	if m.keyField, err = m.o.keyField(); err != nil {
+		panic(err)
+	}
+	if m.outcome, err = m.o.Outcome.compile(); err != nil {
 		panic(err)
 	}
 	m.bodyLimit = min(m.policy.MaxAnswer, 1<<20)
@@ -123,7 +132,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		}
 		lines := m.keyLines(r)
 		switch {
-		case lines != nil, m.o.Key.Derived(), m.mayBeInForm(r):
+		case lines != nil, m.o.Key.Derived(), m.mayBeInForm(r), m.mayBeInField(r):
 			m.guard(w, r, next, lines)
 		case m.o.Key == Token:
 			m.Problem(w, r, m.tokenMissing())
@@ -171,9 +180,7 @@ func (m *Middleware) identify(r *http.Request, lines []string) (who asker, p *Pr
 	var id string
 	var err error
 	if lines != nil {
-		if id, err = ParseKey(lines); err != nil {
-			p = NewProblem("key-malformed", err)
-			p.Detail = "In " + m.headerOf(r) + ", " + err.Error() + ". Nothing was done."
+		if id, p = m.lineKey(r, lines); p != nil {
 			return who, p
 		}
 	}
@@ -205,6 +212,9 @@ func (m *Middleware) places() string {
 	if m.o.FormKey || m.o.Key == Token {
 		text += ", or in the field " + TokenField + " of a form"
 	}
+	if m.keyField != nil {
+		text += ", or in the field " + m.keyField.String() + " of the body"
+	}
 	return text
 }
 
@@ -223,8 +233,9 @@ func (m *Middleware) keyMissing() *Problem {
 
 func (m *Middleware) keyTooShort() *Problem {
 	p := NewProblem("key-too-short", nil)
-	p.Detail = fmt.Sprintf("Without a credential keys are shared by all callers: send at least %d characters in %s, 128 random bits or more, for example a UUID. Nothing was done.",
-		m.o.MinKey, m.places())
+	p.Detail = fmt.Sprintf("This request names no caller, so nothing but its key tells it from those of strangers, and a short key can be guessed. "+
+		"Send at least %d characters in %s, 128 random bits or more, for example a UUID; or send a credential, with which a key of any length will do. "+
+		"Some browsers fill in a shorter key if the page sets none. Nothing was done.", m.o.MinKey, m.places())
 	return p
 }
 

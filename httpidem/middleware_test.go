@@ -47,6 +47,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"an empty header name":   {httpidem.Options{Tenant: httpidem.Global, KeyHeader: []string{""}}, "no header name"},
 		"policy":                 {httpidem.Options{Tenant: httpidem.Global, Policy: retrysafe.Policy{Lease: 1}}, "Lease"},
 		"static status":          {httpidem.Options{Tenant: httpidem.Global, Succeed: httpidem.StaticAnswer{Status: 500}}, "200 to 299"},
+		"status in progress":     {httpidem.Options{Tenant: httpidem.Global, InProgress: &httpidem.StaticAnswer{Status: 409}}, "200 to 299"},
 		"constants":              {httpidem.Options{Tenant: httpidem.Global, Key: 77}, "constants"},
 		"negative":               {httpidem.Options{Tenant: httpidem.Global, MaxBody: -1}, "positive"},
 		"a key that is too long": {httpidem.Options{Tenant: httpidem.Global, MinKey: 256}, "MinKey"},

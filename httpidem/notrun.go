@@ -81,5 +81,8 @@ func (m *Middleware) classify(c *capture) retrysafe.Outcome {
 	if c.status >= 500 && (m.o.After5xx == After5xxRelease || m.o.After5xx == After5xxAuto && !refuse) {
 		return retrysafe.NotDone
 	}
+	if c.over == nil && m.outcome.saysNotRun(c.status, c.w.Header(), c.body.b) {
+		return retrysafe.NotDone
+	}
 	return retrysafe.Done
 }

@@ -102,17 +102,24 @@ type Options struct {
 	// FormKey takes the key from the form field [TokenField] if no header has it. The middleware
 	// then reads forms whole, up to MaxBody.
 	FormKey bool
+	// KeyField names the field of a body that carries the key, for clients that send it there:
+	// "/idempotency_key" or "$.meta.key" is a member of a JSON body, "idempotency_key" a member of
+	// a JSON body or a field of a form. It takes precedence over the header, which a browser may
+	// fill in by itself. A body of another Content-Type has no such field. The middleware then
+	// reads these bodies whole, up to MaxBody, also where no key is required. Default: none.
+	KeyField string
 	// Fingerprint says when a request that sends a known key is a duplicate: FingerprintBytes
 	// (default), or FingerprintJSON for clients that write the JSON of each retry again. Under
 	// Params and Fields leave it out: what they make is compared by its meaning. A change of it, or
 	// of the Rule, does not refuse retries that are under way: fingerprints of two rules are not
 	// compared.
 	Fingerprint Fingerprint
-	// Rule says which parts of query and body count under Params and Fields, and which members of a
-	// JSON body under FingerprintJSON; the zero Rule counts all of them. Headers never count: if a
-	// header says what the request asks for, put it into Operation or Fields. Under Params the Rule
-	// also applies to requests that send a key. Leave out what differs between two tries of one
-	// request: see [fingerprint.TimeFields]. Rule.Only is not for Fields.
+	// Rule says which parts of query and body count under Params and Fields. Under FingerprintJSON
+	// it says which members of a JSON body count; there what Ignore has by name, not by path, is
+	// also left out of the query and of forms. The zero Rule counts all of them. Headers never
+	// count: if a header says what the request asks for, put it into Operation or Fields. Under
+	// Params the Rule also applies to requests that send a key. Leave out what differs between two
+	// tries of one request: see [fingerprint.TimeFields]. Rule.Only is not for Fields.
 	Rule fingerprint.Rule
 	// Fields name what makes two requests the same under the key Fields; all of them are required.
 	// "poll" or "$.poll" is a member of a JSON body or a field of a form, "$.order.id" a member of
@@ -123,6 +130,9 @@ type Options struct {
 	// AnyPayload lets a duplicate under the key Fields differ in everything but the fields. It gets
 	// the first answer, not 422.
 	AnyPayload bool
+	// Missing says what a request gets under the key Fields that lacks one of them: MissingRefuse
+	// (default), or MissingPass, which needs AnyPayload.
+	Missing Missing
 	// Bodies bounds the memory for request bodies, and is shared by the middlewares of a process.
 	// Default: each body of up to MaxBody has room.
 	Bodies *Bodies
@@ -171,6 +181,9 @@ type Options struct {
 	// has acted. Default: none; those of the function [NotRun] are always released. Success (below
 	// 300) is refused, and under Refuse also 500, 502 and 504.
 	NotRun []int
+	// Outcome says where answers have the outcome in their body, for services that answer a refusal
+	// with 200; default: the status says how a request ended.
+	Outcome *BodyOutcome
 	// Classify decides, in place of the status table, what an answer means. Under Refuse it cannot
 	// turn an answer of a handler that ran into "nothing done", unless its status is one of NotRun;
 	// the middleware treats that result as in doubt.
@@ -190,6 +203,11 @@ type Options struct {
 	KeepCookies bool
 	// Succeed is what duplicates get under the policy Succeed; default 200 without a body.
 	Succeed StaticAnswer
+	// InProgress is what a duplicate gets while the first request runs, after Policy.Wait, if any;
+	// default: 409 in-progress. It is for senders of events that take 409 for a failed delivery: a
+	// success tells them that the event has arrived. If the first request then fails, they may not
+	// send it again.
+	InProgress *StaticAnswer
 	// ErrorHandler writes the middleware's own answers, in place of problem+json. err is a
 	// [*Problem].
 	ErrorHandler func(w http.ResponseWriter, r *http.Request, err error)
@@ -242,6 +260,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 		wrong("KeepCookies stores cookies with the answer, and KeepAnswer is KeepNever; leave one of them out")
 	}
 	o.validateMade(wrong)
+	o.validateKeyField(wrong)
 	o.validateContract(given, &p, wrong)
 	o.validateNotRun(&p, wrong)
 	if o.Rate != (retrysafe.Rate{}) {
@@ -275,10 +294,24 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if o.MaxBody < 0 || o.MinKey < 0 || o.MinKey > maxKey {
 		wrong("MaxBody is %d and MinKey %d; use positive numbers, MinKey up to %d", o.MaxBody, o.MinKey, maxKey)
 	}
+	o.validateAnswers(wrong)
+	return errors.Join(errs...)
+}
+
+// validateAnswers reports what is wrong with what is said of answers.
+func (o *Options) validateAnswers(wrong func(format string, args ...any)) {
 	if s := o.Succeed.Status; s != 0 && (s < 200 || s > 299) {
 		wrong("Succeed.Status is %d; use 200 to 299", s)
 	}
-	return errors.Join(errs...)
+	if a := o.InProgress; a != nil && a.Status != 0 && (a.Status < 200 || a.Status > 299) {
+		wrong("InProgress.Status is %d; use 200 to 299", a.Status)
+	}
+	if _, err := o.Outcome.compile(); err != nil {
+		wrong("Outcome: %w", err)
+	}
+	if o.Outcome != nil && o.KeepAnswer == KeepNever {
+		wrong("Outcome is in the body of answers, and KeepAnswer KeepNever stores none; leave one of them out")
+	}
 }
 
 // policy returns the policy of the middleware.
@@ -333,6 +366,10 @@ func (o *Options) fill() {
 	}
 	if o.Succeed.Status == 0 {
 		o.Succeed.Status = http.StatusOK
+	}
+	if a := o.InProgress; a != nil && a.Status == 0 {
+		own := *a
+		own.Status, o.InProgress = http.StatusOK, &own
 	}
 	if o.Docs == "" {
 		o.Docs = DefaultDocs

@@ -60,7 +60,7 @@ type entry struct {
 var problems = map[string]entry{
 	"key-malformed":        {400, "The idempotency key is malformed", ""},
 	"key-missing":          {400, "This request needs an idempotency key", "Send a random key in the header, one per logical action, and the same one in each retry. Nothing was done."},
-	"key-too-short":        {400, "The idempotency key is too short", "Without a credential keys are shared by all callers: send at least 128 random bits, for example a UUID. Nothing was done."},
+	"key-too-short":        {400, "The idempotency key is too short", "Nothing but its key tells this request from those of strangers, and a short key can be guessed: send 128 random bits or more, for example a UUID, or a credential, with which a key of any length will do. Nothing was done."},
 	"caller-ambiguous":     {400, "This request names its caller in two ways", ""},
 	"request-ambiguous":    {400, "This request can be read in two ways", "Send the method and the path as the service documents them. Nothing was done."},
 	"key-not-made":         {400, "No idempotency key can be made of this request", ""},

@@ -19,13 +19,9 @@ var (
 func (m *Middleware) replay(w http.ResponseWriter, r *http.Request, rec *retrysafe.Record) {
 	h := w.Header()
 	switch {
-	case m.policy.Duplicate == retrysafe.Succeed && succeeded(rec):
-		s := &m.o.Succeed
+	case m.policy.Duplicate == retrysafe.Succeed && m.succeeded(rec):
 		h[m.contract.replayed] = yes
-		if s.ContentType != "" {
-			h["Content-Type"] = []string{s.ContentType}
-		}
-		write(w, s.Status, s.Body)
+		m.o.Succeed.send(w)
 	case rec.Answer.Codec == codecName && rec.Answer.Kept:
 		m.replayMessage(w, r, rec)
 	case rec.State == retrysafe.StateFailed:
@@ -58,17 +54,42 @@ func (m *Middleware) replayMessage(w http.ResponseWriter, r *http.Request, rec *
 	if _, set := h["Content-Type"]; !set {
 		h["Content-Type"] = nil // net/http adds its own only if there is no entry
 	}
-	write(w, msg.status, msg.body)
+	if len(msg.trailer) == 0 {
+		write(w, msg.status, msg.body)
+		return
+	}
+	w.WriteHeader(msg.status)
+	_, _ = w.Write(msg.body)
+	for name, values := range msg.trailer {
+		h[http.TrailerPrefix+name] = values
+	}
 }
 
 // succeeded reports whether the first answer was not a refusal. A duplicate of a refusal does not
 // get a success.
-func succeeded(rec *retrysafe.Record) bool {
+func (m *Middleware) succeeded(rec *retrysafe.Record) bool {
 	var msg message
-	if rec.State != retrysafe.StateCompleted || rec.Answer.Sealed() || rec.Answer.Codec == codecName && (msg.parse(rec.Answer.Body) != nil || msg.status >= 400) {
+	switch {
+	case rec.State != retrysafe.StateCompleted || rec.Answer.Sealed():
 		return false
+	case rec.Answer.Codec != codecName:
+		return true
+	case msg.parse(rec.Answer.Body) != nil:
+		return false
+	case m.outcome == nil || !rec.Answer.Kept:
+		return msg.status < 400
 	}
-	return true
+	h := http.Header{}
+	msg.header(h)
+	return m.outcome.saysDone(msg.status, h, msg.body)
+}
+
+// send sends the answer.
+func (s *StaticAnswer) send(w http.ResponseWriter) {
+	if s.ContentType != "" {
+		w.Header()["Content-Type"] = []string{s.ContentType}
+	}
+	write(w, s.Status, s.Body)
 }
 
 func write(w http.ResponseWriter, status int, body []byte) {

@@ -27,9 +27,9 @@ func StoredAnswer(status int, h http.Header, body []byte) (retrysafe.Answer, err
 	return retrysafe.Answer{Codec: codecName, Body: msg, Kept: true}, nil
 }
 
-// ReadStored returns what a stored answer of this package has, for an operator who looks at it. The
-// header and the body must not be changed. The error says that the answer is none of this package,
-// or was not kept.
+// ReadStored returns what a stored answer of this package has, for an operator who looks at it.
+// Trailers are in h with [http.TrailerPrefix]. The header and the body must not be changed. The
+// error says that the answer is none of this package, or was not kept.
 func ReadStored(a retrysafe.Answer) (status int, h http.Header, body []byte, err error) {
 	if a.Codec != codecName || !a.Kept {
 		return 0, nil, nil, fmt.Errorf("httpidem: this is no stored answer of HTTP (codec %q, kept %t)", a.Codec, a.Kept)
@@ -41,6 +41,9 @@ func ReadStored(a retrysafe.Answer) (status int, h http.Header, body []byte, err
 	h = make(http.Header, len(m.names))
 	for i, name := range m.names {
 		h[name] = append(h[name], m.values[i])
+	}
+	for name, values := range m.trailer {
+		h[http.TrailerPrefix+name] = values
 	}
 	return m.status, h, m.body, nil
 }

@@ -30,8 +30,8 @@ func over(t *testing.T, s *httptest.Server, key string) (*http.Response, string)
 	return resp, string(body)
 }
 
-// TestTrailers tests that trailers reach the first client, flushed or not, over both versions of
-// HTTP, and are not part of the stored answer.
+// TestTrailers tests that trailers reach the first client and duplicates, flushed or not, over both
+// versions of HTTP, and those of one transfer nobody.
 func TestTrailers(t *testing.T) {
 	t.Parallel()
 	for _, flush := range []bool{false, true} {
@@ -47,6 +47,7 @@ func TestTrailers(t *testing.T) {
 					}
 					w.Header().Set("X-Sum", "4")
 					w.Header().Set(http.TrailerPrefix+"X-Late", "5")
+					w.Header().Set(http.TrailerPrefix+"Idempotency-Outcome", "executed")
 					w.Header().Set("X-Other", "6")
 				})))
 				s.EnableHTTP2 = http2
@@ -56,15 +57,39 @@ func TestTrailers(t *testing.T) {
 					s.Start()
 				}
 				t.Cleanup(s.Close)
-				resp, body := over(t, s, "k")
-				assert.Equal(t, fmt.Sprint(body, resp.ProtoMajor), fmt.Sprint("part", map[bool]int{false: 1, true: 2}[http2]), "the first")
-				assert.Equal(t, resp.Trailer.Get("X-Sum")+resp.Trailer.Get("X-Late"), "45", "its trailer: %v", resp.Trailer)
-				assert.Equal(t, resp.Header.Get("X-Other")+resp.Header.Get("X-Sum"), "", "a field that came too late")
-				resp, body = over(t, s, "k")
-				assert.Equal(t, body+resp.Header.Get("Idempotency-Replayed"), "parttrue", "the replay")
-				assert.Equal(t, resp.Trailer.Get("X-Sum")+resp.Header.Get("X-Sum"), "", "its trailer")
+				for _, replayed := range []string{"", "true"} {
+					resp, body := over(t, s, "k")
+					assert.Equal(t, fmt.Sprint(body, resp.ProtoMajor), fmt.Sprint("part", map[bool]int{false: 1, true: 2}[http2]), "replayed %q", replayed)
+					assert.Equal(t, resp.Header.Get("Idempotency-Replayed"), replayed, "replayed")
+					resp.Trailer.Del("Idempotency-Stored")
+					resp.Trailer.Del("X-Missing")
+					assert.Equal(t, resp.Trailer, http.Header{"X-Sum": {"4"}, "X-Late": {"5"}}, "replayed %q: trailers", replayed)
+					assert.Equal(t, resp.Header.Get("X-Other")+resp.Header.Get("X-Sum"), "", "replayed %q: a field that came too late", replayed)
+				}
 			})
 		}
+	}
+}
+
+// TestTrailersWithoutRoom tests that an answer whose trailers are too large to be stored is not
+// kept, and that its first client gets it whole.
+func TestTrailersWithoutRoom(t *testing.T) {
+	t.Parallel()
+	m := newMiddleware(t, &httpidem.Options{})
+	sum := strings.Repeat("4", 40<<10)
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "/orders/1")
+		_, _ = io.WriteString(w, "part")
+		w.Header().Set(http.TrailerPrefix+"X-Sum", sum)
+		w.Header().Set(http.TrailerPrefix+"X-Also", sum)
+	}))
+	first, again := httptest.NewRecorder(), httptest.NewRecorder()
+	h.ServeHTTP(first, keyed("x"))
+	assert.Equal(t, fmt.Sprint(first.Body.String(), len(first.Result().Trailer.Get("X-Sum"))), fmt.Sprint("part", len(sum)), "the first")
+	h.ServeHTTP(again, keyed("x"))
+	assert.Equal(t, again.Code, 409, "a repeat")
+	for _, part := range []string{`"code":"answer-not-kept"`, `"answer_length":4`, `"location":"/orders/1"`} {
+		assert.Contains(t, again.Body.String(), part, "a repeat")
 	}
 }
 

@@ -37,7 +37,7 @@ func (r *Refusal) Unwrap() error { return r.cause }
 var refusals = map[string]Refusal{
 	"KEY_MALFORMED":       {Code: InvalidArgument, Message: "the metadata of the idempotency key is there twice, or is no key (1 to 255 characters of printable ASCII); nothing was done"},
 	"KEY_MISSING":         {Code: InvalidArgument, Message: "this method needs an idempotency key: send a random one for each action, and the same one in each retry; nothing was done"},
-	"KEY_TOO_SHORT":       {Code: InvalidArgument, Message: "without a credential keys are shared by all callers: send at least 128 random bits; nothing was done"},
+	"KEY_TOO_SHORT":       {Code: InvalidArgument, Message: "nothing but its key tells this call from those of strangers, and a short key can be guessed: send 128 random bits or more, or a credential; nothing was done"},
 	"TENANT_MISSING":      {Code: Unauthenticated, Message: "the caller is not known; nothing was done"},
 	"IN_PROGRESS":         {Code: Aborted, Message: "the first call with this key is still being worked on; ask again with the same key"},
 	"ATTEMPT_FAILED":      {Code: Aborted, Message: "the attempt that this call waited for ended without an answer; this call did nothing, so send it again with the same key"},

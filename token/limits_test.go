@@ -1,8 +1,11 @@
 package token_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,11 +80,16 @@ func TestOutstanding(t *testing.T) {
 				time.Sleep(time.Minute)
 				wanted(t, i, "bob", 5)
 				wanted(t, i, "carl", 2)
-				assert.Equal(t, asked(t, i, "carl"), 9*time.Minute, "a thirteenth in all")
-				time.Sleep(9 * time.Minute)
-				wanted(t, i, "carl", 3)
+				assert.Equal(t, asked(t, i, "ann"), 9*time.Minute, "a sixth of one tenant, when all places are taken")
+				wanted(t, i, "carl", 1) // in place of one of bob, who has most and the newest
+				assert.Equal(t, asked(t, i, "carl"), 50*time.Second, "the next place that is taken")
+				assert.Equal(t, asked(t, i, "bob"), 50*time.Second, "bob, who has four now")
+				time.Sleep(50 * time.Second)
+				wanted(t, i, "bob", 1)                     // in place of one of ann
+				time.Sleep(8*time.Minute + 10*time.Second) // ann's have passed
+				wanted(t, i, "carl", 2)
 				wanted(t, i, "ann", 2)
-				assert.Equal(t, asked(t, i, "ann"), time.Minute, "the next in all")
+				assert.Equal(t, asked(t, i, "carl"), time.Minute, "a sixth of carl")
 			})
 		})
 	}
@@ -112,8 +120,59 @@ func TestManyTenants(t *testing.T) {
 			for n := range 100 {
 				wanted(t, i, fmt.Sprint(round, n), 1)
 			}
-			assert.Equal(t, asked(t, i, "one more"), time.Minute, "a short life counts for a minute")
+			assert.Equal(t, asked(t, i, fmt.Sprint(round, 0)), time.Minute, "a short life counts for a minute")
 			time.Sleep(time.Minute)
 		}
+	})
+}
+
+// TestInventedTenants: a flood of invented tenants does not lock others out, and the operator is
+// told of it. No more than twice Total come through.
+func TestInventedTenants(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log bytes.Buffer
+		const total = 1000
+		i := token.NewIssuer(engineOn(t, newStore(), retrysafe.Policy{}), &token.Options{
+			Total: total, StatelessSecret: secret, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		wanted(t, i, "ann", 1)
+		issued := 0
+		for n := range 5 * 60 * 10 { // ten a second, for as long as a token lives
+			if asked(t, i, fmt.Sprint("invented ", n)) == 0 {
+				issued++
+			}
+			if n%600 == 599 { // bob asks as a client does that is told to come again
+				waited := time.Duration(0)
+				for wait := time.Second; wait > 0; {
+					if wait = asked(t, i, fmt.Sprint("bob ", n)); wait > 0 {
+						time.Sleep(wait)
+						waited += wait
+					}
+				}
+				assert.True(t, waited <= 10*time.Second, "minute %d: bob waits %v", n/600, waited)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.True(t, issued > total && issued <= 2*total+total/10, "tokens of invented tenants: %d", issued)
+		assert.True(t, asked(t, i, "ann") <= 10*time.Second, "ann, who was there before")
+		warnings := strings.Count(log.String(), "level=WARN")
+		assert.True(t, warnings >= 1 && warnings <= 5, "warnings in 5 minutes: %d", warnings)
+		assert.True(t, !strings.Contains(log.String(), "invented"), "no tenant in the log: %s", log.String())
+	})
+}
+
+// TestLargestAccount: one account that takes all it can get gives way to others, again and again.
+func TestLargestAccount(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		i := token.NewIssuer(engineOn(t, newStore(), retrysafe.Policy{}), &token.Options{
+			Rate: -1, Outstanding: -1, Total: 100, StatelessSecret: secret, Logger: slog.New(slog.DiscardHandler),
+		})
+		wanted(t, i, "greedy", 100)
+		for n := range 10 {
+			wanted(t, i, fmt.Sprint("caller ", n), 1)
+			assert.Equal(t, asked(t, i, "greedy"), 5*time.Minute, "the one that has most")
+		}
+		time.Sleep(5 * time.Minute)
+		wanted(t, i, "greedy", 100)
 	})
 }

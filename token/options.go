@@ -3,6 +3,7 @@ package token
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 )
@@ -27,16 +28,21 @@ type Options struct {
 	// that is longer); default 1000. A negative value means no limit.
 	Outstanding int
 	// Total is Outstanding for all tenants together; default 100000. It cannot be unlimited, since
-	// it limits the memory of a process.
+	// it limits the memory of a process. When it is reached, a tenant that has fewer tokens than
+	// another one still gets some, at most Total within a Life, and the tenant that has most gets
+	// none. Logger is told.
 	Total int
 	// Tenant returns the caller of [Issuer.ServeHTTP]. It must be the tenant with which the token
 	// is redeemed, for example from httpidem.Global or the Tenant of httpidem.Options. If it is nil
 	// or returns an error, ServeHTTP answers 403 tenant-missing.
 	Tenant func(*http.Request) (string, error)
 	// Account returns the account that the limits count for [Issuer.ServeHTTP]; default the tenant.
-	// It is for unverified tenants: a stranger who only claims a name must not use up the tokens of
-	// its owner. See httpidem.Credentials.Account.
+	// Set it if tenants are not verified: a stranger who only claims a name must not use up the
+	// tokens of its owner, and one who invents a tenant for each token is otherwise counted as a
+	// new caller each time. See httpidem.Credentials.Account.
 	Account func(*http.Request) string
+	// Logger gets a warning when Total is reached, once a minute at most; default slog.Default().
+	Logger *slog.Logger
 	// StatelessSecret is a secret of at least 32 random bytes. With it, the server stores nothing
 	// before the first use of a token. The token carries its time and a signature (HMAC-SHA-256),
 	// and must be redeemed by an issuer with the same secret. After a change of the secret, tokens
@@ -79,5 +85,8 @@ func (o *Options) fill() {
 	}
 	if o.Total == 0 {
 		o.Total = 100_000
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
 	}
 }

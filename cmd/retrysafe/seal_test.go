@@ -100,7 +100,7 @@ func TestSealedAudit(t *testing.T) {
 	_, base, log := startGateway(t, "--listen", "127.0.0.1:0", "--admin", address, "--upstream", up.URL, "--store", store, "--config", config)
 	for id, sealed := range map[string][]string{"plain": nil, "sealed": {"--seal-keys", keys}} {
 		status, body, _ := post(t, base, id)
-		assert.Equal(t, status, 504, "%s: %s", id, body)
+		assert.Equal(t, status, 502, "%s: %s", id, body)
 		shown, _ := ended(t, command(t, "keys", "show", "--store", store, id))
 		_, fence, _ := strings.Cut(shown, "\nfence")
 		args := append([]string{"keys", "release", id, "--store", store, "--by", id, "--reason", "x", "--fence", strings.Fields(fence)[0]}, sealed...)

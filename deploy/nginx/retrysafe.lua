@@ -289,12 +289,13 @@ local function doubt(res, seen)
   if not answered(seen) then
     if res.status == 504 then return "timeout", 504 end
     if (seen.received or "0"):find("[1-9]") then return "garbage", 502 end
-    return "reset", 504
+    return "reset", 502
   end
   -- An answer without any field may be anything: nginx reads data without a head as an answer of
   -- HTTP/0.9.
   if res.status < 200 or not seen.hidden and next(res.header) == nil then return "garbage", 502 end
-  if res.truncated then return "truncated", 504 end
+  -- nginx does not say whether an answer was cut off or came too slowly
+  if res.truncated then return "truncated", 502 end
 end
 
 -- run sends the request to the service, once, and finishes the attempt by the answer.

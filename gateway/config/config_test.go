@@ -272,7 +272,7 @@ func TestConfigErrors(t *testing.T) {
 		"defaults: {signature: {keys: none.keys}}":                                                                     "open none.keys",
 		"defaults: {signature: yes}":                                                                                   ":1:",
 		"defaults: {signature: {keys: /dev/null, scheme: ftp}}":                                                        "http or https",
-		"defaults: {key: {params: {any_payload: true}}}":                                                               "any_payload is for fields",
+		"defaults: {key: {params: {any_payload: true}}}":                                                               "any_payload and missing are for fields",
 		"defaults: {key: {params: {}, ignore: [a]}}":                                                                   "within them",
 		"defaults: {rate: {per_s: 5}}":                                                                                 "count by address",
 		"routes: [{match: \"POST /a\", key: {fields: [a]}, operation: a}]":                                             "is another caller",

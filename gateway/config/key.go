@@ -20,6 +20,7 @@ type keyRule struct {
 	Times     *bool    `yaml:"ignore_times" default:"true" doc:"leave out fields whose names say that they have the time of sending: timestamp, ts, _t, sent_at and the like"`
 	Positions bool     `yaml:"ignore_positions" default:"false" doc:"leave out the position of the device: lat, latitude, lng, lon, longitude, accuracy, altitude; not where the place is what is asked for"`
 	Numbers   bool     `yaml:"numbers_as_written" default:"false" doc:"tell 10 from 10.0 in JSON"`
+	Missing   missing  `yaml:"missing" default:"refuse" doc:"of fields: what a request gets that lacks one of them: refuse (400), or pass (to the service, without a guard; with any_payload alone): for tests and handshakes of a third party, which have no id"`
 	Any       bool     `yaml:"any_payload" default:"false" doc:"of fields: a duplicate may differ in everything else and gets the first answer, not 422: for the events of a third party by their id"`
 }
 
@@ -44,9 +45,10 @@ type keyMode struct {
 }
 
 type madeKey struct {
-	fields []string
-	any    bool
-	rule   fingerprint.Rule
+	fields  []string
+	any     bool
+	missing httpidem.Missing
+	rule    fingerprint.Rule
 }
 
 func (v *keyMode) UnmarshalYAML(n ast.Node) (err error) {
@@ -71,14 +73,14 @@ func (v *keyMode) mapping(n ast.Node) error {
 		return err
 	}
 	switch {
-	case c.Params != nil && (c.Params.Any || !reflect.ValueOf(c.Rule).IsZero()):
-		return wrong(n, "what params leave out stands within them, {params: {ignore: [note]}}, and any_payload is for fields")
+	case c.Params != nil && (c.Params.Any || c.Params.Missing.v != 0 || !reflect.ValueOf(c.Rule).IsZero()):
+		return wrong(n, "what params leave out stands within them, {params: {ignore: [note]}}, and any_payload and missing are for fields")
 	case (c.Params != nil) == (len(c.Fields) > 0):
 		return wrong(n, "write what the key is made of: {params: {ignore: [note]}}, or {fields: [poll]}; without either required, optional, token, params or off")
 	case c.Params != nil:
 		v.v, v.made = httpidem.Params, &madeKey{rule: c.Params.rule()}
 	default:
-		v.v, v.made = httpidem.Fields, &madeKey{fields: c.Fields, any: c.Rule.Any, rule: c.Rule.rule()}
+		v.v, v.made = httpidem.Fields, &madeKey{fields: c.Fields, any: c.Rule.Any, missing: c.Rule.Missing.v, rule: c.Rule.rule()}
 	}
 	return nil
 }
@@ -89,7 +91,15 @@ func (v *keyMode) configure(o *httpidem.Options) {
 	if v.made == nil {
 		return
 	}
-	o.Fields, o.Rule, o.AnyPayload = v.made.fields, v.made.rule, v.made.any
+	o.Fields, o.Rule, o.AnyPayload, o.Missing = v.made.fields, v.made.rule, v.made.any, v.made.missing
+}
+
+// missing is what a request gets that lacks a field of its key.
+type missing struct{ v httpidem.Missing }
+
+func (v *missing) UnmarshalYAML(n ast.Node) (err error) {
+	v.v, err = choose(n, "refuse pass", httpidem.MissingRefuse, httpidem.MissingPass)
+	return err
 }
 
 // maxAge is [httpidem.Age] in the file.

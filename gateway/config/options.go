@@ -170,9 +170,9 @@ func (c *Config) byCertificate() error {
 // guard returns the options of the middleware for requests with these settings.
 func (c *Config) guard(s *settings) httpidem.Options {
 	o := httpidem.Options{
-		Contract: s.Contract.v, Policy: s.policy(), FormKey: s.FormKey != nil && *s.FormKey, Age: s.MaxAge.age(), KeyHeader: c.file.KeyHeader, BodyTime: c.file.Limits.BodyTime.d, MinKey: int(s.MinKey.n), MaxBody: s.MaxBody.n,
+		Contract: s.Contract.v, Policy: s.policy(), FormKey: s.FormKey != nil && *s.FormKey, KeyField: s.KeyField, Age: s.MaxAge.age(), KeyHeader: c.file.KeyHeader, BodyTime: c.file.Limits.BodyTime.d, MinKey: int(s.MinKey.n), MaxBody: s.MaxBody.n,
 		After5xx: s.After5xx.v, Succeed: s.OnDuplicate.answer, KeepCookies: s.KeepCookies != nil && *s.KeepCookies,
-		KeepAnswer: s.Keep.v, NotRun: s.NotRun.all,
+		KeepAnswer: s.Keep.v, NotRun: s.NotRun.all, InProgress: s.InProgress.answer, Outcome: s.Outcome.is,
 	}
 	s.Key.configure(&o)
 	s.Fingerprint.configure(&o)

@@ -31,6 +31,7 @@ var sections = []section{
 	{"`rate`", reflect.TypeFor[rateOptions]()},
 	{"`signature`", reflect.TypeFor[signatureOptions]()},
 	{"`max_age`", reflect.TypeFor[maxAge]()},
+	{"`outcome`", reflect.TypeFor[outcomeOptions]()},
 	{"`limits` of a tenant, in `defaults` and in each route", reflect.TypeFor[tenantLimits]()},
 }
 

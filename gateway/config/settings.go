@@ -11,15 +11,17 @@ import (
 type settings struct {
 	Contract      contract        `yaml:"contract" default:"custom" doc:"what clients are promised, see [contracts.md](contracts.md): custom, ietf, stripe, or acp (with on_doubt: reexecute); it sets the form of the gateway's own answers, and what key, fingerprint, after_5xx and retention are by default"`
 	Key           keyMode         `yaml:"key" default:"optional" doc:"required, optional, token (one that POST /.retrysafe/tokens gave, in the header or in the form field idempotency_key), off; or made of the request: params, {params: …} or {fields: [poll], …}, see below"`
-	Fingerprint   equality        `yaml:"fingerprint" default:"bytes" doc:"when a request with a known key is a duplicate of the first: bytes, json (a JSON body by meaning: order of members, white space and 1.0 for 1 do not count), {fields: [$.order]} (only these members count) or {ignore: [$.sentAt]}; other bodies byte for byte"`
+	Fingerprint   equality        `yaml:"fingerprint" default:"bytes" doc:"when a request with a known key is a duplicate of the first: bytes, json (a JSON body by meaning: order of members, white space and 1.0 for 1 do not count), {fields: [$.order]} (only these members count) or {ignore: [$.sentAt, _t]} (a name is also left out of the query and of forms); the rest of other bodies byte for byte, but for the boundary of a multipart body"`
 	FormKey       *bool           `yaml:"form_key" default:"false" doc:"take the key from the field idempotency_key of a form where no header has it"`
+	KeyField      string          `yaml:"key_field" default:"none" doc:"take the key from this field of the body, before any header: /idempotency_key or $.meta.key is a member of a JSON body, idempotency_key a member of one or a field of a form"`
 	MaxAge        maxAge          `yaml:"max_age" default:"none" doc:"refuse requests that were made too long ago by the time that they carry: {field: header:Date, max: 5m}"`
 	MinKey        count           `yaml:"min_key" default:"22" doc:"least length of keys of callers without a credential"`
 	Tenant        tenant          `yaml:"tenant" default:"credential" doc:"credential (from the Authorization header; callers without one are told apart by their cookies), {cookie: …}, {header_secret: …}, {certificate: true} or {binding: …}, see below; global (one key space for all callers), header:NAME (set by one of trusted_proxies, taken away from others), or {jwt: …}, a bearer token that is verified, see below"`
 	Operation     string          `yaml:"operation" default:"method and path as sent" doc:"what keys are for; routes that share a name share keys"`
-	InProgress    patience        `yaml:"in_progress" default:"reject" doc:"how a duplicate is answered while the first request runs: reject, or wait 5s"`
+	InProgress    patience        `yaml:"in_progress" default:"reject" doc:"how a duplicate is answered while the first request runs: reject, wait 5s, or {status: 202}, also with body, content_type and wait: for senders of events, who take 409 for a failed delivery"`
 	OnDoubt       onDoubt         `yaml:"on_doubt" default:"refuse" doc:"what to do if an earlier request may have taken effect: refuse or reexecute"`
 	OnDuplicate   duplicate       `yaml:"on_duplicate" default:"replay" doc:"how a duplicate of a finished request is answered: replay, reject, or {status: 200, body: done, content_type: text/plain}"`
+	Outcome       outcomeOrNone   `yaml:"outcome" default:"none" doc:"where answers of 200 to 299 say in their JSON how the request ended: {field: /code, done: [0, 200], not_run: [503]}, see below; none: the status says it"`
 	After5xx      after5xx        `yaml:"after_5xx" default:"auto" doc:"auto (keep under refuse, release under reexecute), keep, or release (reexecute only)"`
 	NotRun        statusList      `yaml:"not_run" default:"none" doc:"further statuses that the service answers before it acts, such as [409, 503]: the key is free again, and a retry runs; see [outcomes.md](outcomes.md) for which services that is safe"`
 	Lease         duration        `yaml:"lease" default:"30s" doc:"how long a request is believed to run without a sign of life"`
@@ -56,6 +58,9 @@ func (s settings) or(base *settings) settings {
 	inherit(&s.MaxAge, base.MaxAge)
 	if !s.Key.v.Derived() && s.Key.v != httpidem.Off { // forms carry no keys there
 		inherit(&s.FormKey, base.FormKey)
+		if s.Key.v != httpidem.Token {
+			inherit(&s.KeyField, base.KeyField)
+		}
 	}
 	if !s.Key.v.Derived() {
 		inherit(&s.Fingerprint, base.Fingerprint)
@@ -65,6 +70,7 @@ func (s settings) or(base *settings) settings {
 	inherit(&s.Operation, base.Operation)
 	inherit(&s.InProgress, base.InProgress)
 	inherit(&s.OnDoubt, base.OnDoubt)
+	inherit(&s.Outcome, base.Outcome)
 	inherit(&s.After5xx, base.After5xx)
 	if !s.NotRun.said {
 		s.NotRun = base.NotRun

@@ -6,9 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe"
@@ -155,33 +153,6 @@ func (v *acks) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-type patience struct{ wait time.Duration }
-
-func (v *patience) UnmarshalYAML(n ast.Node) error {
-	text, err := scalar(n, `reject, or wait and a time`)
-	if err != nil {
-		return err
-	}
-	if v.wait, err = ParsePatience(text); err != nil {
-		return wrong(n, "%s", err)
-	}
-	return nil
-}
-
-// ParsePatience parses how a duplicate is answered while the first request runs: reject (a negative
-// wait), or wait and a time.
-func ParsePatience(text string) (wait time.Duration, err error) {
-	if text == "reject" {
-		return -1, nil
-	}
-	if rest, ok := strings.CutPrefix(text, "wait "); ok {
-		if d, err := parseTime(strings.TrimSpace(rest)); err == nil && d > 0 {
-			return d, nil
-		}
-	}
-	return 0, fmt.Errorf("%q: write reject, or wait and a time, for example \"wait 5s\"", text)
-}
-
 // letters is whether the service tells similar paths apart.
 type letters struct{ exact bool }
 
@@ -209,35 +180,6 @@ type keep struct{ v httpidem.KeepAnswer }
 func (v *keep) UnmarshalYAML(n ast.Node) (err error) {
 	v.v, err = choose(n, "always never", httpidem.KeepAlways, httpidem.KeepNever)
 	return err
-}
-
-type duplicate struct {
-	v      retrysafe.Duplicate
-	answer httpidem.StaticAnswer
-}
-
-func (v *duplicate) UnmarshalYAML(n ast.Node) (err error) {
-	if _, ok := n.(*ast.MappingNode); !ok {
-		v.v, err = choose(n, "replay reject", retrysafe.Replay, retrysafe.Reject)
-		return err
-	}
-	var a struct {
-		Status      int    `yaml:"status"`
-		Body        string `yaml:"body"`
-		ContentType string `yaml:"content_type"`
-	}
-	if err := yaml.NodeToValue(n, &a, yaml.Strict()); err != nil {
-		return err
-	}
-	if a.Status != 0 && (a.Status < 200 || a.Status > 299) {
-		return wrong(n, "status %d: a duplicate of finished work gets a success; use 200 to 299", a.Status)
-	}
-	v.v = retrysafe.Succeed
-	v.answer = httpidem.StaticAnswer{Status: a.Status, ContentType: a.ContentType, Body: []byte(a.Body)}
-	if v.answer.ContentType == "" && a.Body != "" {
-		v.answer.ContentType = "text/plain; charset=utf-8"
-	}
-	return nil
 }
 
 type pattern struct {

@@ -94,6 +94,31 @@ func testEquality(t *testing.T, open Open) {
 		wd.problem(wd.do(written("k", jsonBody, `{"n":2,"in":{"sentAt":1}}`)), http.StatusUnprocessableEntity, "payload-mismatch", false)
 		wd.started(1, "for what differs in an ignored member")
 	})
+	t.Run("ignored names", func(t *testing.T) {
+		t.Parallel()
+		guard := byMeaning
+		guard.Rule = fingerprint.Rule{Ignore: []string{"_t"}}
+		wd := newWorld(t, open, Setup{Guard: guard}, nil)
+		ask := func(key, media, query, body string) call {
+			return call{path: "/orders?" + query, body: body, header: withKey(key, "Content-Type", media)}
+		}
+		for i, kind := range []struct{ media, body, again, other string }{
+			{jsonBody, `{"n":2,"_t":1}`, `{"_t":[2],"n":2}`, `{"n":3,"_t":1}`},
+			{formBody, "_t=1&n=2", "n=2&%5ft=2&_t", "n=3&_t=1"},
+			{"text/plain", "_t=1", "_t=1", "_t=2"},
+		} {
+			key := string(rune('a' + i))
+			first := wd.do(ask(key, kind.media, "_t=1&a=b", kind.body))
+			for _, query := range []string{"_t=2&a=b", "a=b", "a=b&_t=3&_t=4"} {
+				wd.same(first, wd.do(ask(key, kind.media, query, kind.again)))
+			}
+			for _, query := range []string{"_t=1&a=c", "_t=1", "_t=1&a=%62", "_t=1&a=b&", "_t=1;a=b&a=b", "t=1&a=b"} {
+				wd.problem(wd.do(ask(key, kind.media, query, kind.body)), http.StatusUnprocessableEntity, "payload-mismatch", false)
+			}
+			wd.problem(wd.do(ask(key, kind.media, "_t=1&a=b", kind.other)), http.StatusUnprocessableEntity, "payload-mismatch", false)
+		}
+		wd.started(3, "for what differs in a name that is ignored")
+	})
 	t.Run("counted members", func(t *testing.T) {
 		t.Parallel()
 		guard := byMeaning

@@ -29,8 +29,8 @@ type adviseDB struct {
 	tables []string
 }
 
-// adviseTables are the tables of the statements, as advise gets them too. PostgreSQL has a column of
-// its own type in accounts, and a table with an identity.
+// adviseTables are the tables of the statements, as advise gets them too. PostgreSQL has a column
+// of its own type in accounts, and a table with an identity.
 const adviseTables = `
 CREATE TABLE accounts (id BIGINT PRIMARY KEY, amount INT NOT NULL, version INT NOT NULL, status INT, note VARCHAR(40), seen MOMENT0, fine MOMENT6, share NUMERIC(10,0) ARRAY);
 CREATE TABLE orders (id NUMBERED, request_id VARCHAR(36) UNIQUE, user_id INT, total INT, status INT, note VARCHAR(40), state VARCHAR(10));
@@ -157,7 +157,8 @@ func (a *adviseDB) reset(t *testing.T, first string) {
 		sqltest.Exec(t, a.conn, q)
 	}
 	if first != "" {
-		_, _ = a.conn.ExecContext(t.Context(), first) // a value that the column refuses is refused later, too
+		// a value that the column refuses is refused later, too
+		_, _ = a.conn.ExecContext(t.Context(), first)
 	}
 }
 

@@ -171,19 +171,19 @@ func TestHTTP2Upstream(t *testing.T) {
 		effects      int64 // after the first request, and a duplicate when the service is healthy
 	}{
 		"refused":        {reset(http2.ErrCodeRefusedStream), "503 upstream-unreachable", "201", 1},
-		"protocol error": {reset(http2.ErrCodeProtocol), "504 outcome-unknown", "409 outcome-unknown", 1},
-		"internal error": {reset(http2.ErrCodeInternal), "504 outcome-unknown", "409 outcome-unknown", 1},
-		"cancelled":      {reset(http2.ErrCodeCancel), "504 outcome-unknown", "409 outcome-unknown", 1},
+		"protocol error": {reset(http2.ErrCodeProtocol), "502 outcome-unknown", "409 outcome-unknown", 1},
+		"internal error": {reset(http2.ErrCodeInternal), "502 outcome-unknown", "409 outcome-unknown", 1},
+		"cancelled":      {reset(http2.ErrCodeCancel), "502 outcome-unknown", "409 outcome-unknown", 1},
 		"closed": {func(u *rawHTTP2) func(*http2.Framer, uint32) bool {
 			return func(*http2.Framer, uint32) bool { u.effects.Add(1); return false }
-		}, "504 outcome-unknown", "409 outcome-unknown", 1},
+		}, "502 outcome-unknown", "409 outcome-unknown", 1},
 		"gone away after it was taken": {func(u *rawHTTP2) func(*http2.Framer, uint32) bool {
 			return func(f *http2.Framer, stream uint32) bool {
 				u.effects.Add(1)
 				_ = f.WriteGoAway(stream, http2.ErrCodeNo, nil)
 				return false
 			}
-		}, "504 outcome-unknown", "409 outcome-unknown", 1},
+		}, "502 outcome-unknown", "409 outcome-unknown", 1},
 	} {
 		for _, body := range []string{"", "body"} {
 			for _, warm := range []bool{false, true} {
@@ -278,7 +278,7 @@ func TestHTTP2Words(t *testing.T) {
 			_ = f.WriteGoAway(stream, http2.ErrCodeInternal, []byte(words))
 			return false
 		})
-		assert.Equal(t, post("k", "x"), "504 outcome-unknown", "the first")
+		assert.Equal(t, post("k", "x"), "502 outcome-unknown", "the first")
 		assert.Equal(t, post("k", "x"), "409 outcome-unknown", "a repeat")
 		assert.Equal(t, u.effects.Load(), int64(1), "effects")
 	}

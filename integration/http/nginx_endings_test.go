@@ -104,14 +104,14 @@ func TestNginxSendsOnce(t *testing.T) {
 		told  int
 		cause string
 	}{
-		"closes":     {func(c net.Conn) { _ = c.Close() }, 504, "reset"},
-		"resets":     {func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0); _ = c.Close() }, 504, "reset"}, //nolint:forcetypeassert // it is TCP
+		"closes":     {func(c net.Conn) { _ = c.Close() }, 502, "reset"},
+		"resets":     {func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0); _ = c.Close() }, 502, "reset"}, //nolint:forcetypeassert // it is TCP
 		"silent":     {func(net.Conn) {}, 504, "timeout"},
 		"half head":  {says("HTTP/1.1 200 OK\r\nContent-"), 502, "garbage"},
-		"half body":  {says("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"), 504, "truncated"},
-		"no body":    {says("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"), 504, "truncated"},
-		"half parts": {says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"), 504, "truncated"},
-		"stalls":     {func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf") }, 504, "truncated"},
+		"half body":  {says("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"), 502, "truncated"},
+		"no body":    {says("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"), 502, "truncated"},
+		"half parts": {says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"), 502, "truncated"},
+		"stalls":     {func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf") }, 502, "truncated"},
 		"garbage":    {says("SSH-2.0-OpenSSH_9.2\r\n\r\n"), 502, "garbage"},
 		"early":      {says("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), 502, "garbage"},
 		"switches":   {says("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), 502, "garbage"},
@@ -154,7 +154,7 @@ func TestNginxReexecute(t *testing.T) {
 		replace: map[string]string{"      lease = 30,": "      lease = 3, on_doubt = 'reexecute',", "= 2 + 5 + 20": "= 0.9"},
 	})
 	begun := time.Now()
-	f.problem(f.post("k", "x"), 504, "outcome-unknown", false)
+	f.problem(f.post("k", "x"), 502, "outcome-unknown", false)
 	second := f.post("k", "x")
 	if time.Since(begun) < 3*time.Second { // else the lease may be over
 		f.problem(second, 409, "in-progress", true)

@@ -151,7 +151,7 @@ func TestNginxDoubtIsResolved(t *testing.T) {
 	}
 	told := map[string]string{}
 	for name, args := range settle {
-		f.problem(f.post(name, "x"), 504, "outcome-unknown", false)
+		f.problem(f.post(name, "x"), 502, "outcome-unknown", false)
 		var line struct {
 			Hash, Layer, Operation, State, Cause string
 			Fence                                uint64
@@ -170,7 +170,7 @@ func TestNginxDoubtIsResolved(t *testing.T) {
 			keys("resolve", line.Hash, "--fence", fmt.Sprint(f.find(name)), "--outcome", "done", "--reason", "x")
 		}
 	}
-	assert.Equal(t, told, map[string]string{"done": "201/orders/7true", "failed": "409", "unknown": "409", "release": "504"}, "what repeats are told")
+	assert.Equal(t, told, map[string]string{"done": "201/orders/7true", "failed": "409", "unknown": "409", "release": "502"}, "what repeats are told")
 	f.started(5, "four first requests, and one that was let run again")
 }
 

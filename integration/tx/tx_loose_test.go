@@ -22,8 +22,8 @@ var endings = map[string]error{
 	"nothing is told": nil, "an error": errors.New("out of stock"), "a final refusal": retrysafe.Permanent("no-credit", errors.New("no credit")),
 }
 
-// TestTxLoose: work that ends its transaction by SQL text and then writes has an effect that stands.
-// The error says so, it is not retryable, and a repeat has no second effect.
+// TestTxLoose: work that ends its transaction by SQL text and then writes has an effect that
+// stands. The error says so, it is not retryable, and a repeat has no second effect.
 func TestTxLoose(t *testing.T) {
 	t.Parallel()
 	shops.Each(t, func(t *testing.T, a, b *shops.Shop) {

@@ -10,6 +10,9 @@ import (
 var errScalar = errors.New("the value is neither a text nor a whole number below 2^53")
 
 func (f Field) inBody(in *Request) (string, error) {
+	if len(in.body) == 0 && in.r.Header["Content-Encoding"] == nil {
+		return "", ErrAbsent
+	}
 	k, err := in.kindOf()
 	if err != nil {
 		return "", err

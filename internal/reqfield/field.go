@@ -13,6 +13,9 @@ import (
 // only one way. No error contains a value.
 var ErrAbsent = errors.New("the field is not there, or empty")
 
+// ErrEmpty means that the field is there and is an empty text. It is an ErrAbsent.
+var ErrEmpty = fmt.Errorf("%w: an empty text", ErrAbsent)
+
 // Field is the place of a value. The zero Field is no place.
 type Field struct {
 	text   string
@@ -87,6 +90,15 @@ func (f Field) Name() string {
 // InHeader reports whether the value is in the header.
 func (f Field) InHeader() bool { return f.header != "" }
 
+// InBody reports whether the value is in the body.
+func (f Field) InBody() bool { return len(f.path) > 0 }
+
+// InForm reports whether the value may be in the body as a field of a form.
+func (f Field) InForm() bool { return f.form }
+
+// Path returns the names of the members in which the value is; nil if it is not in the body.
+func (f Field) Path() []string { return slices.Clone(f.path) }
+
 // Of returns the value of the field as text. It returns an error if the field occurs twice, also in
 // another spelling that some programs treat as equal: the next program that reads the request may
 // take the other one.
@@ -102,7 +114,7 @@ func (f Field) Of(in *Request) (string, error) {
 		value, err = f.inBody(in)
 	}
 	if err == nil && value == "" {
-		err = ErrAbsent
+		err = ErrEmpty
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", f.text, err)

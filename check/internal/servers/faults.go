@@ -28,6 +28,12 @@ type faults struct {
 	takesFirstKey bool
 	// foldsCase takes keys that differ in case only for one.
 	foldsCase bool
+	// cutsKeys takes keys of which the first 32 characters are the same for one.
+	cutsKeys bool
+	// trimsKeys reads a key in quotes, and takes those that differ in spaces at the end for one.
+	trimsKeys bool
+	// foldsAccents takes keys that differ in an accent only for one.
+	foldsAccents bool
 	// comparesAmount leaves all members but the amount out of the digest of a request.
 	comparesAmount bool
 	// replaysAtMost is how often an answer is replayed before it is forgotten. Zero: always.
@@ -58,6 +64,9 @@ func Broken() []Shop {
 		made("takes-first-key", faults{takesFirstKey: true}),
 		made("forgets-route", faults{forgetsRoute: true}),
 		made("folds-case", faults{foldsCase: true}),
+		made("cuts-keys", faults{cutsKeys: true}),
+		made("trims-keys", faults{trimsKeys: true}),
+		made("folds-accents", faults{foldsAccents: true}),
 		made("compares-amount", faults{comparesAmount: true}),
 		made("replays-eight-times", faults{replaysAtMost: 8}),
 		made("keeps-eight-answers", faults{keepsAtMost: 8}),

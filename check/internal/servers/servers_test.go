@@ -30,6 +30,9 @@ var faults = map[string]fault{
 	"takes-first-key":     takesFirstKey,
 	"forgets-route":       forgetsRoute,
 	"folds-case":          foldsCase,
+	"cuts-keys":           cutsKeys,
+	"trims-keys":          trimsKeys,
+	"folds-accents":       foldsAccents,
 	"compares-amount":     comparesAmount,
 	"replays-eight-times": replaysEightTimes,
 	"keeps-eight-answers": keepsEightAnswers,
@@ -263,6 +266,41 @@ func foldsCase(t *testing.T, c *client) string {
 	before := c.effects(t)
 	if a := c.send(request{key: strings.ToUpper(key)}); a.ok() && c.effects(t) == before {
 		return "a key in other case gets the first answer"
+	}
+	return ""
+}
+
+// takesForOne pays with one key, and reports whether another gets the first answer.
+func takesForOne(t *testing.T, c *client, key, other string) bool {
+	t.Helper()
+	paid(t, c, request{key: key})
+	before := c.effects(t)
+	a := c.send(request{key: other})
+	return a.ok() && c.effects(t) == before
+}
+
+func cutsKeys(t *testing.T, c *client) string {
+	t.Helper()
+	if key := c.newKey() + "-and-more-of-it"; takesForOne(t, c, key+"a", key+"b") {
+		return "a key that differs in its last character gets the first answer"
+	}
+	return ""
+}
+
+func trimsKeys(t *testing.T, c *client) string {
+	t.Helper()
+	if key := c.newKey(); takesForOne(t, c, `"`+key+`"`, `"`+key+` "`) {
+		return "a key with a space at its end gets the first answer"
+	}
+	return ""
+}
+
+func foldsAccents(t *testing.T, c *client) string {
+	t.Helper()
+	for _, accented := range []string{"é", "\xe9"} {
+		if key := c.newKey(); takesForOne(t, c, key+"e", key+accented) {
+			return "a key with an accent gets the first answer"
+		}
 	}
 	return ""
 }

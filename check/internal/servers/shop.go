@@ -131,10 +131,25 @@ func (s *shop) slotOf(o *order) slot {
 	if s.faults.forgetsRoute {
 		at.route = ""
 	}
-	if s.faults.foldsCase {
-		at.key = strings.ToLower(at.key)
-	}
+	at.key = s.faults.equated(at.key)
 	return at
+}
+
+// equated returns the key that a shop takes in place of this one.
+func (f *faults) equated(key string) string {
+	if f.foldsCase {
+		key = strings.ToLower(key)
+	}
+	if f.trimsKeys {
+		key = strings.TrimRight(strings.Trim(key, `"`), " ")
+	}
+	if f.foldsAccents {
+		key = strings.NewReplacer("é", "e", "\xe9", "e").Replace(key)
+	}
+	if f.cutsKeys {
+		key = key[:min(len(key), 32)]
+	}
+	return key
 }
 
 // claim looks the key up and takes it if it is new. It returns the stored answer, or the digest of

@@ -105,7 +105,10 @@ function M.send(status, fields, body)
   local h = ngx.header
   ngx.status = status
   h["Content-Type"] = nil -- or nginx would add its own to an answer without one
-  for _, f in ipairs(fields) do h[f[1]] = #f[2] == 1 and f[2][1] or f[2] end
+  for _, f in ipairs(fields) do
+    -- a service's trailers, as the gateway stores them; nginx cannot send any
+    if f[1] ~= "Trailer" then h[f[1]] = #f[2] == 1 and f[2][1] or f[2] end
+  end
   if M.bodiless(status) then
     ngx.send_headers()
     return

@@ -8,7 +8,8 @@ local all = {
   ["key-missing"] = {400, "This request needs an idempotency key",
     "Send a random key in the header, one per logical action, and the same one in each retry. Nothing was done."},
   ["key-too-short"] = {400, "The idempotency key is too short",
-    "Without a credential keys are shared by all callers: send at least 128 random bits, for example a UUID. Nothing was done."},
+    "Nothing but its key tells this request from those of strangers, and a short key can be guessed: send 128 random bits or more, " ..
+    "for example a UUID, or a credential, with which a key of any length will do. Nothing was done."},
   ["body-incomplete"] = {400, "The request body did not arrive whole", "Send the request again with the same key. Nothing was done."},
   ["tenant-missing"] = {403, "The caller is not known", "Log in, and send the request again with the same key. Nothing was done."},
   ["in-progress"] = {409, "The first request with this key is still being worked on", "Ask again with the same key after Retry-After."},

@@ -57,7 +57,7 @@ func checkCommand() *cobra.Command {
 	flags.StringSliceVar(&f.options.Allow, "allow", nil, "also examine this host, which is not on this machine")
 	flags.StringSliceVar(&f.options.Only, "only", nil, "run only these checks")
 	flags.StringSliceVar(&f.options.Skip, "skip", nil, "skip these checks")
-	flags.IntVar(&f.options.MaxRequests, "max-requests", 600, "send at most this many requests")
+	flags.IntVar(&f.options.MaxRequests, "max-requests", 650, "send at most this many requests")
 	flags.Float64Var(&f.options.Rate, "rate", 100, "send at most this many requests a second, apart from the check that sends fifty at once")
 	flags.DurationVar(&f.options.Patience, "patience", 30*time.Second, "longest wait for an effect, for the end of a request and for a restarted service")
 	flags.DurationVar(&f.options.Settle, "settle", 150*time.Millisecond, "how long to look for one effect too many; longer where effects come late")
