@@ -31,6 +31,7 @@ const (
 	mostWait  = 250 * time.Millisecond
 	mostFails = 5 * time.Second
 	keepEvery = time.Second
+	keepAgain = 10 * time.Minute // after the server has refused it
 )
 
 // run polls the server until the source is closed.
@@ -85,10 +86,14 @@ func (s *Source) turn(now time.Time, room int) error {
 		p.unsure = false
 	}
 	if s.settled.Load() && !now.Before(p.keep) {
-		if err := s.keep(s.ctx); err != nil {
+		p.keep = now.Add(keepEvery)
+		err := s.keep(s.ctx)
+		if mayNot(err) { // users of earlier versions may have fewer rights
+			p.keep = now.Add(keepAgain)
+			s.o.Logger.Warn("redisstreamidem: the user may not mark what is settled; if the group is lost, it begins at the oldest entry; allow the commands that begin with X", "stream", s.o.Stream, "group", s.o.Group, "error", err)
+		} else if err != nil {
 			return err
 		}
-		p.keep = now.Add(keepEvery)
 	}
 	for _, look := range []func(time.Time, int) (int, error){s.due, s.silent, s.fresh} {
 		if room <= 0 {
@@ -311,6 +316,12 @@ func (s *Source) lose(ids []string) {
 	if len(ids) > 0 {
 		s.settledOne()
 	}
+}
+
+// mayNot reports whether an error says that the user may not run a command.
+func mayNot(err error) bool {
+	refused, ok := errors.AsType[redisclient.Error](err)
+	return ok && refused.Code() == "NOPERM"
 }
 
 // settledOne notes that the mark can be moved.
