@@ -95,7 +95,7 @@ func (s *Source) turn(now time.Time, room int) error {
 			return err
 		}
 	}
-	for _, look := range []func(time.Time, int) (int, error){s.due, s.silent, s.fresh} {
+	for _, look := range []func(time.Time, int) (int, error){s.report, s.due, s.silent, s.fresh} {
 		if room <= 0 {
 			return nil
 		}
@@ -205,7 +205,7 @@ func (s *Source) silent(now time.Time, room int) (int, error) {
 	if s.take(got); p.cursor == "0-0" { // the end; otherwise the search continues at once
 		p.claim = time.Now().Add(min(s.o.Idle/3, time.Second))
 	}
-	return len(got) + len(lost), nil
+	return len(got), nil
 }
 
 // due takes messages whose later try is due.
@@ -239,7 +239,7 @@ func (s *Source) again(ids []string) (int, error) {
 	s.mu.Unlock()
 	s.lose(lost)
 	s.take(got)
-	return len(got) + len(lost), nil
+	return len(got), nil
 }
 
 // find makes the messages ready that the server has given to this consumer in a lost reply.
@@ -281,14 +281,19 @@ func (s *Source) renew() error {
 		if err != nil {
 			return err
 		}
-		s.lose(s.forget(taken, lost))
+		waiting, held := s.forget(taken, lost)
+		s.lose(waiting)
+		if held > 0 {
+			s.o.Logger.Warn("redisstreamidem: the stream has lost messages that are in work; they are finished here, and lost if this process ends before",
+				"stream", s.o.Stream, "group", s.o.Group, "messages", held)
+		}
 	}
 	return nil
 }
 
-// forget ends the renewals of messages. It returns those of the lost ones that wait here for a
-// later try.
-func (s *Source) forget(taken, lost []string) (waiting []string) {
+// forget ends the renewals of messages. Of the lost ones it returns those that wait here for a later
+// try, and how many are held.
+func (s *Source) forget(taken, lost []string) (waiting []string, held int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range taken {
@@ -297,6 +302,7 @@ func (s *Source) forget(taken, lost []string) (waiting []string) {
 	}
 	for _, id := range lost {
 		if d := s.held[id]; d != nil {
+			held++
 			d.lost.Store(true)
 			delete(s.held, id)
 		}
@@ -305,17 +311,32 @@ func (s *Source) forget(taken, lost []string) (waiting []string) {
 			waiting = append(waiting, id)
 		}
 	}
-	return waiting
+	return waiting, held
 }
 
-// lose makes reports of lost messages ready.
+// lose notes that messages are lost. It does not wait for those who receive.
 func (s *Source) lose(ids []string) {
+	if len(ids) == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.gone = append(s.gone, ids...)
+	s.mu.Unlock()
+	s.settledOne()
+	s.queue.Wake()
+}
+
+// report makes reports of lost messages ready.
+func (s *Source) report(_ time.Time, room int) (int, error) {
+	s.mu.Lock()
+	n := min(room, len(s.gone))
+	ids := s.gone[:n]
+	s.gone = s.gone[n:]
+	s.mu.Unlock()
 	for _, id := range ids {
 		s.queue.Put(s.ctx, &lostDelivery{&mqidem.Message{Source: s.o.Stream, Headers: map[string][]byte{}, Published: published(id)}})
 	}
-	if len(ids) > 0 {
-		s.settledOne()
-	}
+	return n, nil
 }
 
 // mayNot reports whether an error says that the user may not run a command.
