@@ -237,3 +237,26 @@ func TestUserRights(t *testing.T) {
 	assert.NoError(t, receive(t, s, "3").Ack(t.Context()), "Ack")
 	assert.NoError(t, s.Close(), "Close")
 }
+
+// A user who may do what earlier versions needed, and no more, still consumes; a warning says what
+// is missing.
+func TestFewerRights(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedRedis(t).addr, idle(300*time.Millisecond))
+	q.publish(t, "1", "2")
+	q.c.command(t, "ACL", "SETUSER", q.o.Stream, "on", ">a-password", "~"+q.o.Stream, "~{"+q.o.Stream+"}:dead", "+eval", "+evalsha", "+xlen", "+xgroup|create",
+		"+xgroup|delconsumer", "+xreadgroup", "+xpending", "+xclaim", "+xautoclaim", "+xinfo|consumers", "+xack", "+xadd", "+xdel")
+	var log heard
+	q.o.Logger = log.logger()
+	s := q.openOn(t, dial(t, q.addr, func(o *rueidis.ClientOption) { o.Username, o.Password = q.o.Stream, "a-password" }))
+	assert.NoError(t, receive(t, s, "1").Ack(t.Context()), "Ack")
+	held := receive(t, s, "2")
+	q.publish(t, "3", "4")
+	assert.NoError(t, receive(t, s, "3").Retry(t.Context(), time.Second), "Retry") // longer than Idle
+	assert.NoError(t, receive(t, s, "4").Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
+	assert.NoError(t, receive(t, s, "3").Ack(t.Context()), "Ack")
+	assert.NoError(t, held.Ack(t.Context()), "Ack of what was held for longer than Idle")
+	assert.NoError(t, s.Close(), "Close")
+	assert.Equal(t, q.pending(t), 0, "pending")
+	assert.Equal(t, strings.Count(log.String(), "may not mark what is settled"), 1, "the log: %s", log.String())
+}

@@ -31,6 +31,7 @@ const (
 	mostWait  = 250 * time.Millisecond
 	mostFails = 5 * time.Second
 	keepEvery = time.Second
+	keepAgain = 10 * time.Minute // after the server has refused it
 )
 
 // run polls the server until the source is closed.
@@ -85,12 +86,16 @@ func (s *Source) turn(now time.Time, room int) error {
 		p.unsure = false
 	}
 	if s.settled.Load() && !now.Before(p.keep) {
-		if err := s.keep(s.ctx); err != nil {
+		p.keep = now.Add(keepEvery)
+		err := s.keep(s.ctx)
+		if mayNot(err) { // users of earlier versions may have fewer rights
+			p.keep = now.Add(keepAgain)
+			s.o.Logger.Warn("redisstreamidem: the user may not mark what is settled; if the group is lost, it begins at the oldest entry; allow the commands that begin with X", "stream", s.o.Stream, "group", s.o.Group, "error", err)
+		} else if err != nil {
 			return err
 		}
-		p.keep = now.Add(keepEvery)
 	}
-	for _, look := range []func(time.Time, int) (int, error){s.due, s.silent, s.fresh} {
+	for _, look := range []func(time.Time, int) (int, error){s.report, s.due, s.silent, s.fresh} {
 		if room <= 0 {
 			return nil
 		}
@@ -200,7 +205,7 @@ func (s *Source) silent(now time.Time, room int) (int, error) {
 	if s.take(got); p.cursor == "0-0" { // the end; otherwise the search continues at once
 		p.claim = time.Now().Add(min(s.o.Idle/3, time.Second))
 	}
-	return len(got) + len(lost), nil
+	return len(got), nil
 }
 
 // due takes messages whose later try is due.
@@ -234,7 +239,7 @@ func (s *Source) again(ids []string) (int, error) {
 	s.mu.Unlock()
 	s.lose(lost)
 	s.take(got)
-	return len(got) + len(lost), nil
+	return len(got), nil
 }
 
 // find makes the messages ready that the server has given to this consumer in a lost reply.
@@ -276,14 +281,19 @@ func (s *Source) renew() error {
 		if err != nil {
 			return err
 		}
-		s.lose(s.forget(taken, lost))
+		waiting, held := s.forget(taken, lost)
+		s.lose(waiting)
+		if held > 0 {
+			s.o.Logger.Warn("redisstreamidem: the stream has lost messages that are in work; they are finished here, and lost if this process ends before",
+				"stream", s.o.Stream, "group", s.o.Group, "messages", held)
+		}
 	}
 	return nil
 }
 
-// forget ends the renewals of messages. It returns those of the lost ones that wait here for a
-// later try.
-func (s *Source) forget(taken, lost []string) (waiting []string) {
+// forget ends the renewals of messages. Of the lost ones it returns those that wait here for a later
+// try, and how many are held.
+func (s *Source) forget(taken, lost []string) (waiting []string, held int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range taken {
@@ -292,6 +302,7 @@ func (s *Source) forget(taken, lost []string) (waiting []string) {
 	}
 	for _, id := range lost {
 		if d := s.held[id]; d != nil {
+			held++
 			d.lost.Store(true)
 			delete(s.held, id)
 		}
@@ -300,17 +311,38 @@ func (s *Source) forget(taken, lost []string) (waiting []string) {
 			waiting = append(waiting, id)
 		}
 	}
-	return waiting
+	return waiting, held
 }
 
-// lose makes reports of lost messages ready.
+// lose notes that messages are lost. It does not wait for those who receive.
 func (s *Source) lose(ids []string) {
+	if len(ids) == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.gone = append(s.gone, ids...)
+	s.mu.Unlock()
+	s.settledOne()
+	s.queue.Wake()
+}
+
+// report makes reports of lost messages ready.
+func (s *Source) report(_ time.Time, room int) (int, error) {
+	s.mu.Lock()
+	n := min(room, len(s.gone))
+	ids := s.gone[:n]
+	s.gone = s.gone[n:]
+	s.mu.Unlock()
 	for _, id := range ids {
 		s.queue.Put(s.ctx, &lostDelivery{&mqidem.Message{Source: s.o.Stream, Headers: map[string][]byte{}, Published: published(id)}})
 	}
-	if len(ids) > 0 {
-		s.settledOne()
-	}
+	return n, nil
+}
+
+// mayNot reports whether an error says that the user may not run a command.
+func mayNot(err error) bool {
+	refused, ok := errors.AsType[redisclient.Error](err)
+	return ok && refused.Code() == "NOPERM"
 }
 
 // settledOne notes that the mark can be moved.

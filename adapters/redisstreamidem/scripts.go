@@ -55,8 +55,8 @@ end
 local length = redis.pcall('XLEN', KEYS[2])
 if type(length) == 'table' and length.err then return length end
 local group, from = ARGV[1], '0-0'
-local groups, count = groupsOf(KEYS[1])
-if not groups and not string.find(count.err, 'no such key', 1, true) then return count end
+local groups, count = groupsOf(KEYS[1]) -- none if there is no stream, or the user may not ask
+if not groups and ARGV[2] == '1' and not string.find(count.err, 'no such key', 1, true) then return count end
 if groups then
   local there, mark = groups[group], groups[group .. MARK]
   if ARGV[2] == '1' and count > (there and 1 or 0) then return {'others'} end
@@ -74,6 +74,7 @@ if groups then
   end
 end
 local made = redis.pcall('XGROUP', 'CREATE', KEYS[1], group, from, 'MKSTREAM')
+if made.err and string.sub(made.err, 1, 9) == 'BUSYGROUP' then return {'there'} end
 if made.err then return made end
 return {'made', from}`)
 
@@ -142,7 +143,8 @@ for i = 3, #ARGV do
   if p[1] and p[1][2] == ARGV[2] then
     local got = redis.pcall('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[i], 'JUSTID')
     if got.err then return got end
-    if not redis.call('XRANGE', KEYS[1], ARGV[i], ARGV[i])[1] then
+    local there = redis.pcall('XRANGE', KEYS[1], ARGV[i], ARGV[i])
+    if not there.err and not there[1] then
       redis.pcall('XACK', KEYS[1], ARGV[1], ARGV[i])
       lost[#lost + 1] = ARGV[i]
     end

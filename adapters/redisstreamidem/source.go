@@ -26,6 +26,7 @@ type Source struct {
 	mu    sync.Mutex
 	held  map[string]*delivery // by id: messages whose claims are renewed
 	later map[string]time.Time // by id: messages that wait for a later try; renewed too
+	gone  []string             // ids of messages that the stream has lost, to be reported
 
 	settled atomic.Bool // something was settled since the mark was moved
 
@@ -163,7 +164,11 @@ func (s *Source) handBack() {
 		args = append(args, id, strconv.FormatInt(max(0, s.o.Idle-max(0, at.Sub(now))).Milliseconds(), 10))
 	}
 	s.held, s.later = nil, nil
+	gone := len(s.gone)
 	s.mu.Unlock()
+	if gone > 0 {
+		s.o.Logger.Error("redisstreamidem: the stream has lost messages before they were settled", "stream", s.o.Stream, "group", s.o.Group, "messages", gone, "error", errLost)
+	}
 	ctx, end := context.WithTimeout(context.Background(), s.o.Timeout)
 	defer end()
 	_ = s.keep(ctx) // others keep it too
