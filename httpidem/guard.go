@@ -67,7 +67,12 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 			return
 		}
 	}
-	m.describe(r, &who, body.bytes(), x)
+	m.claim(w, r, next, &who, body, x)
+}
+
+// claim claims the key of a request, and runs next or answers in its place.
+func (m *Middleware) claim(w http.ResponseWriter, r *http.Request, next http.Handler, who *asker, body *buffer, x *claim) {
+	m.describe(r, who, body.bytes(), x)
 	a, p, err := m.begin(r, who.key, x)
 	busy := m.o.InProgress != nil && errors.Is(err, retrysafe.ErrInProgress)
 	if err != nil && p == nil && !busy {

@@ -147,7 +147,7 @@ func argumentOf(s string) any {
 	return strings.Trim(s, "'")
 }
 
-// reset fills the tables anew.
+// reset fills the tables again.
 func (a *adviseDB) reset(t *testing.T, first string) {
 	t.Helper()
 	for _, table := range a.tables {
