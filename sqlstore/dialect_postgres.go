@@ -102,7 +102,7 @@ func (q *queries) postgresListing(in, table, t string) {
 	// Not by its name alone: another schema may have an index of that name.
 	named := `SELECT count(*) FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
 		WHERE i.indrelid = to_regclass('` + t + `') AND c.relname = '` + table + `_listing' AND `
-	q.hasIndex = named + `i.indisvalid AND i.indpred IS NULL AND pg_get_indexdef(i.indexrelid, 1, true) = 'parts'`
+	q.hasIndex = named + `i.indisvalid AND i.indpred IS NULL AND pg_get_indexdef(i.indexrelid, 1, true) = 'parts' AND pg_get_indexdef(i.indexrelid) LIKE '% USING btree %'`
 	q.badIndex = named + `NOT i.indisvalid`
 	q.otherIndex = `SELECT count(*) FROM pg_catalog.pg_class c WHERE c.relname = '` + table + `_listing'
 		AND c.relnamespace = (SELECT o.relnamespace FROM pg_catalog.pg_class o WHERE o.oid = to_regclass('` + t + `'))`

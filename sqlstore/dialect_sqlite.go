@@ -39,7 +39,8 @@ func sqliteQueries(table string) queries {
 		held: func(err error) bool { return sqliteBusy(err) && dberr.SQLiteCode(err) != codeBusySnapshot },
 		list: `SELECT r.id, r.parts, ` + selected + `NULL FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
 		hasIndex: `SELECT count(*) FROM sqlite_schema s, pragma_index_info(s.name) i WHERE s.type = 'index' AND s.name = '` + table + `_listing'
-			AND lower(s.tbl_name) = lower('` + table + `') AND i.seqno = 0 AND i.name = 'parts'`,
+			AND lower(s.tbl_name) = lower('` + table + `') AND i.seqno = 0 AND i.name = 'parts'
+			AND EXISTS (SELECT 1 FROM pragma_index_list(s.tbl_name) l WHERE l.name = s.name AND NOT l.partial)`,
 		otherIndex:  `SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name = '` + table + `_listing'`,
 		renameOther: `DROP INDEX "` + table + `_listing"`,
 		indexKeys:   `CREATE INDEX IF NOT EXISTS "` + table + `_listing" ON ` + t + ` (parts)`,

@@ -44,6 +44,7 @@ func (m *mutant) try(dir string) error {
 	where, name, _ := strings.Cut(m.test, " ")
 	cmd := exec.Command("go", "test", "-count=1", "-timeout=5m", "-run", "^("+name+")$", where)
 	cmd.Dir = filepath.Join(dir, m.module)
+	cmd.Env = append(os.Environ(), "RETRYSAFE_MODELS=long") // some mistakes need many steps
 	out, err := cmd.CombinedOutput()
 	text := string(out)
 	switch {
