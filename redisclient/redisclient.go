@@ -73,7 +73,8 @@ func (e Error) Error() string { return "redis: " + string(e) }
 // Code returns the first word. It returns NOPERM if a script was refused one of its commands, for
 // which servers write ERR.
 func (e Error) Code() string {
-	for _, text := range [...]string{"user executing the script can't run", "ACL failure in script"} { // of 7.0, and later
+	for _, text := range [...]string{"user executing the script can't run", "ACL failure in script"} {
+		// of 7.0, and later
 		if strings.Contains(string(e), text) {
 			return "NOPERM"
 		}

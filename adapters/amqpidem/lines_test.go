@@ -60,7 +60,8 @@ func TestDeadLetterQueueDeleted(t *testing.T) {
 	err = mqidem.Consume(ctx, s, work, &mqidem.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), OnOutcome: func(_ context.Context, o mqidem.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
-		if o.What == mqidem.OutcomeLater { // it was held several times, and is put back for a minute
+		if o.What == mqidem.OutcomeLater {
+			// it was held several times, and is put back for a minute
 			if later++; later == n {
 				stop()
 			}

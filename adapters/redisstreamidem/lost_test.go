@@ -252,7 +252,8 @@ func TestFewerRights(t *testing.T) {
 	assert.NoError(t, receive(t, s, "1").Ack(t.Context()), "Ack")
 	held := receive(t, s, "2")
 	q.publish(t, "3", "4")
-	assert.NoError(t, receive(t, s, "3").Retry(t.Context(), time.Second), "Retry") // longer than Idle
+	// longer than Idle
+	assert.NoError(t, receive(t, s, "3").Retry(t.Context(), time.Second), "Retry")
 	assert.NoError(t, receive(t, s, "4").Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
 	assert.NoError(t, receive(t, s, "3").Ack(t.Context()), "Ack")
 	assert.NoError(t, held.Ack(t.Context()), "Ack of what was held for longer than Idle")

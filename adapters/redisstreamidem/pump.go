@@ -291,8 +291,8 @@ func (s *Source) renew() error {
 	return nil
 }
 
-// forget ends the renewals of messages. Of the lost ones it returns those that wait here for a later
-// try, and how many are held.
+// forget ends the renewals of messages. Of the lost ones it returns those that wait here for a
+// later try, and how many are held.
 func (s *Source) forget(taken, lost []string) (waiting []string, held int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
