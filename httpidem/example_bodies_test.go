@@ -43,7 +43,8 @@ func ExampleOptions_keyField() {
 	// 200 payment 2
 }
 
-// A service that answers a refusal with 200: one that says that nothing was done lets the retry run.
+// A service that answers a refusal with 200: one that says that nothing was done lets the retry
+// run.
 func ExampleBodyOutcome() {
 	engine := retrysafe.New(memstore.New(nil), nil)
 	defer engine.Shutdown(context.Background())

@@ -55,8 +55,8 @@ func (m *Middleware) mayBeInField(r *http.Request) bool {
 	return false
 }
 
-// fieldKey finds the key in the body, or else in lines, those of the header. It is empty if there is
-// none and none is needed.
+// fieldKey finds the key in the body, or else in lines, those of the header. It is empty if there
+// is none and none is needed.
 func (m *Middleware) fieldKey(r *http.Request, lines []string, body []byte) (string, *Problem) {
 	key, err := m.keyField.Of(reqfield.In(r, body))
 	switch {

@@ -79,7 +79,8 @@ func isJSON(r *http.Request) bool {
 //	SHA-256("rs2\n" method "\n" path "\n" query "\n" media type "\n" hex(fingerprint.Compiled.Sum of the body))
 //
 // For everything else, JSON that the rule cannot parse included, it is that of payloadSum, so the
-// two are never equal. The query, and the body of a form, are without what the rule ignores by name.
+// two are never equal. The query, and the body of a form, are without what the rule ignores by
+// name.
 func (m *meaning) sum(r *http.Request, body []byte) [sha256.Size]byte {
 	media, query := mediaType(r), m.rule.LeaveOut(r.URL.RawQuery)
 	if kind, _, ok := reqfield.Media(r.Header); ok && kind == formURL && m.rule.IgnoresNames() {

@@ -165,8 +165,8 @@ func (m *message) get(name string) string {
 	return ""
 }
 
-// header sets the fields on h, with the values of one name together. If the status allows a body, it
-// sets Content-Length, or else announces the trailers: HTTP/1.1 has only one of both.
+// header sets the fields on h, with the values of one name together. If the status allows a body,
+// it sets Content-Length, or else announces the trailers: HTTP/1.1 has only one of both.
 func (m *message) header(h http.Header) {
 	for i := 0; i < len(m.names); {
 		j := i + 1

@@ -116,10 +116,10 @@ type Options struct {
 	Fingerprint Fingerprint
 	// Rule says which parts of query and body count under Params and Fields. Under FingerprintJSON
 	// it says which members of a JSON body count; there what Ignore has by name, not by path, is
-	// also left out of the query and of forms. The zero Rule counts all of them. Headers never count: if a
-	// header says what the request asks for, put it into Operation or Fields. Under Params the Rule
-	// also applies to requests that send a key. Leave out what differs between two tries of one
-	// request: see [fingerprint.TimeFields]. Rule.Only is not for Fields.
+	// also left out of the query and of forms. The zero Rule counts all of them. Headers never
+	// count: if a header says what the request asks for, put it into Operation or Fields. Under
+	// Params the Rule also applies to requests that send a key. Leave out what differs between two
+	// tries of one request: see [fingerprint.TimeFields]. Rule.Only is not for Fields.
 	Rule fingerprint.Rule
 	// Fields name what makes two requests the same under the key Fields; all of them are required.
 	// "poll" or "$.poll" is a member of a JSON body or a field of a form, "$.order.id" a member of

@@ -28,8 +28,8 @@ func StoredAnswer(status int, h http.Header, body []byte) (retrysafe.Answer, err
 }
 
 // ReadStored returns what a stored answer of this package has, for an operator who looks at it.
-// Trailers are in h with [http.TrailerPrefix]. The header and the body must not be changed. The error says that the answer is none of this package,
-// or was not kept.
+// Trailers are in h with [http.TrailerPrefix]. The header and the body must not be changed. The
+// error says that the answer is none of this package, or was not kept.
 func ReadStored(a retrysafe.Answer) (status int, h http.Header, body []byte, err error) {
 	if a.Codec != codecName || !a.Kept {
 		return 0, nil, nil, fmt.Errorf("httpidem: this is no stored answer of HTTP (codec %q, kept %t)", a.Codec, a.Kept)

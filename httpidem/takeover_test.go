@@ -31,7 +31,7 @@ func over(t *testing.T, s *httptest.Server, key string) (*http.Response, string)
 }
 
 // TestTrailers tests that trailers reach the first client and duplicates, flushed or not, over both
-// versions of HTTP, and those of one transfer nobody.
+// versions of HTTP, and that no client gets those that are for the middleware.
 func TestTrailers(t *testing.T) {
 	t.Parallel()
 	for _, flush := range []bool{false, true} {
@@ -71,8 +71,8 @@ func TestTrailers(t *testing.T) {
 	}
 }
 
-// TestTrailersWithoutRoom tests that an answer whose trailers are too large to be stored is not kept,
-// and that its first client gets it whole.
+// TestTrailersWithoutRoom tests that an answer whose trailers are too large to be stored is not
+// kept, and that its first client gets it whole.
 func TestTrailersWithoutRoom(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{})

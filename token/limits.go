@@ -24,7 +24,7 @@ type limits struct {
 	bySize   largest
 	places   float64   // that may be taken now
 	filled   time.Time // when places were filled up
-	warned   time.Time // when the operator was told that the count is full
+	warned   time.Time // when the log last said that the count is full
 }
 
 // issue is a token that was issued.
@@ -55,7 +55,7 @@ func (l *limits) take(name string, anonymous bool, now time.Time) (wait time.Dur
 	return wait, ok
 }
 
-// count is take under the lock. full says that the operator has to be told.
+// count is take under the lock. full says that the log has to say so.
 func (l *limits) count(name string, anonymous bool, now time.Time) (wait time.Duration, ok, full bool) {
 	l.expire(now)
 	mine, rate := l.accounts[name], l.rate
@@ -100,8 +100,8 @@ func (l *limits) expire(now time.Time) {
 	}
 }
 
-// makePlace makes a place in a full count for one more token of mine. It returns how long to wait if
-// there is none: no account has more than mine, or places are taken too fast.
+// makePlace makes a place in a full count for one more token of mine. It returns how long to wait
+// if there is none: no account has more than mine, or places are taken too fast.
 func (l *limits) makePlace(mine *account, now time.Time) (wait time.Duration) {
 	first := l.bySize[0]
 	if mine.size() >= first.size() {
