@@ -194,12 +194,12 @@ func gaveBack(status storeapi.Status, found *Record, owner storeapi.Owner) bool 
 // after the second the caller has waited long enough.
 func (c *core) acquire(ctx context.Context, req *storeapi.AcquireRequest, seen, found *Record, reserved *reservation) (status storeapi.Status, sent time.Time, err error) {
 	var unanswered time.Time // the latest NotAfter of a try without an answer
-	begun := time.Now()
+	t := c.patience.turn()
+	ctx, cancel := t.within(ctx)
+	defer cancel()
+	defer func() { t.end(err) }()
 	for try := range acquireTries {
-		if try > 0 && time.Since(begun) >= 2*acquireLimit {
-			break
-		}
-		if try > 0 && !pause(ctx, time.Duration(try*try)*50*time.Millisecond) {
+		if try > 0 && (t.over() || !pause(ctx, time.Duration(try*try)*50*time.Millisecond)) {
 			break
 		}
 		if err = ctx.Err(); err != nil {

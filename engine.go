@@ -90,7 +90,11 @@ func (e *Engine) Lookup(ctx context.Context, k Key) (Record, error) {
 	if err := key.Validate(); err != nil {
 		return Record{}, &Error{Op: k.Operation, Err: err}
 	}
-	rec, err := e.c.lookup(ctx, key)
+	t := e.c.patience.turn()
+	limited, cancel := t.within(ctx)
+	defer cancel()
+	rec, err := e.c.lookup(limited, key)
+	t.end(err)
 	switch {
 	case err != nil:
 		return Record{}, e.c.wrap(key, 0, unavailable(err), time.Second)

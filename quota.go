@@ -71,8 +71,8 @@ func (q *quotas) reserve(ctx context.Context, s any, key storeapi.StoreKey, p *P
 // A key that was only issued is new.
 func (q *quotas) known(ctx context.Context, store limiting, key storeapi.StoreKey) (bool, error) {
 	var rec Record
-	err := askAgain(ctx, func() (err error) {
-		limited, cancel := context.WithTimeout(ctx, acquireLimit)
+	err := q.rt.patience.askAgain(ctx, func(limit time.Duration) (err error) {
+		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		done := q.rt.trace.store(ctx, "lookup")
 		rec, err = store.Lookup(limited, key)

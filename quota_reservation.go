@@ -31,9 +31,9 @@ func (r *reservation) charge(ctx context.Context) (got storeapi.Charged, err err
 	}
 	whole := context.WithoutCancel(ctx)
 	ask := func() (a answer) {
-		a.err = askAgain(ctx, func() (err error) {
+		a.err = r.quotas.rt.patience.askAgain(ctx, func(limit time.Duration) (err error) {
 			r.at = time.Now()
-			a.got, err = r.quotas.chargeOnce(whole, r.store, &r.req, acquireLimit)
+			a.got, err = r.quotas.chargeOnce(whole, r.store, &r.req, limit)
 			return err
 		})
 		return a

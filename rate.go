@@ -68,8 +68,8 @@ func (e *Engine) Allow(ctx context.Context, tenant, thing string, r Rate) error 
 		Keys: 1, For: time.Millisecond, Limits: r.limits(),
 	}
 	var got storeapi.Charged
-	err := askAgain(ctx, func() (err error) {
-		got, err = c.quotas.chargeOnce(ctx, store, &req, acquireLimit)
+	err := c.patience.askAgain(ctx, func(limit time.Duration) (err error) {
+		got, err = c.quotas.chargeOnce(ctx, store, &req, limit)
 		return err
 	})
 	switch {

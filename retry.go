@@ -2,7 +2,6 @@ package retrysafe
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -30,18 +29,4 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// askAgain makes a call until it is answered, at most a few times, as acquire does.
-func askAgain(ctx context.Context, call func() error) (err error) {
-	begun := time.Now()
-	for try := range acquireTries {
-		if try > 0 && (time.Since(begun) >= 2*acquireLimit || !pause(ctx, time.Duration(try*try)*50*time.Millisecond)) {
-			break
-		}
-		if err = call(); err == nil || !mayBeApplied(err) && !errors.Is(err, ErrTooLate) {
-			break
-		}
-	}
-	return err
 }

@@ -28,8 +28,9 @@ type runtime struct {
 	logger    *slog.Logger
 	warnOnce  sync.Once
 
-	clock storeClock
-	life  life
+	clock    storeClock
+	patience patience
+	life     life
 
 	// ctx ends when Shutdown stops waiting, or has finished. Background goroutines stop then, and
 	// Shutdown waits for them.
@@ -59,7 +60,7 @@ func newRuntime(s storeapi.Store, o *Options) *runtime {
 	if rt.logger == nil {
 		rt.logger = slog.Default()
 	}
-	rt.clock.base = time.Now()
+	rt.clock.base, rt.patience.logger = time.Now(), rt.logger
 	rt.life.sweep, rt.life.closing = o.Sweep, make(chan struct{})
 	rt.ctx, rt.stop = context.WithCancel(context.Background())
 	return rt

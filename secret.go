@@ -21,8 +21,8 @@ import (
 func (e *Engine) CheckSecret(ctx context.Context) error {
 	rt := e.c.runtime
 	var rec Record
-	err := askAgain(ctx, func() (err error) {
-		rec, err = rt.secretRecord(ctx)
+	err := rt.patience.askAgain(ctx, func(limit time.Duration) (err error) {
+		rec, err = rt.secretRecord(ctx, limit)
 		return err
 	})
 	if err != nil {
@@ -49,8 +49,8 @@ var errSecretRaced = errors.New("another process has written the check value of 
 
 // secretRecord returns the record with the check value, or writes it if there is none and returns a
 // zero record. After a lost reply the next call finds what this one has written.
-func (rt *runtime) secretRecord(ctx context.Context) (Record, error) {
-	ctx, cancel := context.WithTimeout(ctx, acquireLimit)
+func (rt *runtime) secretRecord(ctx context.Context, limit time.Duration) (Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	rec, err := rt.lookup(ctx, secretvalue.Key(rt.namespace))
 	if err != nil || rec.State != 0 {

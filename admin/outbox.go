@@ -49,7 +49,7 @@ func listOutboxes(c *call) (any, error) {
 		s, err := c.o.Outboxes[name].Stats(c.r.Context())
 		one := outboxStatsJSON{Name: name, Pending: s.Pending, Waiting: s.Waiting, Dead: s.Dead, Oldest: seconds(s.Oldest)}
 		if err != nil {
-			c.o.Logger.Warn("admin: an outbox does not answer", "outbox", name, "error", err)
+			c.failed("/outboxes/"+name, err)
 			one.Error = "the database does not answer"
 		}
 		out = append(out, one)

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// refusals says in the log who was refused, at most once a second: callers that are not let in can
-// ask as often as they like.
-type refusals struct {
+// seldom lets lines of one kind into the log at most once a second: callers can ask as often as
+// they like.
+type seldom struct {
 	mu   sync.Mutex
 	told time.Time
-	left int // refusals since then without a line
+	left int // lines that were left out since then
 }
 
-// turn reports whether a refusal gets a line, and how many before it got none.
-func (f *refusals) turn() (left int, ok bool) {
+// turn reports whether a line is written, and how many before it were not.
+func (f *seldom) turn() (left int, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if now := time.Now(); f.told.IsZero() || now.Sub(f.told) >= time.Second {
@@ -25,6 +25,14 @@ func (f *refusals) turn() (left int, ok bool) {
 	}
 	f.left++
 	return 0, false
+}
+
+// failed says in the log that a request could not be served, for a reason that the caller is not
+// told. The line has no key: action is a route, not a path.
+func (s *Server) failed(action string, err error) {
+	if left, ok := s.failures.turn(); ok {
+		s.o.Logger.Warn("admin: a request failed", "path", action, "error", err, "left_out", left)
+	}
 }
 
 // refused reports a refusal: of a caller without a token or a role, of a page of another site, or

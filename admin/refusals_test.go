@@ -11,6 +11,26 @@ import (
 	"time"
 )
 
+// TestFailuresAreSeldom: what fails again and again has one line a second.
+func TestFailuresAreSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := open(t)
+		var log bytes.Buffer
+		p.options.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		p.serve(t)
+		for _, left := range []string{"left_out=0", "left_out=99"} {
+			for range 100 {
+				p.ask(t, "vera", "GET", "/records/AAAA", "", nil)
+			}
+			if n := strings.Count(log.String(), "a request failed"); n != 1 || !strings.Contains(log.String(), left) {
+				t.Errorf("%d lines of 100 mistaken references, want one with %s: %s", n, left, log.String())
+			}
+			log.Reset()
+			<-time.After(time.Second)
+		}
+	})
+}
+
 // TestRefusalsAreSeen: each caller that is refused is counted, and the log says who, from where and
 // what, at most once a second, without a token and without a key.
 func TestRefusalsAreSeen(t *testing.T) {

@@ -58,7 +58,8 @@ type Server struct {
 	csrf    *http.CrossOriginProtection
 	busy    turns // requests that are worked on
 
-	refusals refusals
+	refusals seldom
+	failures seldom
 }
 
 // New returns a Server. The error says what of the options cannot be used.
@@ -162,7 +163,7 @@ func (s *Server) handler(to *route) http.HandlerFunc {
 		if err != nil {
 			var p *Problem
 			if !errors.As(err, &p) {
-				s.o.Logger.Warn("admin: a request failed", "path", to.path, "error", err)
+				s.failed(to.path, err)
 			}
 			p = problemOf(err)
 			s.refused(r, c.caller.Name, to.method+" "+to.path, p)

@@ -10,12 +10,12 @@ var alikeKeys = &Check{
 	Sends: []string{
 		"Two requests with keys in quotes, of which the second ends with a space: `\"a\"` and `\"a \"`.",
 		"Two requests with keys of which the second has an accent on a letter, in UTF-8, and two in ISO 8859-1.",
-		"Where the second of two is refused, a third key of the same form.",
+		"Where the second of two is not accepted, a third request with a new key of its form.",
 	},
 	Why: "Many collations of MySQL and SQL Server ignore spaces at the end and accents, as they ignore case.",
 	Wrong: []string{
 		"The second request is answered with success and does not act, or is refused as a duplicate: two keys are taken for one.",
-		"A key is answered with 500 or above.",
+		"The second request is answered with 500 or above, and a third one with a key of its form is not.",
 	},
 	Fix: "Compare keys byte for byte: use a binary collation such as utf8mb4_0900_bin, or a column of bytes. Refuse keys that are not printable ASCII with 400.",
 	run: func(ctx context.Context, s *session) finding {
@@ -36,6 +36,8 @@ var alikeKeys = &Check{
 		switch {
 		case !ok:
 			return f
+		case len(seen.taken) == 0 && !seen.refused.refused():
+			return noted("keys with a space at the end, or with an accent, are answered %s; a refusal with 400 would say why", &seen.refused)
 		case len(seen.taken) == 0:
 			return passed("keys with a space at the end, or with an accent, are refused with %s", &seen.refused)
 		}

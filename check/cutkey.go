@@ -13,13 +13,13 @@ var cutKey = &Check{
 	Sends: []string{
 		"Two requests whose keys are of the usual form, and differ in their last two characters only.",
 		"Two requests each with keys that differ only after 16, 32, 36, 64 and 128 characters. The check long-key has 255.",
-		"Where the second of two is refused, a third key of the same form.",
+		"Where the second of two is not accepted, a third request with a new key of its form.",
 	},
 	Why: "A column of 32 characters cuts longer keys where the database is not strict (MySQL without STRICT_TRANS_TABLES, an explicit cast), " +
 		"and many programs cut keys before they store or log them.",
 	Wrong: []string{
 		"The second request is answered with success and does not act, or is refused as a duplicate: the key was cut.",
-		"A key is answered with 500 or above.",
+		"The second request is answered with 500 or above, and a third one with a key of its form is not.",
 	},
 	Fix: "Refuse a key that is longer than the column with 400, or store a digest of the whole key. Let the database be strict.",
 	run: func(ctx context.Context, s *session) finding {

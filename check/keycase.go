@@ -8,7 +8,7 @@ import (
 
 var keyCase = &Check{
 	ID: "key-case", Title: "keys that differ in case only are two keys", Severity: Critical, Requests: 3,
-	Sends: []string{"One request.", "Another request with a key that differs only in upper and lower case.", "If that is refused, a third key of its form."},
+	Sends: []string{"One request.", "Another request with a key that differs only in upper and lower case.", "If that is not accepted, a third request with a new key of its form."},
 	Why:   "Two short keys in base64 can differ in case alone. MySQL compares text without case unless the collation says otherwise.",
 	Wrong: []string{"The second request is answered with success and does not act, or is refused as a duplicate: two keys are taken for one."},
 	Fix:   "Compare keys byte for byte: use a binary collation such as utf8mb4_bin, or a column of bytes. Never change the case of a key.",

@@ -30,18 +30,15 @@ func (s *session) tellApart(ctx context.Context, all []twins) (seen toldApart, f
 	for i, t := range all {
 		one, other := t.pair()
 		first := s.send(ctx, "a request", s.first().keyed(one))
-		switch {
-		case first.failed():
-			return seen, broken(Serious, "a key of two that %s is answered %s", t.differ, &first), false
-		case !first.ok():
+		if !first.ok() { // other checks judge how a key is refused
 			seen.refused = first
 			continue
 		}
 		second := s.send(ctx, "another request; the keys of both "+t.differ, s.first().keyed(other))
-		switch {
-		case second.failed():
-			return seen, broken(Serious, "of two keys that %s, the second is answered %s", t.differ, &second), false
-		case second.status == http.StatusConflict || !second.ok() && s.takes(ctx, t):
+		switch taken := !second.ok() && (second.status == http.StatusConflict || s.takes(ctx, t)); {
+		case taken && second.failed():
+			return seen, broken(Serious, "of two keys that %s, the second is answered %s, and a new key of its form is not", t.differ, &second), false
+		case taken:
 			return seen, broken(Critical, "of two keys that %s, the second is refused with %s, as a duplicate is", t.differ, &second), false
 		case !second.ok():
 			seen.refused = second

@@ -12,7 +12,7 @@ import (
 )
 
 // TestTrailersOfTheService tests that duplicates get the trailers that the first client got,
-// whether the service announces them or not, and that those for the gateway reach no client.
+// whether the service announces them or not, and that no client gets those for the gateway.
 func TestTrailersOfTheService(t *testing.T) {
 	t.Parallel()
 	for _, announced := range []string{"", "Trailer: X-Sum\r\n"} {

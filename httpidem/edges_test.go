@@ -17,6 +17,20 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
+// TestShortKeyIsExplained: a caller without a credential gets the reason why its key is too short,
+// and both ways out.
+func TestShortKeyIsExplained(t *testing.T) {
+	t.Parallel()
+	m := newMiddleware(t, &httpidem.Options{Tenant: func(*http.Request) (string, error) { return "", nil }})
+	w := httptest.NewRecorder()
+	r := request("", "x")
+	r.Header.Set("Idempotency-Key", `"cGo6YnJvd3Nlcg"`) // 64 bits, as a browser makes them
+	m.Handler(http.NotFoundHandler()).ServeHTTP(w, r)
+	for _, part := range []string{`"code":"key-too-short"`, "can be guessed", "at least 22 characters", "or send a credential"} {
+		assert.Contains(t, w.Body.String(), part, "the refusal")
+	}
+}
+
 func request(key, body string) *http.Request {
 	r := keyed(body)
 	r.Header.Set("Idempotency-Key", key)

@@ -49,20 +49,11 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	x := claims.Get().(*claim) //nolint:errcheck // the pool has nothing else
 	defer x.free()
 	if who.id == "" {
-		id, p := m.fromBody(r, lines, body.bytes(), &x.call)
-		switch {
+		switch p := m.nameFromBody(r, lines, body.bytes(), &who, x); {
 		case p != nil:
 			m.Problem(w, r, p)
 			return
-		case id == "":
-			m.pass(w, r, next, body)
-			return
-		}
-		if p := m.name(r, &who, id); p != nil {
-			m.Problem(w, r, p)
-			return
-		}
-		if m.inside(r, who.key) {
+		case who.id == "" || m.inside(r, who.key):
 			m.pass(w, r, next, body)
 			return
 		}
@@ -150,6 +141,16 @@ func (m *Middleware) changed(tenant string, r *http.Request, err error) *Problem
 		return NewProblem("cookies-changed", err)
 	}
 	return NewProblem("principal-changed", err)
+}
+
+// nameFromBody sets the key of who by the body. It leaves it empty if there is none and none is
+// needed.
+func (m *Middleware) nameFromBody(r *http.Request, lines []string, body []byte, who *asker, x *claim) *Problem {
+	id, p := m.fromBody(r, lines, body, &x.call)
+	if p != nil || id == "" {
+		return p
+	}
+	return m.name(r, who, id)
 }
 
 // fromBody finds or makes the key of a request that may have it in its body. lines are those of the

@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// counted counts the runs of a handler that m guards, and returns what a request gets: its status,
-// or the code of a problem.
+// counted counts the runs of a handler inside m, and returns what a request gets: its status, or
+// the code of a problem.
 func counted(m *httpidem.Middleware) (send func(*http.Request) string, runs *int) {
 	runs = new(int)
 	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

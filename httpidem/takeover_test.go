@@ -31,7 +31,7 @@ func over(t *testing.T, s *httptest.Server, key string) (*http.Response, string)
 }
 
 // TestTrailers tests that trailers reach the first client and duplicates, flushed or not, over both
-// versions of HTTP, and those of one transfer no client.
+// versions of HTTP, and that no client gets those that are for the middleware.
 func TestTrailers(t *testing.T) {
 	t.Parallel()
 	for _, flush := range []bool{false, true} {

@@ -24,7 +24,7 @@ type limits struct {
 	bySize   largest
 	places   float64   // that may be taken now
 	filled   time.Time // when places were filled up
-	warned   time.Time // when the operator got a line that says that the count is full
+	warned   time.Time // when the log last said that the count is full
 }
 
 // issue is a token that was issued.
@@ -55,7 +55,7 @@ func (l *limits) take(name string, anonymous bool, now time.Time) (wait time.Dur
 	return wait, ok
 }
 
-// count is take under the lock. full says that a line is due.
+// count is take under the lock. full says that the log has to say so.
 func (l *limits) count(name string, anonymous bool, now time.Time) (wait time.Duration, ok, full bool) {
 	l.expire(now)
 	mine, rate := l.accounts[name], l.rate

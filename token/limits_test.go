@@ -141,7 +141,7 @@ func TestInventedTenants(t *testing.T) {
 			if asked(t, i, fmt.Sprint("invented ", n)) == 0 {
 				issued++
 			}
-			if n%600 == 599 { // bob asks as a client does that waits as long as the answer says
+			if n%600 == 599 { // bob retries as Retry-After says
 				waited := time.Duration(0)
 				for wait := time.Second; wait > 0; {
 					if wait = asked(t, i, fmt.Sprint("bob ", n)); wait > 0 {

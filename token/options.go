@@ -30,7 +30,7 @@ type Options struct {
 	// Total is Outstanding for all tenants together; default 100000. It cannot be unlimited, since
 	// it limits the memory of a process. When it is reached, a tenant that has fewer tokens than
 	// another one still gets some, at most Total within a Life, and the tenant that has most gets
-	// none. Logger gets a line.
+	// none. Logger gets a warning.
 	Total int
 	// Tenant returns the caller of [Issuer.ServeHTTP]. It must be the tenant with which the token
 	// is redeemed, for example from httpidem.Global or the Tenant of httpidem.Options. If it is nil
