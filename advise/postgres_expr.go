@@ -61,7 +61,7 @@ func pgCast(n node) *expr {
 	if inner == nil {
 		return nil
 	}
-	if v, _ := uncast(inner); v.kind == plain && special[strings.Trim(v.text, "'")] && timeTypes[pgTypeName(to)] {
+	if v, _ := uncast(inner); v.kind == plain && special[letters(v.text)] && timeTypes[pgTypeName(to)] {
 		return &expr{kind: call, name: "current_time", args: []*expr{inner}} // 'now'::timestamp
 	}
 	if len(to.list("typmods")) > 0 || len(to.list("arrayBounds")) > 0 {
@@ -86,7 +86,8 @@ func pgValueFunction(n node) *expr {
 	switch {
 	case strings.Contains(name, "TIMESTAMP"):
 		e.name = "current_timestamp"
-		if digits, _ := n["typmod"].(float64); strings.HasSuffix(name, "_N") { // the tree omits zero
+		if digits, _ := n["typmod"].(float64); strings.HasSuffix(name, "_N") {
+			// the tree omits zero
 			e.args = []*expr{integer(fmt.Sprint(int(digits)))}
 		}
 	case strings.Contains(name, "DATE"):
@@ -114,7 +115,7 @@ func pgConst(n node) *expr {
 			b, _ := f[k].(bool)
 			return truth(b)
 		case "sval":
-			return quoted(strings.ToLower(v))
+			return quoted(v)
 		case "fval":
 			return integer(v)
 		}

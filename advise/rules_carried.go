@@ -157,7 +157,8 @@ func (g *guardOf) fence(w way) bool {
 	return g.c.sign == "<" || !g.u.computes()
 }
 
-// leaves reports whether a row that matches the comparison stops matching it once the column is set.
+// leaves reports whether a row that matches the comparison stops matching it once the column is
+// set.
 func (g *guardOf) leaves(w way) answer {
 	v := g.a.value
 	switch g.c.sign {

@@ -116,8 +116,8 @@ func kept(v *expr) bool {
 }
 
 // unlike reports whether a column that has the value a no longer compares equal to b. Two literals
-// are unlike if they are of one type and plainly differ: databases compare 2, '2', 2.0 and TRUE with
-// each other, and 'x' with 'X ', 'é' with 'e'. Two parameters can be unlike.
+// are unlike if they are of one type and plainly differ: databases compare 2, '2', 2.0 and TRUE
+// with each other, and 'x' with 'X ', 'é' with 'e'. Two parameters can be unlike.
 func unlike(a, b *expr, t columnType) answer {
 	a, to := uncast(a)
 	b, from := uncast(b)

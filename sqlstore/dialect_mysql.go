@@ -190,8 +190,8 @@ const (
 )
 
 // Session settings during a transaction of the caller's work: autocommit is off. On a server
-// without SET STATEMENT the lock waits are those of the claim until the key is claimed. The work uses
-// the session's other settings.
+// without SET STATEMENT the lock waits are those of the claim until the key is claimed. The work
+// uses the session's other settings.
 const (
 	mysqlJoin    = `SET @retrysafe_autocommit = @@autocommit, autocommit = 0`
 	mysqlLimit   = `@retrysafe_row_wait = @@innodb_lock_wait_timeout, @retrysafe_table_wait = @@lock_wait_timeout, innodb_lock_wait_timeout = %d, lock_wait_timeout = %d`

@@ -53,7 +53,8 @@ func (m mysqlManner) reading(ctx context.Context, conn *sql.Conn, f func(context
 }
 
 // readWithin runs f with statements that wait for a locked table no longer than LockWait. Without
-// that limit they would stay on the server, one for each call that gives up, until the table is free.
+// that limit they would stay on the server, one for each call that gives up, until the table is
+// free.
 func (m mysqlManner) readWithin(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error {
 	if m.words.noSetStatement.Load() {
 		return f(ctx, conn)

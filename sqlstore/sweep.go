@@ -47,7 +47,8 @@ func (s *Store) sweepRecords(ctx context.Context, limit int) (removed int, err e
 func (s *Store) expired(ctx context.Context, n int) (ids [][]byte, now protocol.Micros, err error) {
 	err = s.backend.read(ctx, long, func(ctx context.Context, db sqlkit.Execer) error {
 		ids = nil
-		l, err := s.db.load(ctx, db, s.db.queries().load, recordID{}) // for the version and the time
+		// for the version and the time
+		l, err := s.db.load(ctx, db, s.db.queries().load, recordID{})
 		if err != nil {
 			return err
 		}

@@ -19,8 +19,8 @@ type twice struct {
 	first string
 }
 
-// TestAdviseTwice runs statements twice on each kind of database. One whose second run has an effect
-// is never called harmless or guarded.
+// TestAdviseTwice runs statements twice on each kind of database. One whose second run has an
+// effect is never called harmless or guarded.
 func TestAdviseTwice(t *testing.T) {
 	t.Parallel()
 	for letter, open := range map[string]func(*testing.T) *adviseDB{"p": adviseOnPostgres, "m": adviseOnMySQL, "s": adviseOnSQLite} {
@@ -60,8 +60,8 @@ func TestAdviseTwice(t *testing.T) {
 	}
 }
 
-// twice runs a statement twice, and returns what the second run has changed, and the verdict. err is
-// that of the first run.
+// twice runs a statement twice, and returns what the second run has changed, and the verdict. err
+// is that of the first run.
 func (a *adviseDB) twice(t *testing.T, c twice) (effect string, verdict advise.Verdict, err error) {
 	t.Helper()
 	text, args := a.text(c.sql)
@@ -92,14 +92,14 @@ func twiceGenerated() (all []twice) {
 		}
 		for _, set := range literals {
 			for _, with := range literals {
-				for _, sign := range []string{"= %s", "<> %s", "IN (%s)"} {
+				for sign, before := range map[string]string{"= %s": with, "<> %s": "'9'", "< %s": "'0'", "IN (%s)": with} {
 					if sign == "IN (%s)" && column != "status" {
 						continue
 					}
 					all = append(all, twice{
 						on:    "p m s ?",
 						sql:   fmt.Sprintf("UPDATE %s SET %s = %s, %s = %s + 1 WHERE id = {1} AND %s "+sign, table, column, set, other, other, column, with),
-						first: fmt.Sprintf("UPDATE %s SET %s = %s", table, column, with),
+						first: fmt.Sprintf("UPDATE %s SET %s = %s", table, column, before),
 					})
 				}
 			}

@@ -29,8 +29,8 @@ type adviseDB struct {
 	tables []string
 }
 
-// adviseTables are the tables of the statements, as advise gets them too. PostgreSQL has a column of
-// its own type in accounts, and a table with an identity.
+// adviseTables are the tables of the statements, as advise gets them too. PostgreSQL has a column
+// of its own type in accounts, and a table with an identity.
 const adviseTables = `
 CREATE TABLE accounts (id BIGINT PRIMARY KEY, amount INT NOT NULL, version INT NOT NULL, status INT, note VARCHAR(40), seen MOMENT0, fine MOMENT6, share NUMERIC(10,0) ARRAY);
 CREATE TABLE orders (id NUMBERED, request_id VARCHAR(36) UNIQUE, user_id INT, total INT, status INT, note VARCHAR(40), state VARCHAR(10));
@@ -147,17 +147,20 @@ func argumentOf(s string) any {
 	return strings.Trim(s, "'")
 }
 
-// reset fills the tables anew.
+// reset fills the tables again.
 func (a *adviseDB) reset(t *testing.T, first string) {
 	t.Helper()
-	for _, table := range a.tables {
-		sqltest.Exec(t, a.conn, "DELETE FROM "+table)
-	}
-	for q := range strings.SplitSeq(adviseRows, ";\n") {
-		sqltest.Exec(t, a.conn, q)
+	all := "DELETE FROM " + strings.Join(a.tables, ";\nDELETE FROM ") + ";" + adviseRows
+	if a.d == advise.MySQL { // it takes one statement at a time
+		for q := range strings.SplitSeq(all, ";\n") {
+			sqltest.Exec(t, a.conn, q)
+		}
+	} else {
+		sqltest.Exec(t, a.conn, all)
 	}
 	if first != "" {
-		_, _ = a.conn.ExecContext(t.Context(), first) // a value that the column refuses is refused later, too
+		// a value that the column refuses is refused later, too
+		_, _ = a.conn.ExecContext(t.Context(), first)
 	}
 }
 

@@ -73,7 +73,8 @@ func TestServerTxTableLocked(t *testing.T) {
 			assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "%s", name)
 			assert.Contains(t, err.Error(), "ALTER TABLE", "%s: advice", name)
 		}
-		// A step's record was claimed before the table was locked, and its transaction has to write it.
+		// A step's record was claimed before the table was locked, and its transaction has to write
+		// it.
 		_, err = retrysafe.Do(t.Context(), s.Engine, teststores.OrderKey("step"), func(ctx context.Context) (int64, error) {
 			_, err := retrysafe.StepTx(ctx, s.Store, "order", func(ctx context.Context, tx *sql.Tx) (int64, error) {
 				sqltest.Exec(t, conn, lock)

@@ -22,8 +22,8 @@ var endings = map[string]error{
 	"nothing is told": nil, "an error": errors.New("out of stock"), "a final refusal": retrysafe.Permanent("no-credit", errors.New("no credit")),
 }
 
-// TestTxLoose: work that ends its transaction by SQL text and then writes has an effect that stands.
-// The error says so, it is not retryable, and a repeat has no second effect.
+// TestTxLoose: work that ends its transaction by SQL text and then writes has an effect that
+// stands. The error says so, it is not retryable, and a duplicate has no second effect.
 func TestTxLoose(t *testing.T) {
 	t.Parallel()
 	shops.Each(t, func(t *testing.T, a, b *shops.Shop) {
@@ -58,7 +58,7 @@ func TestTxLoose(t *testing.T) {
 	})
 }
 
-// wantLoose checks the error of such work, and that a repeat has no second effect.
+// wantLoose checks the error of such work, and that a duplicate has no second effect.
 func wantLoose(t *testing.T, s *shops.Shop, customer string, err error) {
 	t.Helper()
 	assert.ErrorIs(t, err, retrysafe.ErrTxEnded, "%s", customer)
@@ -112,7 +112,7 @@ func TestTxLooseJoined(t *testing.T) {
 }
 
 // TestTxCommitRefused: a COMMIT that a deferred constraint refuses is an error of the work. Nothing
-// was stored, and a repeat runs.
+// was stored, and the next call runs.
 func TestTxCommitRefused(t *testing.T) {
 	t.Parallel()
 	open := map[string]func(*testing.T) *shops.Shop{
