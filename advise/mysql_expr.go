@@ -90,7 +90,7 @@ func mysqlValue(x ast.ValueExpr) *expr {
 	case nil:
 		return &expr{kind: plain, text: "NULL"}
 	case string:
-		return quoted(strings.ToLower(v))
+		return quoted(v)
 	case int64, uint64:
 		if text == "true" || text == "false" {
 			return truth(text == "true")

@@ -61,7 +61,7 @@ func pgCast(n node) *expr {
 	if inner == nil {
 		return nil
 	}
-	if v, _ := uncast(inner); v.kind == plain && special[strings.Trim(v.text, "'")] && timeTypes[pgTypeName(to)] {
+	if v, _ := uncast(inner); v.kind == plain && special[letters(v.text)] && timeTypes[pgTypeName(to)] {
 		return &expr{kind: call, name: "current_time", args: []*expr{inner}} // 'now'::timestamp
 	}
 	if len(to.list("typmods")) > 0 || len(to.list("arrayBounds")) > 0 {
@@ -115,7 +115,7 @@ func pgConst(n node) *expr {
 			b, _ := f[k].(bool)
 			return truth(b)
 		case "sval":
-			return quoted(strings.ToLower(v))
+			return quoted(v)
 		case "fval":
 			return integer(v)
 		}

@@ -75,7 +75,7 @@ func adviseAlone(st *statement, s *schema) Advice {
 	return say(Unknown, "Nobody here knows what a second "+st.name+" does.", doTx)
 }
 
-// calling adds what the functions mean that a statement calls: a duplicate calls them again.
+// calling adds what the functions mean that a statement calls: a second run calls them again.
 func (a Advice) calling(st *statement) Advice {
 	if st.kind != inserts && st.kind != updates && st.kind != deletes && st.kind != settles {
 		return a

@@ -67,7 +67,7 @@ func (s *schema) owner(st *statement, table, name string) string {
 	return found
 }
 
-// tableOf returns the table that a name stands for in a statement.
+// tableOf returns the table that a name in a statement stands for.
 func (st *statement) tableOf(name string) string {
 	for _, from := range st.sources {
 		if from.name == name {

@@ -52,7 +52,7 @@ func sqliteLiteral(x *ast.Literal) *expr {
 	case ast.LitInteger:
 		return integer(strings.ToLower(x.Raw))
 	case ast.LitString:
-		return quoted(strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(x.Raw, "'"), "'")))
+		return quoted(strings.TrimSuffix(strings.TrimPrefix(x.Raw, "'"), "'"))
 	}
 	return &expr{kind: plain, text: strings.ToLower(x.Raw)}
 }
@@ -128,7 +128,7 @@ func sqliteCall(x *ast.FuncCall) *expr {
 	if words("date time datetime julianday unixepoch strftime timediff")[e.name] {
 		asks := len(e.args) == 0 || e.name == "strftime" && len(e.args) == 1
 		for _, a := range e.args {
-			asks = asks || a.kind == plain && a.text == "'now'"
+			asks = asks || a.kind == plain && strings.EqualFold(a.text, "'now'")
 		}
 		e.name = "length" // length stands for a pure function
 		if asks {

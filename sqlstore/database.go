@@ -96,6 +96,8 @@ func (s *Store) find(ctx context.Context) error {
 		return err
 	})
 	switch {
+	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		return &lockError{after: s.db.lockWait, text: serverWaits}
 	case err != nil:
 		return s.db.failed("look for the tables", err)
 	case strings.ContainsAny(schema, "?'\"`\\"): // no statement can name it

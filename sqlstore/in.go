@@ -24,6 +24,9 @@ import (
 // stricter level, a caller that has waited for another one with the same key gets a database error
 // instead of the answer. It gets the answer in a new transaction.
 //
+// While the table of the records is locked as a whole, the call ends after [Options].LockWait. On
+// PostgreSQL that ends the connection of tx.
+//
 //   - On MySQL, do not continue the transaction after error 1213 or 1205. The first has rolled it
 //     back, so later statements would commit on their own if autocommit is on. The second has
 //     undone one statement. A call that should not wait still waits for one second, the shortest

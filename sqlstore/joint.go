@@ -32,7 +32,7 @@ type joint struct {
 // take claims the key. If won is false, rec and err are the answer. It waits for the table no
 // longer than LockWait, and for the record of the key no longer than TxRequest.Wait besides.
 func (j *joint) take(ctx context.Context) (rec storeapi.Record, won bool, err error) {
-	ctx, ended := j.claim.store.limitWait(ctx, j.claim.store.db.lockWait+max(0, j.claim.r.Wait), &err)
+	ctx, ended := j.claim.store.limitWait(ctx, min(j.claim.store.db.lockWait, longestWait)+min(max(0, j.claim.r.Wait), longestWait), &err)
 	defer ended()
 	return j.takeWithin(ctx)
 }

@@ -34,9 +34,10 @@ type Options struct {
 	// Now is the store's clock on SQLite, for tests; default time.Now. Servers have their own
 	// clock, and New refuses Now for them.
 	Now func() time.Time
-	// LockWait limits how long a call waits for its turn to write, and for a connection, unless its
-	// context ends earlier; default 5 s. If a server hangs in the middle of a call whose context
-	// does not end, the call takes up to three times as long.
+	// LockWait limits how long a call waits for its turn to write, for a table that is locked as a
+	// whole, and for a connection, unless its context ends earlier; default 5 s. Transactions of
+	// the work (RunTx) wait for a connection as long as their context lasts. If a server hangs in
+	// the middle of a call whose context does not end, the call takes up to three times as long.
 	LockWait time.Duration
 	// StoreDB is the pool for the store's own calls: claims, heartbeats, finishing calls and
 	// lookups. Transactions of the work, and the claims in them, use New's db. If slow transactions

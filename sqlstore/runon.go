@@ -246,8 +246,8 @@ func (c *serverClaim) commit(ctx context.Context, j *joint, state storeapi.State
 	return func(ctx context.Context) (bool, error) { return false, tx.Commit(ctx) }, done, err
 }
 
-// held returns the answer if another caller has the key, or an error if no one can read it: then
-// the whole table is locked.
+// held returns the answer if another caller has the key, or an error if it cannot be read: then the
+// whole table is locked.
 func (c *serverClaim) held(ctx context.Context) (storeapi.Record, error) {
 	none := storeapi.Record{Key: c.claim.r.Key}
 	l, err := c.claim.store.look(ctx, c.claim.id)

@@ -109,6 +109,7 @@ func (s *Store) limitWait(call context.Context, limit time.Duration, err *error)
 	if s.db.dialect == SQLite {
 		return call, func() {}
 	}
+	limit = min(limit, longestWait)
 	long := limit
 	if s.db.dialect == MySQL {
 		long += 3 * slack // the server counts in whole seconds
@@ -121,6 +122,9 @@ func (s *Store) limitWait(call context.Context, limit time.Duration, err *error)
 		cancel()
 	}
 }
+
+// longestWait is a wait of which two can be added.
+const longestWait = 100 * 365 * 24 * time.Hour
 
 // within begins a statement that waits for rows no longer than wait, and for tables no longer than
 // LockWait. It is empty on servers that cannot limit a single statement.

@@ -92,14 +92,14 @@ func twiceGenerated() (all []twice) {
 		}
 		for _, set := range literals {
 			for _, with := range literals {
-				for _, sign := range []string{"= %s", "<> %s", "IN (%s)"} {
+				for sign, before := range map[string]string{"= %s": with, "<> %s": "'9'", "< %s": "'0'", "IN (%s)": with} {
 					if sign == "IN (%s)" && column != "status" {
 						continue
 					}
 					all = append(all, twice{
 						on:    "p m s ?",
 						sql:   fmt.Sprintf("UPDATE %s SET %s = %s, %s = %s + 1 WHERE id = {1} AND %s "+sign, table, column, set, other, other, column, with),
-						first: fmt.Sprintf("UPDATE %s SET %s = %s", table, column, with),
+						first: fmt.Sprintf("UPDATE %s SET %s = %s", table, column, before),
 					})
 				}
 			}

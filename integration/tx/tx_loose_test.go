@@ -112,7 +112,7 @@ func TestTxLooseJoined(t *testing.T) {
 }
 
 // TestTxCommitRefused: a COMMIT that a deferred constraint refuses is an error of the work. Nothing
-// was stored, and a duplicate runs.
+// was stored, and the next call runs.
 func TestTxCommitRefused(t *testing.T) {
 	t.Parallel()
 	open := map[string]func(*testing.T) *shops.Shop{
