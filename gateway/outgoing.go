@@ -178,3 +178,24 @@ func dropHopByHop(h http.Header) {
 		delete(h, name)
 	}
 }
+
+// direct directs a copy of a request to u, and sets u's host unless the client's is kept. Keys do
+// not contain the client's host, so the service should not depend on it.
+func (g *Gateway) direct(u *upstream, out *http.Request) *http.Request {
+	address, host := *out.URL, out.Host
+	out.URL = &address
+	p := httputil.ProxyRequest{Out: out}
+	p.SetURL(u.url)
+	if g.keepHost {
+		out.Host = host
+	}
+	return out
+}
+
+// hostFor returns the Host that the service gets with a request.
+func (g *Gateway) hostFor(u *upstream, r *http.Request) string {
+	if g.keepHost && r.Host != "" {
+		return r.Host
+	}
+	return u.url.Host
+}

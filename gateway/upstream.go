@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"slices"
 	"sync/atomic"
@@ -38,27 +37,6 @@ func (u *upstream) well(now time.Time) bool {
 }
 
 func (u *upstream) rest() { u.after.Store(time.Now().Add(restTime).UnixNano()) }
-
-// direct directs a copy of a request to u, and sets u's host unless the client's is kept. Keys do
-// not contain the client's host, so the service should not depend on it.
-func (g *Gateway) direct(u *upstream, out *http.Request) *http.Request {
-	address, host := *out.URL, out.Host
-	out.URL = &address
-	p := httputil.ProxyRequest{Out: out}
-	p.SetURL(u.url)
-	if g.keepHost {
-		out.Host = host
-	}
-	return out
-}
-
-// hostFor returns the Host that the service gets with a request.
-func (g *Gateway) hostFor(u *upstream, r *http.Request) string {
-	if g.keepHost && r.Host != "" {
-		return r.Host
-	}
-	return u.url.Host
-}
 
 // upstreams are all addresses of the service. Any of them may get any request of a key, since
 // records are in the store.

@@ -2,15 +2,10 @@ package sqlstore
 
 import (
 	"cmp"
-	"context"
 	"database/sql"
-	"errors"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // database is access to a store's tables: the pools, the statements and the clock. Everything else
@@ -78,50 +73,6 @@ func (d *database) place(schema string) {
 	}
 	d.current.Store(&q)
 	d.placed.Store(schema != "" || d.dialect == SQLite)
-}
-
-// find looks once for the schema or the database of the tables, and writes it into all statements:
-// the work can change the search_path or the database of a session, which would find other tables
-// then. Without tables it finds none, and the next call looks again.
-func (s *Store) find(ctx context.Context) error {
-	if s.db.placed.Load() {
-		return nil
-	}
-	var schema string
-	err := s.backend.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
-		err := db.QueryRowContext(ctx, s.db.queries().where).Scan(&schema)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		return err
-	})
-	switch {
-	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-		return &lockError{after: s.db.lockWait, text: serverWaits}
-	case err != nil:
-		return s.db.failed("look for the tables", err)
-	case strings.ContainsAny(schema, "?'\"`\\"): // no statement can name it
-		s.db.placed.Store(true)
-	case schema != "":
-		s.db.place(schema)
-	}
-	return nil
-}
-
-// splitTable splits schema.table.
-func splitTable(name string) (schema, table string) {
-	if schema, table, ok := strings.Cut(name, "."); ok {
-		return schema, table
-	}
-	return "", name
-}
-
-// withinSchema returns the quoted beginning of the name of a table, or nothing.
-func withinSchema(quote, schema string) string {
-	if schema == "" {
-		return ""
-	}
-	return quote + schema + quote + "."
 }
 
 // slack is how long a call waits for the server after its own time limit.

@@ -158,6 +158,3 @@ func (t joined[Tx]) held(ctx context.Context, c *claim, held *heldError) (storea
 	}
 	return storeapi.Record{Key: c.r.Key}, storeapi.ErrInProgress
 }
-
-// errRefusal undoes the effect of work that refused for good. No caller gets it.
-var errRefusal = errors.New("sqlstore: a final refusal")

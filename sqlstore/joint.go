@@ -361,3 +361,16 @@ func (j *joint) completed(state storeapi.State, answer storeapi.Answer) (protoco
 	done.Fingerprint, done.Binding = bytes.Clone(row.Fingerprint), bytes.Clone(row.Binding)
 	return row, done, nil
 }
+
+// touchedError means that the last statement has not found the record of the attempt.
+type touchedError string
+
+func (e touchedError) Error() string { return string(e) }
+
+func (e touchedError) Unwrap() error { return storeapi.ErrTxEnded }
+
+// touched returns the error for a record that does not belong to this attempt any more.
+func (c *claim) touched(n int64) error {
+	return touchedError(fmt.Sprintf("sqlstore: the work has removed or changed the record of its own key, or has rolled back by itself (%d rows are its own): "+
+		"its transaction was rolled back; keep the table %s, COMMIT and ROLLBACK out of the work", n, c.store.db.table))
+}

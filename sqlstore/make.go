@@ -2,11 +2,14 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -157,4 +160,32 @@ func (s *Store) Waiting() int {
 		n += len(s.group.queues[i].waiting)
 	}
 	return n + s.charges.reading.len() + s.charges.writing.len()
+}
+
+// find looks once for the schema or the database of the tables, and writes it into all statements:
+// the work can change the search_path or the database of a session, which would find other tables
+// then. Without tables it finds none, and the next call looks again.
+func (s *Store) find(ctx context.Context) error {
+	if s.db.placed.Load() {
+		return nil
+	}
+	var schema string
+	err := s.backend.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
+		err := db.QueryRowContext(ctx, s.db.queries().where).Scan(&schema)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	switch {
+	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		return &lockError{after: s.db.lockWait, text: serverWaits}
+	case err != nil:
+		return s.db.failed("look for the tables", err)
+	case strings.ContainsAny(schema, "?'\"`\\"): // no statement can name it
+		s.db.placed.Store(true)
+	case schema != "":
+		s.db.place(schema)
+	}
+	return nil
 }

@@ -179,3 +179,19 @@ func (q *queries) unlocked() string { return cmp.Or(q.loadUnlocked, q.load) }
 
 // claimsFirst reports whether one statement claims a key without a record, before it is looked at.
 func (q *queries) claimsFirst() bool { return q.claimWithin != "" || q.claimAt != "" }
+
+// splitTable splits schema.table.
+func splitTable(name string) (schema, table string) {
+	if schema, table, ok := strings.Cut(name, "."); ok {
+		return schema, table
+	}
+	return "", name
+}
+
+// withinSchema returns the quoted beginning of the name of a table, or nothing.
+func withinSchema(quote, schema string) string {
+	if schema == "" {
+		return ""
+	}
+	return quote + schema + quote + "."
+}

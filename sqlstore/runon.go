@@ -370,3 +370,22 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 		}
 	}
 }
+
+// left returns an error if the work, which has returned failed (nil: nothing shows that it has),
+// had ended the transaction by SQL text, so that what it wrote afterwards may stand. It asks the
+// server, and only after work that is not to be committed.
+func (c *serverClaim) left(ctx context.Context, j *joint, failed error) *endedError {
+	q := c.claim.store.db.queries()
+	var args []any
+	if q.leftAt {
+		args = []any{j.now}
+	}
+	var outside bool
+	if err := j.tx.QueryRow(ctx, q.left, args, &outside); err != nil || !outside {
+		return nil // after a failed statement PostgreSQL answers none, and has the transaction open
+	}
+	if failed == nil {
+		failed = errors.New("its record is not there")
+	}
+	return &endedError{cause: failed, loose: true}
+}

@@ -74,11 +74,6 @@ type claim struct {
 	ended *endedError
 }
 
-// strayLease is the lease of a record that the work has committed itself. If this process dies
-// before it corrects the record, the record looks as if it were in progress for that long. If a
-// transaction ends properly, no other process ever sees its lease.
-const strayLease = 30 * time.Second
-
 // decide decides as for any other call. If the record is in doubt, the claim is refused: the doubt
 // comes from outside transactions, where the effect may have happened.
 func (c *claim) decide(l loaded, now protocol.Micros) (next protocol.Row, won bool, err error) {
@@ -188,13 +183,6 @@ func (c *claim) run(ctx context.Context) (rec storeapi.Record, err error) {
 	return done, nil
 }
 
-// savepoint is a name that the work does not use.
-const (
-	savepoint = "retrysafe_work"
-	beginWork = "SAVEPOINT " + savepoint
-	endWork   = "RELEASE " + savepoint
-)
-
 // callWork runs work once, within a savepoint. After a final refusal it keeps the record and undoes
 // the effect. A missing savepoint afterwards means that work has ended the transaction itself.
 func (c *claim) callWork(ctx context.Context, tx prepared) (state storeapi.State, answer storeapi.Answer, err error) {
@@ -288,4 +276,70 @@ func (c *claim) settle(ctx context.Context, tx *writeTx, rec storeapi.Record, fa
 		return rec, c.broken(ctx, failed)
 	}
 	return rec, c.commitFailed(failed)
+}
+
+// afterwards puts the record in doubt if a part of the effect may have been committed: the work has
+// committed the claim, or has written after it had rolled it back.
+func (c *claim) afterwards(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	l, err := c.store.look(ctx, c.id)
+	fence, what := l.row.Fence, "the work committed its transaction by itself"
+	if err == nil && l.row.Owner != c.r.Owner {
+		if !c.ended.loose {
+			return c.ended
+		}
+		what = "the work rolled its transaction back by itself, and what it wrote after that may stand"
+		if fence, err = c.claimAgain(ctx); err == nil && fence == 0 {
+			return c.ended // another attempt has the key already
+		}
+	}
+	if err == nil {
+		err = c.store.Release(ctx, storeapi.ReleaseRequest{
+			Key: c.r.Key, Owner: c.r.Owner, Fence: fence, InDoubt: true, Cause: "error", LastError: what,
+		})
+	}
+	return errors.Join(fmt.Errorf("%w: %w", storeapi.ErrInDoubt, c.ended), err)
+}
+
+// claimAgain claims the key outside of any transaction. It returns zero if another attempt has it.
+func (c *claim) claimAgain(ctx context.Context) (storeapi.Fence, error) {
+	got, err := c.store.Acquire(ctx, storeapi.AcquireRequest{
+		Key: c.r.Key, Owner: c.r.Owner, Fingerprint: c.r.Fingerprint, Binding: c.r.Binding,
+		Lease: strayLease, Retention: c.r.Retention, OnDoubt: storeapi.Refuse,
+	})
+	if err != nil || got.Status != storeapi.StatusAcquired {
+		return 0, err
+	}
+	return got.Record.Fence, nil
+}
+
+// limitWait returns a context for statements in a transaction that wait no longer than limit. ended
+// ends it, and replaces *err if the limit was reached. PostgreSQL locks a table before any setting
+// of the same statement counts, so the wait for it can only be ended here, and the connection with
+// it. On MySQL the server ends such waits earlier. SQLite limits its waits itself.
+func (s *Store) limitWait(call context.Context, limit time.Duration, err *error) (ctx context.Context, ended func()) {
+	if s.db.dialect == SQLite {
+		return call, func() {}
+	}
+	limit = min(limit, longestWait)
+	long := limit
+	if s.db.dialect == MySQL {
+		long += 3 * slack // the server counts in whole seconds
+	}
+	ctx, cancel := context.WithTimeout(call, long)
+	return ctx, func() {
+		if *err != nil && ctx.Err() != nil && call.Err() == nil {
+			*err = unavailable(&lockError{after: limit, text: serverWaits})
+		}
+		cancel()
+	}
+}
+
+// within begins a statement that waits for rows no longer than wait, and for tables no longer than
+// LockWait. It is empty on servers that cannot limit a single statement.
+func (s *Store) within(wait time.Duration) string {
+	if s.db.dialect != MySQL || s.db.words.noSetStatement.Load() {
+		return ""
+	}
+	return mysqlWithin(mysqlSeconds(wait), s.db.lockWait)
 }

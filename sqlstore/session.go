@@ -101,39 +101,8 @@ func (d *database) patience(ctx context.Context, notAfter time.Time) (p patience
 	return patienceOf(ctx, limit)
 }
 
-// limitWait returns a context for statements in a transaction that wait no longer than limit. ended
-// ends it, and replaces *err if the limit was reached. PostgreSQL locks a table before any setting
-// of the same statement counts, so the wait for it can only be ended here, and the connection with
-// it. On MySQL the server ends such waits earlier. SQLite limits its waits itself.
-func (s *Store) limitWait(call context.Context, limit time.Duration, err *error) (ctx context.Context, ended func()) {
-	if s.db.dialect == SQLite {
-		return call, func() {}
-	}
-	limit = min(limit, longestWait)
-	long := limit
-	if s.db.dialect == MySQL {
-		long += 3 * slack // the server counts in whole seconds
-	}
-	ctx, cancel := context.WithTimeout(call, long)
-	return ctx, func() {
-		if *err != nil && ctx.Err() != nil && call.Err() == nil {
-			*err = unavailable(&lockError{after: limit, text: serverWaits})
-		}
-		cancel()
-	}
-}
-
 // longestWait is a wait of which two can be added.
 const longestWait = 100 * 365 * 24 * time.Hour
-
-// within begins a statement that waits for rows no longer than wait, and for tables no longer than
-// LockWait. It is empty on servers that cannot limit a single statement.
-func (s *Store) within(wait time.Duration) string {
-	if s.db.dialect != MySQL || s.db.words.noSetStatement.Load() {
-		return ""
-	}
-	return mysqlWithin(mysqlSeconds(wait), s.db.lockWait)
-}
 
 // patienceOf starts a wait of at most limit.
 func patienceOf(ctx context.Context, limit time.Duration) (p patience, cancel context.CancelFunc) {
@@ -141,3 +110,8 @@ func patienceOf(ctx context.Context, limit time.Duration) (p patience, cancel co
 	p.Context, cancel = context.WithTimeout(ctx, limit)
 	return p, cancel
 }
+
+// strayLease is the lease of a record that the work has committed itself. If this process dies
+// before it corrects the record, the record looks as if it were in progress for that long. If a
+// transaction ends properly, no other process ever sees its lease.
+const strayLease = 30 * time.Second

@@ -27,11 +27,11 @@ var layers = []struct {
 	files []string
 }{
 	{"vocabulary", []string{
-		"answer.go", "cause.go", "codec.go", "doc.go", "error_class.go", "errors.go", "key.go", "limits.go", "origin.go", "outcome.go", "policy.go", "progress.go",
+		"answer.go", "cause.go", "codec.go", "codec_json.go", "doc.go", "error_class.go", "errors.go", "key.go", "limits.go", "origin.go", "outcome.go", "policy.go", "progress.go",
 		"record.go", "resolution.go", "trace.go", "trace_join.go",
 	}},
 	{"runtime", []string{
-		"call_trace.go", "clock.go", "giveback.go", "lifecycle.go", "options.go", "quota.go", "quota_reservation.go",
+		"call_trace.go", "clock.go", "giveback.go", "lifecycle.go", "options.go", "patience.go", "quota.go", "quota_reservation.go",
 		"retry.go", "runtime.go", "sweeper.go", "waiters.go",
 	}},
 	{"attempt", []string{"attempt.go", "attempt_finish.go", "heartbeat.go", "step.go", "step_journal.go", "step_tx.go"}},

@@ -370,12 +370,12 @@ var mutants = []mutant{
 		"advise", ". TestRules",
 	},
 	{
-		"a transaction that the work has left is told to have done nothing", "sqlstore/ended.go",
+		"a transaction that the work has left is told to have done nothing", "sqlstore/runon.go",
 		"	return &endedError{cause: failed, loose: true}\n", "	return nil\n",
 		"integration", "./tx TestTxLoose",
 	},
 	{
-		"a session finds tables by its own search_path", "sqlstore/database.go",
+		"a session finds tables by its own search_path", "sqlstore/make.go",
 		"	case schema != \"\":\n		s.db.place(schema)\n", "",
 		"integration", "./tx TestServerTablesStay",
 	},
