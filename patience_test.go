@@ -3,6 +3,7 @@ package retrysafe_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -140,8 +141,14 @@ func TestHangingStore(t *testing.T) {
 				took, err = ask("back")
 				assert.True(t, took == 0 && err == nil, "back: %v, %v", took, err)
 				s.slow.Store(int64(2 * time.Second))
-				took, err = ask("slow")
-				assert.True(t, took >= 2*time.Second && err == nil, "afterwards others wait again: %v, %v", took, err)
+				var all sync.WaitGroup
+				for i := range 20 {
+					all.Go(func() {
+						took, err := ask(fmt.Sprint("slow ", i))
+						assert.True(t, took >= 2*time.Second && err == nil, "afterwards all wait again: %v, %v", took, err)
+					})
+				}
+				all.Wait()
 				said := s.log.String()
 				assert.True(t, strings.Count(said, "does not answer") == 1 && strings.Count(said, "answers again") == 1, "the log: %s", said)
 			})
