@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
 	"github.com/retrysafe/retrysafe/integration/internal/servers"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/redisclient"
 	"github.com/retrysafe/retrysafe/redisstore"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
@@ -135,27 +137,36 @@ func TestRedisCommandsRefused(t *testing.T) {
 	}
 }
 
-// TestRedisClusterCommandsRefused: a client needs CLUSTER to find the servers of a cluster, and its
-// error says so. A store needs neither ROLE nor CONFIG nor INFO there, one of ROLE and INFO for
-// lists.
-func TestRedisClusterCommandsRefused(t *testing.T) {
+// TestRedisClusterRights: in a cluster the rights of docs/stores.md are enough, with CLUSTER and one
+// of ROLE and INFO, and WAIT for replicas. Without CLUSTER no client finds the servers.
+func TestRedisClusterRights(t *testing.T) {
 	t.Parallel()
 	cluster := servers.SharedCluster.Get(t)
-	url := func(name string, rights ...string) string {
+	url := func(name, prefix string, rights ...string) string {
 		for _, n := range cluster.Nodes {
-			n.AsUser(t, name, "rs:", append([]string{"~*", "&*", "+@all"}, rights...)...)
+			n.AsUser(t, name, prefix, rights...)
 		}
 		return strings.Replace(cluster.URL(), "://", "://"+name+":a-password@", 1)
 	}
-	for name, connect := range servers.RedisClients {
-		s, err := redisstore.New(t.Context(), connect(t, url("plain-"+name, "-config", "-role", "-script")), &redisstore.Options{
-			Prefix: servers.RedisPrefix(), Replicas: 1, Logger: slog.New(slog.DiscardHandler),
-		})
-		assert.NoError(t, err, "%s without CONFIG, ROLE and SCRIPT", name)
-		got, err := s.Acquire(t.Context(), claimOf(1))
-		assert.NoError(t, err, "%s: Acquire", name)
-		assert.Equal(t, got.Status, storeapi.StatusAcquired, "%s", name)
-		page, err := s.List(t.Context(), storeapi.ListRequest{State: retrysafe.StateInProgress})
-		assert.True(t, err == nil && len(page.Records) == 1, "%s: List: %d, %v", name, len(page.Records), err)
+	for adapter, connect := range servers.RedisClients {
+		for name, more := range map[string][]string{"role": {"+cluster", "+wait", "+role"}, "info": {"+cluster", "+wait", "+info"}} {
+			prefix := servers.RedisPrefix()
+			s, err := redisstore.New(t.Context(), connect(t, url(name+"-"+adapter, prefix, append(servers.LeastRights(t), more...)...)), &redisstore.Options{
+				Prefix: prefix, Replicas: 1, Logger: slog.New(slog.DiscardHandler),
+			})
+			assert.NoError(t, err, "%s with %v", adapter, more)
+			got, err := s.Acquire(t.Context(), claimOf(1))
+			assert.NoError(t, err, "%s with %v: Acquire", adapter, more)
+			assert.Equal(t, got.Status, storeapi.StatusAcquired, "%s with %v", adapter, more)
+			page, err := s.List(t.Context(), storeapi.ListRequest{State: retrysafe.StateInProgress})
+			assert.True(t, err == nil && len(page.Records) == 1, "%s with %v: List: %d, %v", adapter, more, len(page.Records), err)
+		}
 	}
+	a, err := redisclient.ParseURL(url("no-cluster", "rs:", "~*", "&*", "+@all", "-cluster"))
+	assert.NoError(t, err, "address")
+	c, err := rueidisclient.Open(a)
+	if err == nil {
+		_ = c.Close()
+	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "NOPERM"), "rueidis without CLUSTER: %v", err)
 }
