@@ -137,8 +137,8 @@ func TestRedisCommandsRefused(t *testing.T) {
 	}
 }
 
-// TestRedisClusterRights: in a cluster the rights of docs/stores.md are enough, with CLUSTER and one
-// of ROLE and INFO, and WAIT for replicas. Without CLUSTER no client finds the servers.
+// TestRedisClusterRights: in a cluster the rights of docs/stores.md are enough, with CLUSTER and
+// one of ROLE and INFO, and WAIT for replicas. Without CLUSTER no client finds the servers.
 func TestRedisClusterRights(t *testing.T) {
 	t.Parallel()
 	cluster := servers.SharedCluster.Get(t)
