@@ -95,9 +95,37 @@ func accepts[T any](c Codec) error {
 	return nil
 }
 
-// encode returns the answer of a call that has succeeded, and sets *v to what duplicates will
-// decode. If that is nothing, the answer is not kept, and *v stays. A []byte under Raw, the hot
-// path, bypasses the Codec interface.
+// encodeFor returns the answer of a call that has succeeded. If duplicates will decode it, *v is
+// set to what they get.
+func encodeFor[T any](p *Policy, c Codec, v *T) (Answer, error) {
+	if replays(p) {
+		return encodeShared(c, v)
+	}
+	return encode(c, v)
+}
+
+// replays reports whether duplicates decode the answer of finished work.
+func replays(p *Policy) bool { return p.Duplicate != Succeed && p.Duplicate != Reject }
+
+// encodeShared is encode, and sets *v to what others will decode. If that is nothing, the answer is
+// not kept, and *v stays.
+func encodeShared[T any](c Codec, v *T) (Answer, error) {
+	answer, err := encode(c, v)
+	if err != nil || !answer.Kept {
+		return answer, err
+	}
+	if err := decodeFirst(c, &answer, v); err != nil {
+		return Answer{Codec: answer.Codec}, notKept(answer.Codec, err)
+	}
+	return answer, nil
+}
+
+func notKept(codec string, err error) error {
+	return fmt.Errorf("retrysafe: the work is done, but its answer cannot be kept: codec %s: %w", codec, err)
+}
+
+// encode returns the answer of a call that has succeeded. A []byte under Raw, the hot path,
+// bypasses the Codec interface.
 func encode[T any](c Codec, v *T) (Answer, error) {
 	if raw, ok := any(v).(*[]byte); ok && c == Raw {
 		return Answer{Codec: "raw", Body: *raw, Kept: true}, nil
@@ -106,22 +134,28 @@ func encode[T any](c Codec, v *T) (Answer, error) {
 		return Answer(*h), nil
 	}
 	body, err := c.Encode(*v)
-	if err == nil {
-		err = decodeFirst(c, body, v)
-	}
 	if err != nil {
-		return Answer{Codec: c.Name()}, fmt.Errorf("retrysafe: the work is done, but its answer cannot be kept: codec %s: %w", c.Name(), err)
+		return Answer{Codec: c.Name()}, notKept(c.Name(), err)
 	}
 	return Answer{Codec: c.Name(), Body: body, Kept: true}, nil
 }
 
-// decodeFirst sets *v to what the codec makes of body, the encoded *v.
-func decodeFirst[T any](c Codec, body []byte, v *T) error {
-	if exact, ok := c.(ExactCodec); ok && exact.Exact(reflect.TypeFor[T](), body) {
+// decodeFirst sets *v to what the codec makes of its answer. A decoder that panics cannot decode:
+// the work is done, and its caller must learn that.
+func decodeFirst[T any](c Codec, answer *Answer, v *T) (err error) {
+	if _, ok := any(v).(*handled); ok {
 		return nil
 	}
+	if exact, ok := c.(ExactCodec); ok && exact.Exact(reflect.TypeFor[T](), answer.Body) {
+		return nil
+	}
+	defer func() {
+		if recover() != nil {
+			err = fmt.Errorf("the decoding of a %T panics", *v)
+		}
+	}()
 	var first T
-	if err := c.Decode(bytes.Clone(body), &first); err != nil {
+	if err := c.Decode(bytes.Clone(answer.Body), &first); err != nil {
 		return fmt.Errorf("what it encodes of a %T cannot be decoded: %w", *v, err)
 	}
 	*v = first

@@ -84,8 +84,8 @@ func hasLongNumber(b []byte) bool {
 // shortenNumbers replaces each json.Number in an interface by the float64 that has the same digits,
 // if there is one. That is what encoding/json makes of every number.
 func shortenNumbers(v reflect.Value) {
-	if encodesItself(v.Type()) {
-		return // it has decoded its numbers itself
+	if t := v.Type(); !jsonTypeOf(t).dynamic || encodesItself(t) {
+		return // there is no interface, or the type has decoded its numbers itself
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -98,7 +98,7 @@ func shortenNumbers(v reflect.Value) {
 		}
 		if n, ok := v.Interface().(json.Number); !ok {
 			shortenNumbers(v.Elem())
-		} else if f, exact := exactFloat(n); exact {
+		} else if f, exact := exactFloat(n); exact && v.CanSet() {
 			v.Set(reflect.ValueOf(f))
 		}
 	case reflect.Slice, reflect.Array:
@@ -114,7 +114,7 @@ func shortenNumbers(v reflect.Value) {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
+			if field := v.Type().Field(i); field.IsExported() || field.Anonymous {
 				shortenNumbers(v.Field(i))
 			}
 		}
@@ -123,6 +123,10 @@ func shortenNumbers(v reflect.Value) {
 
 // exactFloat returns the float64 that stands for the same decimal number as n.
 func exactFloat(n json.Number) (float64, bool) {
+	// A float64 has at most 767 significant digits, written out; big.Rat takes long for more.
+	if len(n) > 1100 {
+		return 0, false
+	}
 	f, err := n.Float64()
 	if err != nil {
 		return 0, false
@@ -172,9 +176,6 @@ func neverReadable(t reflect.Type) string {
 	if encodesItself(t) {
 		return ""
 	}
-	if t.Implements(protocolBuffer) {
-		return "encoding/json does not keep protocol buffers; set Options.Codec to one that uses proto.Marshal"
-	}
 	switch t.Kind() {
 	case reflect.Func, reflect.Chan, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
 		return "a " + t.Kind().String() + " has no JSON form"
@@ -190,8 +191,8 @@ func neverReadable(t reflect.Type) string {
 		for i := range t.NumField() {
 			field := t.Field(i)
 			tag := field.Tag.Get("json")
-			if !field.IsExported() || tag == "-" || strings.Contains(tag, ",omit") || field.Type.Kind() == reflect.Interface {
-				continue // left out, always or for some values; nil can be read
+			if field.Anonymous || !field.IsExported() || tag == "-" || strings.Contains(tag, ",omit") || field.Type.Kind() == reflect.Interface {
+				continue // left out, always or for some values, or shadowed; nil can be read
 			}
 			if reason := neverReadable(field.Type); reason != "" {
 				return fmt.Sprintf("in its field %s, %s", field.Name, reason)
@@ -279,9 +280,6 @@ func encodesItself(t reflect.Type) bool {
 	}
 	return false
 }
-
-// protocolBuffer is what generated messages have. The root module does not import their package.
-var protocolBuffer = reflect.TypeFor[interface{ ProtoMessage() }]()
 
 var selfEncoding = []reflect.Type{
 	reflect.TypeFor[json.Marshaler](), reflect.TypeFor[json.Unmarshaler](),

@@ -45,8 +45,10 @@ func Run(ctx context.Context, e *Engine, k Key, fn func(context.Context) error, 
 }
 
 func do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (T, error), o *callOptions) (Result[T], error) {
-	if err := accepts[T](e.c.codec); err != nil {
-		return Result[T]{}, &Error{Op: k.Operation, Err: err}
+	if replays(o.policy) {
+		if err := accepts[T](e.c.codec); err != nil {
+			return Result[T]{}, &Error{Op: k.Operation, Err: err}
+		}
 	}
 	call := e.c.traceCall(&ctx, e.storeKey(k))
 	var rec Record
@@ -99,7 +101,7 @@ func execute[T any](ctx context.Context, a *Attempt, fn func(context.Context) (T
 		}
 		return res, a.rt.wrap(a.key, a.n, fmt.Errorf("%w: %w", ErrInDoubt, err), 0)
 	}
-	answer, encodeErr := encode(a.codec, &v)
+	answer, encodeErr := encodeFor(a.policy, a.codec, &v)
 	res.Value = v
 	err = a.Complete(ctx, answer)
 	return res, keptOr(&res.Stored, err, encodeErr)

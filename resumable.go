@@ -23,8 +23,9 @@ type resumer struct {
 // Resumable returns a copy of the operation that stores the input of each call in its record, in
 // the engine's codec, before the work begins. A [Worker] can then finish abandoned calls. It costs
 // one more store call, and room for the input until the call has ended. An input over 960 KiB is
-// refused and nothing runs. Work that a worker runs has no caller: of the context's values it has
-// only the attempt.
+// refused and nothing runs. All attempts get the input as the codec decodes it, the caller's too:
+// what the codec leaves out, such as a field with the tag json:"-", does not reach the work. Work
+// that a worker runs has no caller: of the context's values it has only the attempt.
 func (o *Operation[In, Out]) Resumable() *Operation[In, Out] {
 	kept := *o
 	kept.resumable = true
@@ -81,7 +82,7 @@ func inputOf[In any](c Codec, in *In) (*Answer, error) {
 	if err := accepts[In](c); err != nil {
 		return nil, fmt.Errorf("retrysafe: the input of a resumable operation cannot be kept, and nothing was run: %w", err)
 	}
-	input, err := encode(c, in)
+	input, err := encodeShared(c, in)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("retrysafe: the input of a resumable operation cannot be kept, and nothing was run: %w", errors.Unwrap(err))

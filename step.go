@@ -79,7 +79,7 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 		}
 		return v, err
 	}
-	answer, encodeErr := a.stepAnswer(encode(a.codec, &v))
+	answer, encodeErr := a.stepAnswer(encodeShared(a.codec, &v))
 	err = a.save(ctx, b, b.put(StepRecord{Name: name, Finished: true, Answer: answer}))
 	if err = errors.Join(err, encodeErr); err != nil {
 		return v, a.stepError(name, err)

@@ -39,7 +39,7 @@ func StepTx[Tx, T any](ctx context.Context, db storeapi.StepStore[Tx], name stri
 		if v, workErr = fn(ctx, tx); workErr != nil {
 			return Answer{}, workErr
 		}
-		step.Answer, encodeErr = a.stepAnswer(encode(a.codec, &v))
+		step.Answer, encodeErr = a.stepAnswer(encodeShared(a.codec, &v))
 		var progress *Answer
 		progress, order, workErr = b.propose(&step)
 		if workErr != nil {

@@ -45,7 +45,10 @@ func DoTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 
 func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), o *callOptions, call *callTrace) (res Result[T], ran bool, err error) {
 	c, key := e.c, e.storeKey(k)
-	err = errors.Join(o.err, key.Validate(), accepts[T](c.codec))
+	err = errors.Join(o.err, key.Validate())
+	if err == nil && replays(o.policy) {
+		err = accepts[T](c.codec)
+	}
 	if err == nil && o.issued.must {
 		err = errIssuedTx
 	}
@@ -70,7 +73,7 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 		Key: key, Owner: newOwner(), Fingerprint: o.fingerprint, Binding: c.binding(o.binding),
 		Retention: o.policy.Retention, Wait: o.policy.Wait, Retries: o.retries,
 	}
-	w := txWork[Tx, T]{rt: c.runtime, fn: fn, codec: c.codec, most: o.policy.MaxAnswer}
+	w := txWork[Tx, T]{rt: c.runtime, fn: fn, codec: c.codec, policy: o.policy}
 	rec, err := db.RunTx(ctx, req, w.run)
 	if errors.Is(err, ErrCommitRefused) {
 		w.err = err // as if the work had returned it
@@ -104,10 +107,10 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 // txWork is the work of one call of DoTx, and its outcome. If the database runs it again, the
 // last run counts.
 type txWork[Tx, T any] struct {
-	rt    *runtime
-	fn    func(context.Context, Tx) (T, error)
-	codec Codec
-	most  int64 // bytes of an answer that are stored
+	rt     *runtime
+	fn     func(context.Context, Tx) (T, error)
+	codec  Codec
+	policy *Policy
 
 	ran       bool
 	value     T
@@ -125,12 +128,12 @@ func (w *txWork[Tx, T]) run(ctx context.Context, tx Tx) (State, Answer, error) {
 	switch {
 	case w.err == nil:
 		var answer Answer
-		answer, w.encodeErr = encode(w.codec, &w.value)
-		w.answer = withOrigin(limited(answer, w.most), w.rt.origin(ctx))
+		answer, w.encodeErr = encodeFor(w.policy, w.codec, &w.value)
+		w.answer = withOrigin(limited(answer, w.policy.MaxAnswer), w.rt.origin(ctx))
 		return StateCompleted, w.answer, nil
 	case outcomeOf(w.err, &Policy{}) == Failed:
 		answer, err := failureOf(w.err).answer()
-		w.answer = withOrigin(limited(answer, w.most), w.rt.origin(ctx))
+		w.answer = withOrigin(limited(answer, w.policy.MaxAnswer), w.rt.origin(ctx))
 		return StateFailed, w.answer, err
 	}
 	return 0, Answer{}, w.err

@@ -71,29 +71,13 @@ func (m *Middleware) claim(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 	switch {
 	case p != nil:
-		m.refuseRequest(w, r, p)
+		m.Problem(w, r, p)
 	case busy:
-		sayNotExecuted(w, r)
 		m.o.InProgress.send(w)
 	case a == nil:
 		m.replay(w, r, &x.found)
 	default:
 		m.run(w, r, next, a, body, who.id)
-	}
-}
-
-// refuseRequest answers a request that did not run.
-func (m *Middleware) refuseRequest(w http.ResponseWriter, r *http.Request, p *Problem) {
-	sayNotExecuted(w, r)
-	m.Problem(w, r, p)
-}
-
-// sayNotExecuted tells a gateway that it must not keep the refusal for the key of its request: the
-// next try may run, or get the answer.
-func sayNotExecuted(w http.ResponseWriter, r *http.Request) {
-	// The handler of a guard around this one may have acted already.
-	if _, within := retrysafe.AttemptFrom(r.Context()); !within && len(r.Header[headerAttempt]) > 0 {
-		w.Header()[headerOutcome] = notExecuted
 	}
 }
 

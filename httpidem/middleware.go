@@ -18,11 +18,7 @@ const (
 	headerStored = "Idempotency-Stored"
 	// set by the handler: executed or not-executed; never sent to the client
 	headerOutcome = "Idempotency-Outcome"
-	// set by a gateway: the number of its attempt
-	headerAttempt = "Idempotency-Attempt"
 )
-
-var notExecuted = []string{"not-executed"}
 
 // Middleware guards handlers. It is safe for concurrent use. Requests that it does not guard cost
 // nothing.

@@ -2,7 +2,9 @@ package httpidem
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -23,7 +25,8 @@ var notRunReexecute = []int{http.StatusConflict, http.StatusLocked}
 
 // NotRun reports whether an answer with this status says that the request was not processed, so
 // that its key is released under every policy: 307, 308, 401, 403, 407, 408, 421, 425, 426, 428,
-// 429 and 431. See docs/outcomes.md.
+// 429 and 431. Of 307 and 308 that holds only if Location has the path of the request, apart from a
+// slash at its end and from upper case. See docs/outcomes.md.
 func NotRun(status int) bool { return slices.Contains(notRun, status) }
 
 // mayRelease reports whether Options.NotRun may have a status under Refuse. Success is an outcome.
@@ -49,10 +52,31 @@ func (o *Options) validateNotRun(p *retrysafe.Policy, wrong func(format string, 
 	}
 }
 
-// notRun reports whether an answer with this status releases the key.
-func (m *Middleware) notRun(status int) bool {
-	return NotRun(status) || slices.Contains(m.o.NotRun, status) ||
-		m.policy.OnDoubt == retrysafe.Reexecute && slices.Contains(notRunReexecute, status)
+// notRun reports whether the status of an answer releases the key.
+func (m *Middleware) notRun(c *capture) bool {
+	switch {
+	case slices.Contains(m.o.NotRun, c.status):
+		return true
+	case c.status == http.StatusTemporaryRedirect, c.status == http.StatusPermanentRedirect:
+		return samePath(c.r, c.header.Get("Location"))
+	}
+	return NotRun(c.status) || m.policy.OnDoubt == retrysafe.Reexecute && slices.Contains(notRunReexecute, c.status)
+}
+
+// samePath reports whether a redirect leads to the path of the request, apart from what frameworks
+// add by themselves: another host or scheme, a slash at the end, lower case. A handler that has
+// acted sends its client to another page.
+func samePath(r *http.Request, location string) bool {
+	target, err := url.Parse(location)
+	if err != nil || location == "" {
+		return false
+	}
+	asked, err := url.Parse(sentPath(r))
+	if err != nil {
+		return false
+	}
+	plain := func(u *url.URL) string { return strings.ToLower(strings.TrimRight(u.EscapedPath(), "/")) }
+	return plain(asked.ResolveReference(target)) == plain(asked)
 }
 
 // classify returns what the answer means for the key.
@@ -66,7 +90,7 @@ func (m *Middleware) classify(c *capture) retrysafe.Outcome {
 	}
 	if m.o.Classify != nil {
 		switch o := m.o.Classify(c.status, c.header); {
-		case o == retrysafe.NotDone && refuse && !m.notRun(c.status):
+		case o == retrysafe.NotDone && refuse && !m.notRun(c):
 			return retrysafe.Doubtful
 		case o != 0:
 			return o
@@ -75,7 +99,7 @@ func (m *Middleware) classify(c *capture) retrysafe.Outcome {
 	if c.outcome == "executed" {
 		return retrysafe.Done
 	}
-	if m.notRun(c.status) {
+	if m.notRun(c) {
 		return retrysafe.NotDone
 	}
 	if c.status >= 500 && (m.o.After5xx == After5xxRelease || m.o.After5xx == After5xxAuto && !refuse) {

@@ -264,14 +264,28 @@ local not_run = {
 }
 local not_run_reexecute = {[409] = true, [423] = true}
 
--- released reports whether an answer with this status releases the key.
-function M:released(status)
-  local reexecute = self.o.on_doubt == "reexecute"
-  if not_run[status] or reexecute and (not_run_reexecute[status] or status >= 500) then return true end
+-- same_path reports whether a redirect leads to the path of the request, apart from what frameworks
+-- add by themselves: another host or scheme, a slash at the end, lower case. A service that has acted
+-- sends its client to another page.
+local function same_path(location)
+  if type(location) ~= "string" or location == "" then return false end
+  local asked = ngx.var.request_uri:match("^[^?#]*")
+  local rest, absolute = location:gsub("^%a[%w+.-]*:", "")
+  local path, host = rest:gsub("^//[^/?#]*", "")
+  path = path:match("^[^?#]*")
+  if path:sub(1, 1) ~= "/" and absolute + host == 0 then path = asked:match("^.*/") .. path end
+  local function plain(p) return (p:gsub("/+$", "")):lower() end
+  return plain(path) == plain(asked)
+end
+
+-- released reports whether an answer with this status and this Location releases the key.
+function M:released(status, location)
   for _, listed in ipairs(self.o.not_run) do
     if listed == status then return true end
   end
-  return false
+  if status == 307 or status == 308 then return same_path(location) end
+  local reexecute = self.o.on_doubt == "reexecute"
+  return not_run[status] or reexecute and (not_run_reexecute[status] or status >= 500) or false
 end
 
 local function answered(seen) return (seen.came or ""):find("%d") ~= nil end
@@ -340,7 +354,7 @@ function M:settle(claim, holder, res)
     table.sort(fields, function(a, b) return a[1] < b[1] end)
   end
   set("Date", ngx.http_time(ngx.time()))
-  if outcome == "not-executed" or outcome ~= "executed" and self:released(status) then
+  if outcome == "not-executed" or outcome ~= "executed" and self:released(status, res.header["Location"]) then
     self.store:release(claim.key, holder, false, "")
     return message.send(status, fields, content)
   end

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"runtime"
 	"strconv"
 	"strings"
@@ -105,8 +106,25 @@ func testStatuses(t *testing.T, open Open) {
 		if status == 401 {
 			w.Header().Set("WWW-Authenticate", "Basic")
 		}
+		if to := r.URL.Query().Get("to"); to != "" {
+			w.Header().Set("Location", to)
+		}
 		w.WriteHeader(status)
 	})
+	for _, status := range []int{307, 308} {
+		for i, to := range []string{"/thanks", "thanks", "/" + strconv.Itoa(status) + "/done", "http://shop.example/", "?a=b#c"} {
+			c := keyed(fmt.Sprintf("to-%d-%d", status, i), "x")
+			c.path = fmt.Sprint("/", status, "?to=", url.QueryEscape(to))
+			before := wd.starts.Load()
+			first := wd.do(c)
+			want := int64(1)
+			if to[0] == '?' { // the same path
+				want = 2
+			}
+			assert.Equal(t, wd.do(c).status, first.status, "answers of %d to %s", status, to)
+			assert.Equal(t, wd.starts.Load()-before, want, "starts for two requests that are answered %d to %s", status, to)
+		}
+	}
 	for status, released := range map[int]bool{
 		307: true, 308: true, 401: true, 403: true, 407: true, 408: true, 421: true, 425: true, 426: true, 428: true, 429: true, 431: true,
 		200: false, 202: false, 204: false, 300: false, 301: false, 302: false, 303: false, 304: false, 400: false, 402: false, 404: false, 405: false,
@@ -115,6 +133,9 @@ func testStatuses(t *testing.T, open Open) {
 	} {
 		c := keyed(fmt.Sprint("key-", status), "x")
 		c.path = fmt.Sprint("/", status)
+		if status == 307 || status == 308 {
+			c.path += "?to=" + url.QueryEscape(c.path+"/")
+		}
 		before := wd.starts.Load()
 		first, second := wd.do(c), wd.do(c)
 		assert.Equal(t, fmt.Sprint(first.status, second.status), fmt.Sprint(status, status), "answers")

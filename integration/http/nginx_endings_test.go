@@ -28,18 +28,28 @@ func TestNginxEndings(t *testing.T) {
 			w.Header().Set("Idempotency-Outcome", outcome)
 		}
 		status, _ := strconv.Atoi(r.Header.Get("X-Status"))
+		if to := r.Header.Get("X-Location"); to != "" {
+			w.Header().Set("Location", to)
+		}
 		w.WriteHeader(status)
 	}, replace: map[string]string{`transfers = guard:with {duplicate = "reject"}`: `transfers = guard:with {on_doubt = "reexecute"}
     seats = guard:with {not_run = {409, 503}}`, "    location /transfers {": "    location /seats { content_by_lua_block { seats:guard() } }\n    location /transfers {"}})
-	runs := func(path, status, outcome string) int64 {
+	leads := func(to, path, status, outcome string) int64 {
 		before := f.starts.Load()
 		for range 2 {
-			r := f.send("POST", path, "x", "Idempotency-Key", status+outcome, "Authorization", "Bearer x", "X-Status", status, "X-Outcome", outcome)
+			r := f.send("POST", path, "x", "Idempotency-Key", status+outcome+to, "Authorization", "Bearer x", "X-Status", status, "X-Outcome", outcome, "X-Location", to)
 			assert.Equal(t, fmt.Sprint(r.status, r.header["Idempotency-Outcome"]), status+" []", "answer")
 		}
 		return f.starts.Load() - before
 	}
-	for _, status := range []string{"307", "308", "401", "403", "407", "408", "421", "425", "426", "428", "429", "431"} {
+	runs := func(path, status, outcome string) int64 { return leads("", path, status, outcome) }
+	for to, want := range map[string]int64{
+		"/orders/": 2, "http://elsewhere.example/Orders": 2, "orders/": 2, "?a=b": 2, "/thanks": 1, "thanks": 1, "/orders/7": 1, "http://shop.example/": 1,
+	} {
+		assert.Equal(t, leads(to, "/orders", "307", ""), want, "runs of 307 to %s", to)
+		assert.Equal(t, leads(to, "/orders", "308", "executed"), int64(1), "runs of 308 to %s that acted", to)
+	}
+	for _, status := range []string{"401", "403", "407", "408", "421", "425", "426", "428", "429", "431"} {
 		assert.Equal(t, runs("/orders", status, ""), int64(2), "runs of %s", status)
 		assert.Equal(t, runs("/orders", status, "executed"), int64(1), "runs of %s that acted", status)
 	}

@@ -112,10 +112,10 @@ func Read(t *testing.T, root, page string, addresses ...string) string {
 	return strings.NewReplacer(addresses...).Replace(string(text))
 }
 
-// Env returns an environment in which programs use no proxy, and have no secret or store of the
-// machine's.
+// Env returns an environment in which programs use no proxy, have no secret or store of the
+// machine's, and belong to the workspace around them.
 func Env(env ...string) []string {
-	return append(append(os.Environ(), "NO_PROXY=*", "RETRYSAFE_STORE=", "RETRYSAFE_SECRET="), env...)
+	return append(append(os.Environ(), "NO_PROXY=*", "RETRYSAFE_STORE=", "RETRYSAFE_SECRET=", "GOWORK="), env...)
 }
 
 // HowTo runs a page of docs/howto in dir, a directory of internal/worktree, to the letter but for

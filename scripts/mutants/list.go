@@ -345,9 +345,9 @@ var mutants = []mutant{
 		"gateway", "./internal/inside TestReferences",
 	},
 	{
-		"a gateway keeps what a guard after it refuses", "httpidem/guard.go",
-		"w.Header()[headerOutcome] = notExecuted", "_ = notExecuted",
-		"gateway", ". TestServiceWithAGuard",
+		"a redirect to a page that says thanks releases the key", "httpidem/notrun.go",
+		"		return samePath(c.r, c.header.Get(\"Location\"))", "		return true",
+		"gateway", ". TestRedirectAfterTheEffect",
 	},
 	{
 		"advise takes the column of another row for one of its own", "advise/schema.go",
