@@ -273,6 +273,7 @@ local function same_path(location)
   local rest, absolute = location:gsub("^%a[%w+.-]*:", "")
   local path, host = rest:gsub("^//[^/?#]*", "")
   path = path:match("^[^?#]*")
+  if path == "" and absolute + host == 0 then return true end
   if path:sub(1, 1) ~= "/" and absolute + host == 0 then path = asked:match("^.*/") .. path end
   local function plain(p) return (p:gsub("/+$", "")):lower() end
   return plain(path) == plain(asked)
