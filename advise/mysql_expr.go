@@ -65,11 +65,7 @@ func mysqlExpr(x ast.ExprNode) *expr {
 	case *ast.FuncCastExpr:
 		return mysqlCast(x)
 	case *ast.AggregateFuncExpr:
-		e := &expr{kind: call, name: strings.ToLower(x.F), args: mysqlList(x.Args)}
-		if x.Order != nil { // of GROUP_CONCAT
-			e.args = append(e.args, mysqlChildren(x.Order)...)
-		}
-		return e
+		return &expr{kind: call, name: strings.ToLower(x.F), args: mysqlChildren(x)} // with ORDER BY
 	case *ast.WindowFuncExpr:
 		return &expr{kind: call, name: strings.ToLower(x.Name), args: mysqlChildren(x)}
 	}
