@@ -81,7 +81,7 @@ func (e *expr) constant() bool {
 		case column, query, variable, standard: // a default may be a function
 			return true
 		case call:
-			return !pure[e.name]
+			return !pure[e.name] // timed is not
 		}
 		return false
 	})

@@ -1,6 +1,9 @@
 package advise
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // words returns the set of the words in text.
 func words(text string) map[string]bool {
@@ -34,7 +37,7 @@ var shifting = words(`
 now current_timestamp current_time current_date localtime localtimestamp clock_timestamp statement_timestamp transaction_timestamp timeofday sysdate curdate
 curtime utc_date utc_time utc_timestamp unix_timestamp random rand randomblob gen_random_uuid gen_random_bytes uuid uuidv4 uuidv7 uuid_short
 uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4 random_bytes random_normal age datetime unixepoch setseed txid_current pg_current_xact_id
-connection_id last_insert_id last_insert_rowid lastval currval changes total_changes found_rows row_count
+ctid xmin xmax cmin cmax tableoid connection_id last_insert_id last_insert_rowid lastval currval changes total_changes found_rows row_count
 `)
 
 // clocks are functions that return a time with a date, and how many digits of a second they tell.
@@ -62,10 +65,13 @@ get_lock release_lock release_all_locks is_free_lock is_used_lock pg_sleep sleep
 session_user user schema pg_backend_pid current_setting set_config sqlite_version pg_is_in_recovery
 `)
 
+// timed stands for a time that may be one of the clock, as what it is given says. It writes nothing.
+const timed = "a time that may be 'now'"
+
 // unknownCalls returns the functions in e that this package does not know.
 func unknownCalls(e *expr) (names []string) {
 	for _, name := range e.calls() {
-		if !pure[name] && !shifting[name] && !numbering[name] && !holding[name] {
+		if !pure[name] && !shifting[name] && !numbering[name] && !holding[name] && name != timed {
 			names = append(names, name)
 		}
 	}
@@ -80,6 +86,28 @@ func shiftingCalls(e *expr) (names []string) {
 		}
 	}
 	return names
+}
+
+// timedCalls returns timed if e depends on such a time.
+func timedCalls(e *expr) (names []string) {
+	if slices.Contains(e.calls(), timed) {
+		return []string{timed}
+	}
+	return nil
+}
+
+// strict are functions, and operators, that give NULL only if an argument is NULL.
+var strict = words(`lower upper trim ltrim rtrim btrim md5 sha1 concat cast cutting + - * ||`)
+
+// neverNull reports whether a value of the request is not NULL, as long as its parameters are not.
+func neverNull(e *expr) bool {
+	if e == nil || isNull(e) {
+		return false
+	}
+	if e.kind == plain {
+		return true
+	}
+	return (e.kind == call || e.kind == op) && strict[e.name] && len(e.args) > 0 && !slices.ContainsFunc(e.args, func(a *expr) bool { return !neverNull(a) })
 }
 
 // settling are calls and ops that do not change their own result when they are applied to it again

@@ -8,6 +8,7 @@ import (
 	"github.com/sqlc-dev/marino/ast"
 	"github.com/sqlc-dev/marino/format"
 	"github.com/sqlc-dev/marino/opcode"
+	"github.com/sqlc-dev/marino/types"
 )
 
 // mysqlExpr converts an expression of MySQL. An unknown kind becomes an op of its parts.
@@ -61,12 +62,22 @@ func mysqlExpr(x ast.ExprNode) *expr {
 		return &expr{kind: query, args: mysqlChildren(x.Query)}
 	case *ast.FuncCallExpr:
 		return mysqlCall(x)
+	case *ast.FuncCastExpr:
+		return mysqlCast(x)
 	case *ast.AggregateFuncExpr:
-		return &expr{kind: call, name: strings.ToLower(x.F), args: mysqlList(x.Args)}
+		return &expr{kind: call, name: strings.ToLower(x.F), args: mysqlChildren(x)} // with ORDER BY
 	case *ast.WindowFuncExpr:
 		return &expr{kind: call, name: strings.ToLower(x.Name), args: mysqlChildren(x)}
 	}
 	return &expr{kind: op, name: "other", args: mysqlChildren(x)}
+}
+
+// mysqlCast converts a cast. One to a date gives NULL for what is no date.
+func mysqlCast(x *ast.FuncCastExpr) *expr {
+	if t := x.Tp.EvalType(); t == types.ETString || t == types.ETInt || t == types.ETDecimal {
+		return operation(cutting, mysqlExpr(x.Expr))
+	}
+	return operation("other", mysqlExpr(x.Expr))
 }
 
 func mysqlCall(x *ast.FuncCallExpr) *expr {

@@ -61,11 +61,11 @@ func pgCast(n node) *expr {
 	if inner == nil {
 		return nil
 	}
-	if v, _ := uncast(inner); v.kind == plain && special[letters(v.text)] && timeTypes[pgTypeName(to)] {
+	if v, _ := uncast(inner); v.kind == plain && (special[letters(v.text)] || isDateWord(v)) && timeTypes[pgTypeName(to)] {
 		return &expr{kind: call, name: "current_time", args: []*expr{inner}} // 'now'::timestamp
 	}
 	if len(to.list("typmods")) > 0 || len(to.list("arrayBounds")) > 0 {
-		return operation("other", inner)
+		return operation(cutting, inner)
 	}
 	return &expr{kind: op, name: cast, text: pgTypeName(to), args: []*expr{inner}}
 }
@@ -125,6 +125,9 @@ func pgConst(n node) *expr {
 	return &expr{kind: plain, text: "?"}
 }
 
+// systemColumns are columns that each table has.
+var systemColumns = words(`ctid xmin xmax cmin cmax tableoid`)
+
 func pgColumn(n node) *expr {
 	parts := strs(n.list("fields"))
 	e := &expr{kind: column}
@@ -134,8 +137,11 @@ func pgColumn(n node) *expr {
 	if len(parts) > 1 {
 		e.table = parts[len(parts)-2]
 	}
-	if e.table == "excluded" {
+	switch {
+	case e.table == "excluded":
 		e.kind = offered
+	case systemColumns[e.name]: // each run stores the row anew
+		e.kind, e.table = call, ""
 	}
 	return e
 }

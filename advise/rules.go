@@ -31,6 +31,9 @@ func (a Advice) and(why string) Advice {
 // adviseOn returns the advice on a statement and the statements inside it. The worst verdict
 // decides.
 func adviseOn(st *statement, s *schema) Advice {
+	if s.dialect == PostgreSQL {
+		s.date(st)
+	}
 	a := adviseAlone(st, s).calling(st)
 	for i := range st.inner {
 		in := adviseOn(&st.inner[i], s)
@@ -130,7 +133,7 @@ func adviseDelete(st *statement) Advice {
 	case st.where == nil && !st.others:
 		return say(Harmless, "It removes all rows.").and("A repeat that comes late removes those, too, that were inserted since.")
 	}
-	if names := shiftingCalls(st.where); len(names) > 0 {
+	if names := slices.Concat(shiftingCalls(st.where), timedCalls(st.where)); len(names) > 0 {
 		return say(Unknown, "Which rows it removes depends on when it runs ("+listed(names)+").", doTx).
 			and("That is harmless where the rows of a later run may go as well, as with what has expired.")
 	}

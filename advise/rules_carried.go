@@ -105,7 +105,7 @@ func (g *guardOf) advances() bool {
 	}
 	return v.kind == op && v.name == "+" && len(v.args) == 2 && v.has(func(e *expr) bool { return e.kind == column && e.name == g.a.column }) &&
 		slices.ContainsFunc(v.args, func(e *expr) bool { return e.kind == plain && e.lit == ofInteger && e.text != "0" }) &&
-		slices.ContainsFunc(v.args, func(e *expr) bool { return e.kind == column }) && (g.t.class == anyClass || g.t.class == numberClass)
+		slices.ContainsFunc(v.args, func(e *expr) bool { return e.kind == column }) && (g.t.class == anyClass || g.t.class == numberClass && !g.t.inexact)
 }
 
 // ticks reports whether a clock, or chance, gives another value each time, and the column keeps it.
@@ -148,7 +148,7 @@ func digitsOf(e *expr) int {
 
 // fence reports whether the column is a fence: what it is set to has to be larger than what it has.
 func (g *guardOf) fence(w way) bool {
-	if g.c.sign != "<" && g.c.sign != "<=" || !g.given || w != settled || !isPlain(g.a.value) || !equal(g.a.value, g.c.with) || !kept(g.a.value) {
+	if g.c.sign != "<" && g.c.sign != "<=" || !g.given || w != settled || !isPlain(g.a.value) || !equal(g.a.value, g.c.with) || !g.keeps(g.a.value) {
 		return false
 	}
 	if v, _ := uncast(g.a.value); v.lit == ofText && g.t.class != textClass && !isNumber(v.text) {
@@ -180,7 +180,7 @@ func (g *guardOf) leaves(w way) answer {
 	case "=":
 		return unlike(v, g.c.with, g.t)
 	case "<>":
-		if isPlain(g.c.with) && equal(v, g.c.with) && kept(v) {
+		if isPlain(g.c.with) && equal(v, g.c.with) && g.keeps(v) {
 			return yes
 		}
 		return no
@@ -190,13 +190,20 @@ func (g *guardOf) leaves(w way) answer {
 	return no
 }
 
-// leavesAll is leaves for IN (1, 2).
+// keeps reports whether the column has the value v again after it was stored. REAL rounds what a
+// parameter brings.
+func (g *guardOf) keeps(v *expr) bool { return kept(v) && !(g.t.inexact && hasParameter(v)) }
+
+// leavesAll is leaves for IN (1, 2). A parameter may be among the others what is set.
 func (g *guardOf) leavesAll() answer {
 	all := yes
 	for _, e := range g.c.with.args {
 		is := no
 		if isPlain(e) {
 			is = unlike(g.a.value, e, g.t)
+		}
+		if hasParameter(g.a.value) || hasParameter(e) {
+			is = min(is, maybe)
 		}
 		all = min(all, is)
 	}

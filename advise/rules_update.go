@@ -44,6 +44,9 @@ func (u *update) of(table, name string) string { return u.schema.owner(u.st, tab
 
 // changing reports whether the statement changes a column of the row of a.
 func (u *update) changing(e *expr, row string) bool {
+	if u.schema.dialect == PostgreSQL && e.table == "" && e.name == row && !slices.Contains(u.schema.of(u.st.tableOf(row)).columns, e.name) {
+		return true // the row as a whole: accounts::text
+	}
 	return u.of(e.table, e.name) == row && (slices.Contains(u.schema.of(u.st.tableOf(row)).computed, e.name) ||
 		slices.ContainsFunc(u.st.sets, func(s assignment) bool { return s.column == e.name && u.of(s.table, s.column) == row }))
 }
@@ -61,7 +64,7 @@ func (u *update) wayOf(a assignment) way {
 		return relative
 	case len(shiftingCalls(v)) > 0:
 		return shifts
-	case len(unknownCalls(v)) > 0, v.has(func(e *expr) bool { return e.kind == variable || e.kind == standard }):
+	case len(unknownCalls(v)) > 0, len(timedCalls(v)) > 0, v.has(func(e *expr) bool { return e.kind == variable || e.kind == standard }):
 		return obscure
 	case v.has(func(e *expr) bool { return e.kind == query || e.kind == column && u.of(e.table, e.name) != row }):
 		return lookedUp
@@ -117,7 +120,7 @@ func (u *update) computed() Advice {
 	case len(ways[lookedUp]) > 0:
 		return say(NeedsGuard, "It stores in "+listed(ways[lookedUp])+" what other rows say when it runs: a repeat may find something else.", doTx)
 	case len(ways[obscure]) > 0:
-		return say(Unknown, "Nobody here knows whether "+listed(ways[obscure])+" is set to the same the second time: it comes from a default, a function or a variable of yours.", doTx)
+		return say(Unknown, "Nobody here knows whether "+listed(ways[obscure])+" is set to the same the second time: it comes from a default, a time that may be 'now', a function or a variable of yours.", doTx)
 	}
 	return adviseSettled(u.st, ways[derived])
 }
@@ -141,7 +144,7 @@ func (u *update) adviseRelative() Advice {
 
 // adviseSettled advises on fixed values.
 func adviseSettled(st *statement, fromOthers []string) Advice {
-	if names := slices.Concat(shiftingCalls(st.where), unknownCalls(st.where)); len(names) > 0 {
+	if names := slices.Concat(shiftingCalls(st.where), timedCalls(st.where), unknownCalls(st.where)); len(names) > 0 {
 		return say(Unknown, "Which rows it changes depends on when it runs ("+listed(names)+").", doTx)
 	}
 	if st.others || readsOthers(st.where) {

@@ -92,7 +92,7 @@ func (s *schema) judge(st *statement) *unique {
 }
 
 // covers reports whether the insert fills all of these columns in each row with values that are the
-// same when it runs again.
+// same when it runs again, and that are not NULL.
 func (s *schema) covers(st *statement, columns []string) bool {
 	named := s.named(st)
 	if len(columns) == 0 || len(st.rows) == 0 {
@@ -101,7 +101,7 @@ func (s *schema) covers(st *statement, columns []string) bool {
 	for _, name := range columns {
 		i := slices.Index(named, name)
 		for _, row := range st.rows {
-			if i < 0 || i >= len(row) || !row[i].constant() || isNull(row[i]) || s.draws(st, name, row[i]) {
+			if i < 0 || i >= len(row) || !row[i].constant() || !neverNull(row[i]) || s.draws(st, name, row[i]) {
 				return false
 			}
 		}

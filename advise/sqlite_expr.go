@@ -84,7 +84,7 @@ func sqliteOperation(x ast.Expr) *expr {
 	case *ast.LikeExpr:
 		return operation("other", sqliteExpr(x.X), sqliteExpr(x.Y), sqliteExpr(x.Escape))
 	case *ast.CastExpr:
-		return operation("other", sqliteExpr(x.X))
+		return operation(cutting, sqliteExpr(x.X))
 	}
 	e := &expr{kind: op, name: "other"}
 	for _, c := range x.Children() {
@@ -124,21 +124,44 @@ func sqliteIs(x *ast.IsExpr) *expr {
 
 func sqliteCall(x *ast.FuncCall) *expr {
 	e := &expr{kind: call, name: ident(x.Name), args: sqliteList(x.Args)}
-	// The time functions read the clock only without a time argument, or with 'now'.
 	if words("date time datetime julianday unixepoch strftime timediff")[e.name] {
-		asks := len(e.args) == 0 || e.name == "strftime" && len(e.args) == 1
-		for _, a := range e.args {
-			asks = asks || a.kind == plain && strings.EqualFold(a.text, "'now'")
-		}
-		e.name = "length" // length stands for a pure function
-		if asks {
-			e.name = "current_timestamp"
-		}
+		e.name = sqliteTime(e)
 	}
 	if x.Filter != nil {
 		e.args = append(e.args, sqliteExpr(x.Filter))
 	}
+	for _, t := range x.OrderBy {
+		e.args = append(e.args, sqliteChildren(t)...)
+	}
+	if x.Over != nil {
+		e.args = append(e.args, sqliteChildren(x.Over)...)
+	}
 	return e
+}
+
+// sqliteTime returns a name for a call of a time function, by its times: it reads the clock without
+// one, and for 'now' and 'subsec'. What is not a literal may be 'now'.
+func sqliteTime(e *expr) string {
+	times := e.args
+	switch {
+	case e.name == "strftime" && len(times) > 0:
+		times = times[1:]
+	case e.name == "timediff" && len(times) == 2:
+		if first := sqliteTime(&expr{name: "date", args: times[:1]}); first != "length" {
+			return first
+		}
+		times = times[1:]
+	}
+	if len(times) == 0 {
+		return "current_timestamp"
+	}
+	switch t := times[0]; {
+	case t.kind != plain || t.name == "param" || strings.HasPrefix(t.text, "x'"):
+		return timed
+	case words("'now' 'subsec' 'subsecond'")[strings.ToLower(t.text)]:
+		return "current_timestamp"
+	}
+	return "length" // it stands for a pure function
 }
 
 func sqliteColumn(x *ast.QualifiedRef) *expr {

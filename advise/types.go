@@ -22,6 +22,8 @@ type columnType struct {
 	class columnClass
 	// precision is the number of digits of a second that are kept, of a timestamp.
 	precision int
+	// inexact: it rounds whole numbers, too, as REAL does.
+	inexact bool
 }
 
 // clockDigits is how many digits of a second a clock needs, so that two runs do not see the same
@@ -31,8 +33,9 @@ const clockDigits = 3
 var (
 	numberTypes = words(`int integer int2 int4 int8 smallint bigint tinyint mediumint serial bigserial smallserial serial2 serial4 serial8 numeric
 		decimal dec real float float4 float8 double`)
-	textTypes = words(`text varchar char character bpchar name citext tinytext mediumtext longtext clob nvarchar nchar enum`)
-	timeTypes = words(`timestamp timestamptz datetime date time timetz year interval`)
+	inexactTypes = words(`real float float4 float8 double`)
+	textTypes    = words(`text varchar char character bpchar name citext tinytext mediumtext longtext clob nvarchar nchar enum`)
+	timeTypes    = words(`timestamp timestamptz datetime date time timetz year interval`)
 )
 
 // typeNamed returns the type of a name, without its dialect's defaults. precision is the number in
@@ -45,7 +48,7 @@ func typeNamed(name, precision string) columnType {
 	case first == "":
 		t.class = anyClass
 	case numberTypes[first]:
-		t.class = numberClass
+		t.class, t.inexact = numberClass, inexactTypes[first]
 	case textTypes[first]:
 		t.class = textClass
 	case first == "bool", first == "boolean":

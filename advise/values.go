@@ -53,6 +53,9 @@ func negative(e *expr) *expr {
 // cast is the name of an op that converts a value to the type in its text.
 const cast = "cast"
 
+// cutting is the name of an op that converts a value, and may cut it.
+const cutting = "cutting"
+
 // uncast returns the value inside casts, and the type of the outermost.
 func uncast(e *expr) (inner *expr, to string) {
 	for e != nil && e.kind == op && e.name == cast && len(e.args) == 1 {
