@@ -65,7 +65,8 @@ get_lock release_lock release_all_locks is_free_lock is_used_lock pg_sleep sleep
 session_user user schema pg_backend_pid current_setting set_config sqlite_version pg_is_in_recovery
 `)
 
-// timed stands for a time that may be one of the clock, as what it is given says. It writes nothing.
+// timed stands for a time that may be one of the clock, as what it is given says. It writes
+// nothing.
 const timed = "a time that may be 'now'"
 
 // unknownCalls returns the functions in e that this package does not know.

@@ -65,7 +65,8 @@ func mysqlExpr(x ast.ExprNode) *expr {
 	case *ast.FuncCastExpr:
 		return mysqlCast(x)
 	case *ast.AggregateFuncExpr:
-		return &expr{kind: call, name: strings.ToLower(x.F), args: mysqlChildren(x)} // with ORDER BY
+		// with ORDER BY
+		return &expr{kind: call, name: strings.ToLower(x.F), args: mysqlChildren(x)}
 	case *ast.WindowFuncExpr:
 		return &expr{kind: call, name: strings.ToLower(x.Name), args: mysqlChildren(x)}
 	}

@@ -140,7 +140,7 @@ func pgColumn(n node) *expr {
 	switch {
 	case e.table == "excluded":
 		e.kind = offered
-	case systemColumns[e.name]: // each run stores the row anew
+	case systemColumns[e.name]: // each run stores the row again
 		e.kind, e.table = call, ""
 	}
 	return e

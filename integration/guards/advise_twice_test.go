@@ -25,8 +25,8 @@ type twice struct {
 const twiceStride = 11
 
 // TestAdviseTwice runs statements twice on each kind of database. One whose second run has an
-// effect is never called harmless or guarded. It runs all statements of twiceStatements, and two
-// of each eleven of the generated ones, always the same. RETRYSAFE_MODELS=long (make verify) runs all.
+// effect is never called harmless or guarded. It runs all statements of twiceStatements, and two of
+// each eleven of the generated ones, always the same. RETRYSAFE_MODELS=long (make verify) runs all.
 func TestAdviseTwice(t *testing.T) {
 	t.Parallel()
 	for letter, open := range map[string]func(*testing.T) *adviseDB{"p": adviseOnPostgres, "m": adviseOnMySQL, "s": adviseOnSQLite} {
