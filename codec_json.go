@@ -84,8 +84,8 @@ func hasLongNumber(b []byte) bool {
 // shortenNumbers replaces each json.Number in an interface by the float64 that has the same digits,
 // if there is one. That is what encoding/json makes of every number.
 func shortenNumbers(v reflect.Value) {
-	if t := v.Type(); !jsonTypeOf(t).dynamic || encodesItself(t) {
-		return // there is no interface, or the type has decoded its numbers itself
+	if !jsonTypeOf(v.Type()).dynamic {
+		return // there is no interface that encoding/json sets
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -146,7 +146,7 @@ type jsonType struct {
 	never error
 	// exact: a value whose texts are UTF-8 comes back as it was. It is false in doubt.
 	exact bool
-	// dynamic: there is an interface in it.
+	// dynamic: there is an interface in it, outside of types that encode or decode themselves.
 	dynamic bool
 	// custom: a type in it encodes or decodes itself.
 	custom bool
