@@ -23,7 +23,7 @@ var (
 type Issuer struct {
 	engine *retrysafe.Engine
 	o      Options
-	limits limits
+	limits *limits
 }
 
 // NewIssuer returns an issuer of tokens that are redeemed on the store of e. It panics on options

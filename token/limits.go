@@ -33,8 +33,8 @@ type issue struct {
 	at      time.Time
 }
 
-func newLimits(o *Options) limits {
-	l := limits{
+func newLimits(o *Options) *limits {
+	l := &limits{
 		rate: o.Rate, anonymous: o.Anonymous, outstanding: o.Outstanding, total: o.Total, logger: o.Logger,
 		keep: max(o.Life, time.Minute), accounts: make(map[string]*account),
 	}
