@@ -14,10 +14,14 @@ served=(
   adapters/redisstreamidem adapters/zklock browser/browsertest examples examples/orders
 )
 
+# Modules whose tests run in make verify: bench compiles rivals of retrysafe, and the tests of the
+# release install every module of a tree as a user does.
+verified=(bench scripts/release)
+
 # The other modules need neither, and run in their own processes alone.
 alone=()
 for dir in "${modules[@]}"; do
-  case " ${served[*]} bench " in
+  case " ${served[*]} ${verified[*]} " in
     *" $dir "*) ;;
     *) alone+=("$dir") ;;
   esac

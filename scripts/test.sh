@@ -5,8 +5,8 @@
 #   SERVERS=none scripts/test.sh    only what needs no programs besides Go
 #   LOGS=DIR scripts/test.sh        where the output is kept
 #
-# Soak tests have a separate target: make soak. The module bench is left out: it compiles rivals of
-# retrysafe, and is part of make verify.
+# Soak tests have a separate target: make soak. The modules bench and scripts/release are part of
+# make verify.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 . scripts/steps.sh

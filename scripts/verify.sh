@@ -64,7 +64,7 @@ step "vet of pages" env RETRYSAFE_PAGES=vet go test -vet=off -count=1 -run '^Tes
 models() { RETRYSAFE_MODELS=long go test -vet=off -count=1 -timeout 60m -skip '^(TestRace$|TestSoak)' ./internal/statespace ./shardstore; }
 
 step "models" models
-step "tests beside rivals" go_test bench
+step "tests beside rivals, and of the release" go_test "${verified[*]}"
 step "race" race
 step "release rehearsal" go run ./scripts/release rehearse
 step "lint" lint
