@@ -109,7 +109,10 @@ func (c *core) win(ctx context.Context, key storeapi.StoreKey, o *callOptions, r
 	req := c.request(key, o)
 	var limit waitLimit
 	for {
-		status, sent, err := c.acquireAnew(ctx, &req, rec, reserved)
+		// Another owner each time, since what is left of an earlier claim is given back by its
+		// owner.
+		req.Owner = newOwner()
+		status, sent, err := c.acquire(ctx, &req, nil, rec, reserved)
 		reserved = nil // finished, or passed on to reclaim
 		if err != nil {
 			return nil, c.wrap(key, 0, err, time.Second)
@@ -159,30 +162,6 @@ func (c *core) await(ctx context.Context, rec *Record, p *Policy, limit *waitLim
 		return false, c.wrap(rec.Key, 0, ErrClosed, time.Second)
 	}
 	return false, nil
-}
-
-// acquireAnew is acquire with a new owner, since what is left of an earlier round is given back by
-// its owner. If the store gives the claim back by itself, another owner tries again, at most a few
-// times.
-func (c *core) acquireAnew(ctx context.Context, req *storeapi.AcquireRequest, found *Record, reserved *reservation) (status storeapi.Status, sent time.Time, err error) {
-	for try := range acquireTries {
-		if try > 0 && !pause(ctx, time.Duration(try*try)*50*time.Millisecond) {
-			break
-		}
-		req.Owner = newOwner()
-		status, sent, err = c.acquire(ctx, req, nil, found, reserved)
-		if err != nil || !gaveBack(status, found, req.Owner) {
-			return status, sent, err
-		}
-		reserved = nil // finished, or passed on to reclaim
-	}
-	return 0, sent, ErrUnavailable
-}
-
-// gaveBack reports whether the store has given back an unanswered claim of owner by itself, as
-// package shardstore does. Nothing has run under it.
-func gaveBack(status storeapi.Status, found *Record, owner storeapi.Owner) bool {
-	return status == storeapi.StatusOwnerSpent || status == storeapi.StatusInDoubt && found.Owner == owner
 }
 
 // acquire calls Acquire until the store answers, at most a few times. All tries have the same

@@ -199,7 +199,7 @@ type held struct {
 
 func (s *held) Acquire(ctx context.Context, r storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	got, err := s.Faulty.Acquire(ctx, r)
-	if r.Copy != nil { // the check value of the secret
+	if r.Finish != nil { // the check value of the secret
 		return got, err
 	}
 	if err == nil && s.taken {

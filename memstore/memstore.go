@@ -64,7 +64,7 @@ func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (got s
 	if err := check(ctx, req.Key); err != nil {
 		return got, err
 	}
-	req.Copy = protocol.OwnCopy(req.Copy)
+	req.Finish = protocol.OwnFinish(req.Finish)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, row := s.at(req.Key)

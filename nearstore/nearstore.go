@@ -105,8 +105,7 @@ func (s *Store) find(hash uint64, req *storeapi.AcquireRequest) (storeapi.Record
 	passed := s.o.Now().Sub(c.at)
 	rec := c.record
 	rec.Now = rec.Now.Add(passed)
-	limit := req.Limit()
-	late := !limit.IsZero() && rec.Now.After(limit)
+	late := !req.NotAfter.IsZero() && rec.Now.After(req.NotAfter)
 	over := !rec.Expires.IsZero() && !rec.Now.Add(clockError).Before(rec.Expires)
 	if passed < 0 || passed >= s.o.Age || late || over {
 		return storeapi.Record{}, false

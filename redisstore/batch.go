@@ -14,11 +14,6 @@ var _ storeapi.Batcher = (*Store)(nil)
 // [redisclient.Pipeliner]. With Replicas it returns errors.ErrUnsupported, as the other batch calls
 // do: WAIT covers the writes of one connection.
 func (s *Store) AcquireBatch(ctx context.Context, reqs []storeapi.AcquireRequest) ([]storeapi.BatchResult[storeapi.Acquired], error) {
-	for i := range reqs {
-		if err := s.indexCopy(ctx, &reqs[i]); err != nil {
-			return nil, err
-		}
-	}
 	return batch(ctx, s, reqs, s.acquireCall, func(req *storeapi.AcquireRequest, call redisclient.Call, a answer, err error) (storeapi.Acquired, error) {
 		if got, ok := s.finishedThough(ctx, req, err); ok {
 			return got, nil

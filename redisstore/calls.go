@@ -67,9 +67,6 @@ func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (store
 	if err != nil {
 		return storeapi.Acquired{}, err
 	}
-	if err := s.indexCopy(ctx, &req); err != nil {
-		return storeapi.Acquired{}, err
-	}
 	a, err := s.confirmed(ctx, call, won)
 	if got, ok := s.finishedThough(ctx, &req, err); ok {
 		return got, nil

@@ -66,14 +66,6 @@ func (s *Store) index(ctx context.Context, key *storeapi.StoreKey, fence storeap
 	return nil
 }
 
-// indexCopy adds the key of a claim that brings the progress of another store's record.
-func (s *Store) indexCopy(ctx context.Context, req *storeapi.AcquireRequest) error {
-	if c := req.Copy; c == nil || c.State.Finished() || c.Answer.Codec == "" {
-		return nil
-	}
-	return s.index(ctx, &req.Key, req.MinFence)
-}
-
 // indexAdd adds a name, on as many replicas as a record needs, and returns the number of names.
 func (s *Store) indexAdd(ctx context.Context, call redisclient.Call) (names int64, err error) {
 	r, acked, need := s.primaries.Eval(ctx, call)

@@ -35,8 +35,11 @@ func (s *Store) acquireCall(req *storeapi.AcquireRequest) (redisclient.Call, err
 	new8, behind := opening(req)
 	var space [32]byte
 	claim := appendMicros(append(append(space[:0], new8...), req.Owner[:]...), protocol.Span(req.Lease))
-	if req.Copy != nil {
-		row := protocol.CopyRow(req)
+	if req.Finish != nil {
+		if !req.Finish.State.Finished() {
+			return redisclient.Call{}, fmt.Errorf("redisstore: Acquire that finishes with state %v; use completed or failed", req.Finish.State)
+		}
+		row := protocol.FinishRow(req)
 		packed, err := row.AppendBinary(nil)
 		if err != nil {
 			return redisclient.Call{}, err
@@ -125,29 +128,21 @@ func unusual(req *storeapi.AcquireRequest) string {
 	if req.MustBeIssued {
 		flags |= 2
 	}
-	var more string
+	var fence string
 	if req.IfFence != 0 {
 		flags |= 4
-		more = bytes8(int64(req.IfFence)) //nolint:gosec // two's complement is the format
-	}
-	if req.MinFence != 0 {
-		flags |= 8
-		more += bytes8(int64(req.MinFence)) //nolint:gosec // two's complement is the format
-	}
-	if !req.Until.IsZero() {
-		flags |= 16
-		more += bytes8(req.Until.UnixMicro())
+		fence = bytes8(int64(req.IfFence)) //nolint:gosec // two's complement is the format
 	}
 	if req.Asks {
-		flags |= 32
+		flags |= 8
 	}
-	if req.Copy != nil {
-		flags |= 64
+	if req.Finish != nil {
+		flags |= 16
 	}
 	if flags == 0 {
 		return ""
 	}
-	return string([]byte{flags}) + more
+	return string([]byte{flags}) + fence
 }
 
 // holder returns fence and owner in the format of a record.

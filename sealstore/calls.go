@@ -29,21 +29,21 @@ func (s *Store) prepare(ctx context.Context, req *storeapi.AcquireRequest) (noKe
 	if err := check(&req.Key); err != nil {
 		return nil, err
 	}
-	if req.Copy != nil && req.Copy.State.Finished() && bare(&req.Copy.Answer) && req.Copy.LastError == "" {
+	if req.Finish != nil && bare(&req.Finish.Answer) {
 		return nil, nil // nothing is sealed, now or later
 	}
 	k, err := s.sealing(ctx, tenantOf(&req.Key))
 	if err != nil {
 		// A duplicate of finished work needs no key.
-		if req.Copy == nil && permanent(err) && s.finished(ctx, req.Key) {
+		if req.Finish == nil && permanent(err) && s.finished(ctx, req.Key) {
 			return err, nil
 		}
 		return nil, fmt.Errorf("sealstore: the tenant has no data key, so its answers could not be sealed: %w", err)
 	}
-	if req.Copy != nil {
-		rec := *req.Copy
-		s.sealRecord(k, &rec)
-		req.Copy = &rec
+	if req.Finish != nil {
+		sealed := *req.Finish
+		sealed.Answer = sealAnswer(k, &req.Key, kindOf(sealed.State), &sealed.Answer)
+		req.Finish = &sealed
 	}
 	return nil, nil
 }
@@ -75,16 +75,6 @@ func check(key *storeapi.StoreKey) error {
 // not answer. It does not wrap err, which could say that the call was not applied.
 func keysFailed(err error) error {
 	return fmt.Errorf("%w: sealstore: the data key of the tenant cannot be read: %s", storeapi.ErrUnavailable, err.Error())
-}
-
-// sealRecord seals what a record has, in place.
-func (s *Store) sealRecord(k *dataKey, rec *storeapi.Record) {
-	if !bare(&rec.Answer) {
-		rec.Answer = sealAnswer(k, &rec.Key, kindOf(rec.State), &rec.Answer)
-	}
-	if rec.LastError != "" {
-		rec.LastError = sealText(k, &rec.Key, rec.LastError)
-	}
 }
 
 // sealFor returns the sealed form of an answer.

@@ -18,7 +18,6 @@ var (
 	_ storeapi.Batcher     = (*Store)(nil)
 	_ storeapi.Keeper      = (*Store)(nil)
 	_ storeapi.Sharer      = (*Store)(nil)
-	_ storeapi.TxWaiter    = (*Store)(nil)
 )
 
 // Issue implements [storeapi.Issuer].
@@ -103,12 +102,4 @@ func (s *Store) Keeps(ctx context.Context) error {
 func (s *Store) Shared() bool {
 	inner, ok := s.inner.(storeapi.Sharer)
 	return ok && inner.Shared()
-}
-
-// WaitTx implements [storeapi.TxWaiter].
-func (s *Store) WaitTx(ctx context.Context, key storeapi.StoreKey) error {
-	if inner, ok := s.inner.(storeapi.TxWaiter); ok {
-		return inner.WaitTx(ctx, key)
-	}
-	return errors.ErrUnsupported
 }

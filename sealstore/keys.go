@@ -53,8 +53,8 @@ func keyRecord(rec *storeapi.Record) error {
 	return nil
 }
 
-// Swap implements [Keys]. The record is a copy of a finished one: a store writes that in one call,
-// and only in place of the record whose fence the call names. A store never replaces a completed
+// Swap implements [Keys]. The claim is finished as it is made: a store writes that in one call, and
+// only in place of the record whose fence the call names. A store never replaces a completed
 // record, so the state is failed.
 func (k keysIn) Swap(ctx context.Context, t Tenant, old, next []byte) (bool, error) {
 	key := t.key()
@@ -65,16 +65,9 @@ func (k keysIn) Swap(ctx context.Context, t Tenant, old, next []byte) (bool, err
 	if (rec.State == 0) != (old == nil) || old != nil && (keyRecord(&rec) != nil || !bytes.Equal(rec.Answer.Body, old)) {
 		return false, nil //nolint:nilerr // a record that is none of a data key is not what the caller knows
 	}
-	created := rec.Created
-	if rec.State == 0 {
-		created = rec.Now
-	}
 	req := storeapi.AcquireRequest{
 		Key: key, Lease: time.Second, Retention: storeapi.Forever, OnDoubt: storeapi.Refuse, IfFence: rec.Fence,
-		Copy: &storeapi.Record{
-			Key: key, State: storeapi.StateFailed, Attempt: rec.Attempt + 1, OnDoubt: storeapi.Refuse, Now: rec.Now, Created: created,
-			Cause: keyCodec, Answer: storeapi.Answer{Codec: keyCodec, Body: next, Kept: true},
-		},
+		Finish: &storeapi.Finish{State: storeapi.StateFailed, Answer: storeapi.Answer{Codec: keyCodec, Body: next, Kept: true}, Cause: keyCodec},
 	}
 	if rec.State == 0 {
 		req.IfFence = 0

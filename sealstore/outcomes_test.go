@@ -130,9 +130,9 @@ func TestForgetLeavesTheAuditLog(t *testing.T) {
 	}
 }
 
-// TestBareCopyNeedsNoKey: a finished record without a text, such as the check value of a secret, is
-// written and read without a data key, and none is made for it.
-func TestBareCopyNeedsNoKey(t *testing.T) {
+// TestBareFinishNeedsNoKey: a finished record without a text, such as the check value of a secret,
+// is written and read without a data key, and none is made for it.
+func TestBareFinishNeedsNoKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(sealstore.Options{OnlySealed: true})
 	// its data key cannot be opened by the other process
@@ -140,7 +140,7 @@ func TestBareCopyNeedsNoKey(t *testing.T) {
 	other := w.process(sealstore.NewRing("2025-01"), sealstore.Options{OnlySealed: true})
 	for _, k := range []storeapi.StoreKey{key("", "2"), key("ada", "2")} {
 		req := ask(k)
-		req.Copy = &storeapi.Record{Key: k, State: storeapi.StateFailed, Binding: []byte("value"), Answer: storeapi.Answer{Codec: "none"}}
+		req.Binding, req.Finish = []byte("value"), &storeapi.Finish{State: storeapi.StateFailed, Answer: storeapi.Answer{Codec: "none"}}
 		got, err := other.Acquire(t.Context(), req)
 		assert.True(t, err == nil && got.Status == storeapi.StatusAcquired, "write: %v, %v", got.Status, err)
 		rec, err := other.Lookup(t.Context(), k)
@@ -149,7 +149,7 @@ func TestBareCopyNeedsNoKey(t *testing.T) {
 	stored, err := sealstore.KeysIn(w.inner).Load(t.Context(), sealstore.Tenant{Namespace: "shop", Name: "ada"})
 	assert.True(t, err == nil && stored == nil, "a data key was made: %v", err)
 	withText := ask(key("", "3"))
-	withText.Copy = &storeapi.Record{Key: withText.Key, State: storeapi.StateFailed, Answer: storeapi.Answer{Codec: "raw", Body: []byte("x"), Kept: true}}
+	withText.Finish = &storeapi.Finish{State: storeapi.StateFailed, Answer: storeapi.Answer{Codec: "raw", Body: []byte("x"), Kept: true}}
 	_, err = other.Acquire(t.Context(), withText)
 	assert.True(t, err != nil, "a text was written without a key")
 }

@@ -29,7 +29,6 @@ func (t *TxStore[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func
 	}
 	// Without a key, duplicates of finished work are answered, and work does not run.
 	k, noKey := t.store.sealing(ctx, tenantOf(&r.Key))
-	r.Gate = t.gate(r.Gate)
 	var plain, sealed storeapi.Answer
 	rec, err := t.inner.RunTx(ctx, r, func(ctx context.Context, tx Tx) (storeapi.State, storeapi.Answer, error) {
 		if noKey != nil {
@@ -53,22 +52,6 @@ func (t *TxStore[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func
 	}
 	err = t.store.openRecord(ctx, &rec) // of an earlier call
 	return rec, err
-}
-
-// gate opens the records that a gate looks at.
-func (t *TxStore[Tx]) gate(g *storeapi.TxGate) *storeapi.TxGate {
-	if g == nil || g.Check == nil {
-		return g
-	}
-	return &storeapi.TxGate{Lock: g.Lock, Check: func(ctx context.Context, lookup func(storeapi.StoreKey) (storeapi.Record, error)) error {
-		return g.Check(ctx, func(key storeapi.StoreKey) (storeapi.Record, error) {
-			rec, err := lookup(key)
-			if err == nil {
-				err = t.store.openRecord(ctx, &rec)
-			}
-			return rec, err
-		})
-	}}
 }
 
 // StepTx implements [storeapi.StepStore], if the inner store does.

@@ -58,15 +58,12 @@ func (o *opening) text(key storeapi.StoreKey, text string) (string, error) {
 }
 
 func (o *opening) acquire(req storeapi.AcquireRequest) (_ storeapi.AcquireRequest, err error) {
-	if req.Copy == nil {
+	if req.Finish == nil {
 		return req, nil
 	}
-	rec := *req.Copy
-	if rec.Answer, err = o.answer(rec.Key, rec.State, rec.Answer); err != nil {
-		return req, err
-	}
-	rec.LastError, err = o.text(rec.Key, rec.LastError)
-	req.Copy = &rec
+	f := *req.Finish
+	f.Answer, err = o.answer(req.Key, f.State, f.Answer)
+	req.Finish = &f
 	return req, err
 }
 

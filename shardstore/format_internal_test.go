@@ -5,45 +5,51 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// TestFormats freezes version 1 of what is stored, and which shard is the home of a key: shards and
-// processes of several builds share it.
+// TestFormats freezes what is stored, and which shard is the home of a key: shards and processes of
+// several builds share it. Homes are those of v0.1.0.
 func TestFormats(t *testing.T) {
 	t.Parallel()
-	maps := []*Map{
-		{Number: 1, Names: []string{"eu-1", "eu-2"}, Lease: 15 * time.Second},
-		{Number: 2, Names: []string{"eu-1", "eu-2", "eu-3"}, Was: []string{"eu-1", "eu-2"}, Closing: true, Lease: time.Minute, Floor: 1_774_746_000_000_000},
-	}
+	names := []string{"eu-1", "eu-2", "eu-3"}
 	var got strings.Builder
-	for _, m := range maps {
-		text, err := mapKey(m.Number).MarshalText()
+	for _, l := range []*list{{Names: names}, {Names: names, Home: "application"}} {
+		req := l.finishing(&storeapi.Record{})
+		text, err := req.Key.MarshalText()
 		assert.NoError(t, err, "key")
-		a := m.answer()
-		fmt.Fprintf(&got, "%s %s %s\n", text, a.Codec, a.Body)
+		fmt.Fprintf(&got, "%s %v %s %s %s\n", text, req.Finish.State, req.Finish.Cause, req.Finish.Answer.Codec, req.Finish.Answer.Body)
 	}
+	homes := map[string]string{}
 	for i := range 12 {
 		key := storeapi.StoreKey{Namespace: "app", Layer: "http", Key: storeapi.Key{Tenant: "ann", Operation: "POST /orders", ID: fmt.Sprint("k/", i)}}
-		home, next := maps[1].Home(key)
-		fmt.Fprintf(&got, "home of k/%d: %s, then %s\n", i, home, next)
+		homes[key.ID] = Pick(names[:2], key) + ", then " + Pick(names, key)
+		fmt.Fprintf(&got, "home of %s: %s\n", key.ID, homes[key.ID])
 	}
-	owner := storeapi.Owner{0xa0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0xaf}
-	fmt.Fprintf(&got, "owner of a copy: %x\n", copyOwner(owner, 1_774_746_000_000_001))
-	const golden = "testdata/formats_v1.golden"
-	assert.Golden(t, golden, got.String())
-	text, err := os.ReadFile(golden)
+	assert.Golden(t, "testdata/formats_v2.golden", got.String())
+	v1, err := os.ReadFile("testdata/formats_v1.golden")
 	assert.NoError(t, err, "read")
-	for i, line := range strings.Split(string(text), "\n")[:len(maps)] {
-		_, body, _ := strings.Cut(line, " shardmap ")
-		back, err := parseMap("eu-1", maps[i].Number, &storeapi.Answer{Codec: "shardmap", Body: []byte(body), Kept: true})
-		assert.NoError(t, err, "line %d", i+1)
-		assert.True(t, back.same(maps[i]), "line %d is %+v", i+1, back)
+	for id, home := range homes {
+		assert.True(t, strings.Contains(string(v1), "home of "+id+": "+home+"\n"), "the home of %s was %s in v0.1.0", id, home)
 	}
-	later := `{"number":1,"names":["eu-1"],"lease_ns":1,"more":{"of":"a later build"}}`
-	_, err = parseMap("eu-1", 1, &storeapi.Answer{Codec: "shardmap", Body: []byte(later)})
-	assert.NoError(t, err, "a further member")
+}
+
+// TestLaterList: further members of a list are ignored, and a list that cannot be read is an error.
+func TestLaterList(t *testing.T) {
+	t.Parallel()
+	for body, readable := range map[string]bool{
+		`{"names":["a"],"more":{"of":"a later build"}}`: true, `{"names":["a"],"home":"by a later build"}`: false, `{}`: false, `{"names":["a","a"]}`: false, `x`: false,
+	} {
+		s, err := newStore(map[string]storeapi.Store{"a": memstore.New(nil)}, nil)
+		assert.NoError(t, err, "store")
+		req := s.list().finishing(&storeapi.Record{})
+		req.NotAfter = req.NotAfter.AddDate(5000, 0, 0)
+		req.Finish.Answer.Body = []byte(body)
+		_, err = s.shards["a"].Acquire(t.Context(), req)
+		assert.NoError(t, err, "write")
+		assert.Equal(t, s.checkList(t.Context()) == nil, readable, "%s", body)
+	}
 }

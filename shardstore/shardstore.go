@@ -2,270 +2,167 @@ package shardstore
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
-	"sync"
-	"time"
+	"strings"
 
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // Options configure a store. Nil is valid.
 type Options struct {
-	// Lease is how long a process may use a map without another look at the shard; default 10 s, at
-	// least 1 ms. Only the process that creates the first map sets it: the map stores it. Processes
-	// look twice in that time; a change of maps waits for twice that time.
-	Lease time.Duration
+	// Home returns the name of the shard of a key; default [Pick] over all names. As long as a key
+	// may have a record, Home has to return the same name for it, in every process: a key that is
+	// sent to another shard runs again. It is called concurrently, for each call, and must not
+	// fail.
+	//
+	// The counts of a tenant's limits are at the home of the key that has nothing but the
+	// Namespace, the Layer "limit" and the Tenant.
+	Home func(storeapi.StoreKey) string
 }
 
 // Store is a [storeapi.Store] over shards, with every optional interface that the shards have. It
 // is safe for concurrent use, and keeps no goroutines.
 type Store struct {
-	atlas   atlas
-	batches bool             // every shard supports batches
-	clock   func() time.Time // of this process
-
-	mu    sync.Mutex
-	m     *Map               // the newest map that this process knows
-	looks map[string]reading // by shard; for m
-	// the largest fence that a shard gave in spite of MinFence, since it had removed a larger one
-	raised storeapi.Fence
-}
-
-// reading is a look at a shard, which had no map after m.
-type reading struct {
-	now  time.Time // the shard's clock
-	sent time.Time // our clock
+	shards  map[string]storeapi.Store
+	names   []string // sorted
+	home    func(storeapi.StoreKey) string
+	batches bool // every shard supports batches
 }
 
 // New returns a store over shards, by name. A name must mean the same database in every process,
-// for ever. The store uses the newest map that the shards have; it does not use shards that the map
-// does not name. If no shard has a map, New creates the first one, with all shards. Only then all
-// of them must answer.
+// for ever.
+//
+// The shards keep the list of their names. New returns an error if it is another one than that of
+// shards: keys would have other homes, and run again. Only the first New needs all shards; after
+// that one that answers is enough.
 func New(ctx context.Context, shards map[string]storeapi.Store, o *Options) (*Store, error) {
-	a, err := newAtlas(shards)
+	s, err := newStore(shards, o)
 	if err != nil {
 		return nil, err
 	}
-	m, _, silent, err := a.newest(ctx)
-	if err != nil {
+	if err := s.checkList(ctx); err != nil {
 		return nil, err
 	}
-	if m == nil {
-		if silent != nil {
-			return nil, fmt.Errorf("shardstore: the first map is made when all shards answer: %w", silent)
-		}
-		if m, err = a.first(ctx, o); err != nil {
-			return nil, err
-		}
-	}
-	s := &Store{atlas: a, clock: time.Now, m: m, looks: map[string]reading{}}
-	s.batches, err = a.batches(ctx)
+	s.batches, err = s.supportBatches(ctx)
 	return s, err
 }
 
-func newAtlas(shards map[string]storeapi.Store) (atlas, error) {
-	names := atlas(shards).names()
-	if err := checkNames(names); err != nil {
+func newStore(shards map[string]storeapi.Store, o *Options) (*Store, error) {
+	s := &Store{shards: maps.Clone(shards), names: slices.Sorted(maps.Keys(shards))}
+	if err := checkNames(s.names); err != nil {
 		return nil, err
 	}
-	for _, name := range names {
+	for _, name := range s.names {
 		if shards[name] == nil {
 			return nil, fmt.Errorf("shardstore: the shard %q is nil", name)
 		}
 	}
-	return maps.Clone(shards), nil
+	if o != nil {
+		s.home = o.Home
+	}
+	return s, nil
 }
 
-// first creates map 1.
-func (a atlas) first(ctx context.Context, o *Options) (*Map, error) {
-	m := &Map{Number: 1, Names: a.names(), Lease: 10 * time.Second}
-	if o != nil && o.Lease != 0 {
-		m.Lease = o.Lease
+// Home returns the name of the shard that has the record of key. An error means that Options.Home
+// has returned a name that is not in the list.
+func (s *Store) Home(key storeapi.StoreKey) (string, error) {
+	if s.home == nil {
+		return Pick(s.names, key), nil
 	}
-	if m.Lease < time.Millisecond {
-		return nil, fmt.Errorf("shardstore: Options.Lease is %v; use at least a millisecond", m.Lease)
+	name := s.home(key)
+	if s.shards[name] == nil {
+		return "", fmt.Errorf("%w: shardstore: Options.Home returns %q, which is none of the shards %q", storeapi.ErrInvalidKey, name, s.names)
 	}
-	for _, name := range m.Names {
-		if len(m.Names) == 1 {
-			break // all its records are at home
+	return name, nil
+}
+
+// shard returns the home of a key.
+func (s *Store) shard(ctx context.Context, key storeapi.StoreKey) (name string, shard storeapi.Store, err error) {
+	if err := ctx.Err(); err != nil {
+		return "", nil, err
+	}
+	if key.Namespace == namespace {
+		return "", nil, fmt.Errorf("%w: the namespace %q is that of the list of shards", storeapi.ErrInvalidKey, namespace)
+	}
+	if err := key.Validate(); err != nil {
+		return "", nil, err
+	}
+	name, err = s.Home(key)
+	return name, s.shards[name], err
+}
+
+// Pick returns the name with the highest score for a key (rendezvous hashing; Thaler and
+// Ravishankar, "Using name-based mappings to increase hit rates", 1998). The order of names does
+// not matter. One more name takes keys from all others, and moves none between them. The function
+// never changes. It returns "" if there are no names.
+//
+// An [Options].Home can use it for a part of the keys, such as those that are newer than a change
+// of the list.
+func Pick(names []string, key storeapi.StoreKey) string {
+	var space [256]byte
+	text, _ := key.AppendText(space[:0]) // never fails
+	best, most := "", uint64(0)
+	for _, name := range names {
+		h := fnv.New64a()
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(name)))
+		_, _ = h.Write(size[:])
+		_, _ = h.Write([]byte(name))
+		_, _ = h.Write(text)
+		if score := mixed(h.Sum64()); best == "" || score > most || score == most && name < best {
+			best, most = name, score
 		}
-		err := a.each(ctx, name, func(*storeapi.Record) error { return errNotEmpty })
-		if errors.Is(err, errNotEmpty) {
-			return nil, fmt.Errorf("shardstore: shard %q has records, whose homes the first map would move: make the first Store of that shard alone, and add the others by Change", name)
-		} else if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			return nil, err
-		}
 	}
-	won, err := a.publish(ctx, nil, m)
-	if err == nil && !slices.Equal(won.Names, m.Names) {
-		return nil, fmt.Errorf("shardstore: somebody else has made the first map at this moment, of the shards %q; make them alike, or call New again", won.Names)
-	}
-	return won, err
+	return best
 }
 
-// Map returns the map that this process uses.
-func (s *Store) Map() Map {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m := *s.m
-	m.Names, m.Was = slices.Clone(m.Names), slices.Clone(m.Was)
-	return m
+// mixed spreads values that FNV leaves close together (the finalizer of MurmurHash3).
+func mixed(x uint64) uint64 {
+	x = (x ^ x>>33) * 0xff51afd7ed558ccd
+	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
 }
 
-// Home returns the name of the shard that has the records of key, for programs that read their own
-// tables beside them. The result is valid for half of the map's lease (5 s with the default
-// Options.Lease); then the key may get another home. For transactions of retrysafe.DoTx use
-// [NewTx], which finds the home itself. While the key moves, Home returns an error that wraps
-// [storeapi.ErrUnavailable].
-func (s *Store) Home(ctx context.Context, key storeapi.StoreKey) (string, error) {
-	if err := check(ctx, key); err != nil {
-		return "", err
-	}
-	for range rounds {
-		p, err := s.place(ctx, key)
-		switch {
-		case errors.Is(err, errMoved):
-			continue
-		case err != nil:
-			return "", err
-		case p.moves():
-			return "", fmt.Errorf("%w: the key moves from shard %q to %q; try again when the change of maps has ended", storeapi.ErrUnavailable, p.name, p.nextName)
-		}
-		return p.name, nil
-	}
-	return "", errRestless
-}
-
-var errNotEmpty = errors.New("shardstore: there are records")
-
-// rounds is how often a call starts again because maps change while it runs.
-const rounds = 6
-
-var (
-	// errMoved means that there is a newer map, and that the call must be decided again.
-	errMoved = errors.New("shardstore: there is a newer map")
-	// errRestless means that a call was started again too often.
-	errRestless = fmt.Errorf("%w: the shards' maps or clocks change too fast; try again", storeapi.ErrUnavailable)
+const (
+	maxShards = 1000
+	maxName   = 128
 )
 
-// place has the homes of a key by one map.
-type place struct {
-	m              *Map
-	name, nextName string
-	home, next     storeapi.Store
-	// seen and nextSeen are the shards' clocks at the last look.
-	seen, nextSeen time.Time
-	// sent is our clock at the look at home.
-	sent time.Time
-}
-
-func (p *place) moves() bool { return p.name != p.nextName }
-
-// until and nextUntil return when newer maps may be in use, by the clock of each shard, a tenth of
-// the lease early.
-func (p *place) until() time.Time     { return p.seen.Add(p.m.sure()) }
-func (p *place) nextUntil() time.Time { return p.nextSeen.Add(p.m.sure()) }
-
-// old reports whether keys may have moved since the look at home.
-func (s *Store) old(p *place) bool { return s.clock().Sub(p.sent) >= p.m.sure() }
-
-// place finds the homes of a key. If the last look there is old, it looks for newer maps.
-func (s *Store) place(ctx context.Context, key storeapi.StoreKey) (*place, error) {
-	s.mu.Lock()
-	m := s.m
-	s.mu.Unlock()
-	p := &place{m: m}
-	p.name, p.nextName = m.Home(key)
-	return p, s.fill(ctx, p)
-}
-
-func (s *Store) fill(ctx context.Context, p *place) (err error) {
-	if p.home, err = s.atlas.shard(p.name); err != nil {
-		return err
+// checkNames refuses names that cannot be stored or that are not distinct.
+func checkNames(names []string) error {
+	if len(names) == 0 {
+		return errors.New("shardstore: no shards; give at least one")
 	}
-	if p.next, err = s.atlas.shard(p.nextName); err != nil {
-		return err
+	if len(names) > maxShards {
+		return fmt.Errorf("shardstore: %d shards; use at most %d", len(names), maxShards)
 	}
-	home, err := s.fresh(ctx, p.m, p.name)
-	if err != nil {
-		return err
-	}
-	p.seen, p.sent, p.nextSeen = home.now, home.sent, home.now
-	if p.moves() {
-		next, err := s.fresh(ctx, p.m, p.nextName)
-		if err != nil {
-			return err
+	for i, name := range names {
+		switch {
+		case name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }):
+			return fmt.Errorf("shardstore: the name of a shard is %q; use 1 to %d visible ASCII characters", name, maxName)
+		case slices.Contains(names[:i], name):
+			return fmt.Errorf("shardstore: the shard %q is named twice", name)
 		}
-		p.nextSeen = next.now
 	}
 	return nil
 }
 
-// fresh returns a look at the shard that is not old.
-func (s *Store) fresh(ctx context.Context, m *Map, name string) (reading, error) {
-	s.mu.Lock()
-	r, ok := s.looks[name]
-	ok = ok && s.m == m && s.clock().Sub(r.sent) < m.Lease/2
-	s.mu.Unlock()
-	if ok {
-		return r, nil
+// failed adds the shard's name to err. It keeps what err says about whether the call was applied.
+func failed(name string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return s.look(ctx, m, name)
-}
-
-// look asks a shard for maps after m. errMoved means that there is one, and that the store uses it
-// now.
-func (s *Store) look(ctx context.Context, m *Map, name string) (reading, error) {
-	r := reading{sent: s.clock()}
-	last, now, err := s.atlas.last(ctx, name, m)
-	if r.now = now; err != nil {
-		return r, err
+	for _, certain := range []error{
+		storeapi.ErrLeaseLost, storeapi.ErrInvalidKey, storeapi.ErrTooLate, storeapi.ErrInTransaction, errors.ErrUnsupported, context.Canceled,
+	} {
+		if errors.Is(err, certain) {
+			return err
+		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if last.Number > s.m.Number {
-		s.m, s.looks = last, map[string]reading{}
-	}
-	if s.m.Number == last.Number {
-		s.looks[name] = r
-	}
-	if s.m.Number != m.Number {
-		return r, errMoved
-	}
-	return r, nil
-}
-
-// forget makes the next call look at a shard again, since the lease of the map has passed by the
-// shard's clock.
-func (s *Store) forget(name string) {
-	s.mu.Lock()
-	delete(s.looks, name)
-	s.mu.Unlock()
-}
-
-// still asks the deciding shard whether m is the newest map. errMoved means that it is not.
-func (s *Store) still(ctx context.Context, m *Map) error {
-	_, err := s.look(ctx, m, m.decider())
-	return err
-}
-
-func check(ctx context.Context, key storeapi.StoreKey) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if key.Namespace == namespace {
-		return fmt.Errorf("%w: the namespace %q is that of the maps", storeapi.ErrInvalidKey, namespace)
-	}
-	return key.Validate()
-}
-
-// earlier returns the earlier of two times; a zero time does not count.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
+	return fmt.Errorf("%w: shard %q: %w", storeapi.ErrUnavailable, name, err)
 }

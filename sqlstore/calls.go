@@ -13,11 +13,14 @@ import (
 func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	// Own copies: the caller may reuse its slices.
 	req.Fingerprint, req.Binding = bytes.Clone(req.Fingerprint), bytes.Clone(req.Binding)
-	req.Copy = protocol.OwnCopy(req.Copy)
+	req.Finish = protocol.OwnFinish(req.Finish)
 	var status storeapi.Status
-	limit := req.Limit()
+	size := len(req.Fingerprint) + len(req.Binding)
+	if req.Finish != nil {
+		size += len(req.Finish.Answer.Body)
+	}
 	c := &change{
-		db: s.db, ctx: ctx, key: req.Key, notAfter: limit, size: len(req.Fingerprint) + len(req.Binding) + protocol.CopySize(req.Copy),
+		db: s.db, ctx: ctx, key: req.Key, notAfter: req.NotAfter, size: size,
 		decide: func(cur protocol.Row, now protocol.Micros, floor storeapi.Fence) (next protocol.Row, write bool, err error) {
 			next, status, write, err = protocol.Acquire(cur, now, floor, &req)
 			return next, write, err
@@ -25,7 +28,7 @@ func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (store
 	}
 	row, now, err := s.claim(c)
 	var lock *lockError
-	if errors.As(err, &lock) && lock.ended == nil && !limit.IsZero() && s.db.clock().After(limit) {
+	if errors.As(err, &lock) && lock.ended == nil && !req.NotAfter.IsZero() && s.db.clock().After(req.NotAfter) {
 		err = storeapi.ErrTooLate
 	}
 	if err != nil {

@@ -129,8 +129,6 @@ func (q *queries) mysqlJoin(t, meta, inSession, insert string) {
 	// Through another index, above READ COMMITTED, it would also lock the gaps next to the row
 	// in that index.
 	q.finish = finishing(t + ` FORCE INDEX (PRIMARY)`)
-	q.hold = `SELECT 1 FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id = ? LOCK IN SHARE MODE`
-	q.waitTx = `SELECT 1 FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id = ? FOR UPDATE`
 	q.confirm = `UPDATE ` + t + ` SET updated = updated WHERE id = ?`
 }
 

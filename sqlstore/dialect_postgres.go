@@ -75,15 +75,17 @@ func postgresQueries(schema, table string) queries {
 		tell:     `SELECT count(pg_notify(?, message)) FROM unnest(?::text[]) AS message`,
 		list:     `SELECT r.id, r.parts, ` + selected + `NULL::bytea FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
 		contains: `position(?::bytea in r.parts) > 0`,
+		// Work that has left the transaction of its claim is in one that began after the claim.
+		left:     `SELECT (extract(epoch FROM now()) * 1000000)::bigint > $1::bigint`,
+		leftAt:   true,
 		numbered: sqlkit.Numbered,
 	}
 	q.postgresListing(in, table, t)
-	q.postgresGate()
 	q.postgresSweep(t, meta)
 	q.postgresUsage(meta, in+`"`+table+`_limits"`)
 	q.loadToJoin, q.makeToJoin = sqlkit.Numbered(q.loadToWrite), sqlkit.Numbered(q.make)
 	for _, statement := range []*string{
-		&q.finish, &q.finishOne, &q.claimWithin, &q.tell, &q.confirm, &q.hold, &q.waitTx, &q.limit, &q.loadMany, &q.loadManyToWrite, &q.putMany, &q.makeMany, &q.load, &q.loadToWrite, &q.put, &q.make, &q.expired, &q.removeMany, &q.raise,
+		&q.finish, &q.finishOne, &q.claimWithin, &q.tell, &q.confirm, &q.limit, &q.loadMany, &q.loadManyToWrite, &q.putMany, &q.makeMany, &q.load, &q.loadToWrite, &q.put, &q.make, &q.expired, &q.removeMany, &q.raise,
 		&q.loadUsage, &q.loadUsageToWrite, &q.putUsage, &q.makeUsage, &q.dropUsage, &q.expiredUsage, &q.removeUsage,
 	} {
 		*statement = sqlkit.Numbered(*statement)
@@ -116,16 +118,6 @@ func (q *queries) postgresListing(in, table, t string) {
 // read first, and the outer SELECT is evaluated after that.
 func postgresLocked(table string) string {
 	return `WITH r AS (SELECT * FROM ` + table + ` WHERE id = ? FOR UPDATE) `
-}
-
-// postgresGate sets the statements for the lock of a gate, and for work that has left its
-// transaction: that of the claim has begun before the claim.
-func (q *queries) postgresGate() {
-	q.left, q.leftAt = `SELECT (extract(epoch FROM now()) * 1000000)::bigint > $1::bigint`, true
-	// No shared lock on the row: if many transactions share one, the server makes a new list of
-	// its holders for each one that joins.
-	q.hold = `SELECT pg_advisory_xact_lock_shared(` + lockNumber + `) IS NULL`
-	q.waitTx = `SELECT pg_advisory_xact_lock(` + lockNumber + `) IS NULL`
 }
 
 // postgresSweep sets the statements that remove expired records.
@@ -180,6 +172,3 @@ func committing(notAfter int64) string {
 	}
 	return fmt.Sprintf("SELECT 1 / (%s <= %d)::int; COMMIT", afterLocking, notAfter)
 }
-
-// lockNumber converts an id to the number of an advisory lock.
-const lockNumber = `('x' || encode(substr(?::bytea, 1, 8), 'hex'))::bit(64)::bigint`

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 	"github.com/retrysafe/retrysafe/storeapi"
@@ -75,9 +74,6 @@ func (t joined[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func(c
 	s := t.store
 	if err := s.admit(ctx, &r.Key); err != nil { // the caller may have the only connection
 		return storeapi.Record{}, err
-	}
-	if r.Gate != nil {
-		return storeapi.Record{}, fmt.Errorf("sqlstore: a transaction that the caller commits cannot have a gate: %w", errors.ErrUnsupported)
 	}
 	if d := t.same.Dialect(); d != s.db.dialect {
 		return storeapi.Record{}, stateError("sqlstore: the transaction is one of " + d.String() + ", and the store is on " + s.db.dialect.String() + ": join one of the same database")

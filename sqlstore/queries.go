@@ -95,10 +95,6 @@ type queries struct {
 	// work has ended it. leftAt: its argument is the time of the claim. Servers.
 	left   string
 	leftAt bool
-	// hold: id. It takes a shared lock in the name of the record until the transaction ends, and
-	// returns a row if it has the lock. waitTx: id. It waits for all holders of that lock. Empty: a
-	// writer has locked the whole file.
-	hold, waitTx string
 	// confirm: id. It writes the record unchanged, so that there is something to commit.
 	confirm string
 	// tell publishes: channel, messages as an array. PostgreSQL.

@@ -191,9 +191,6 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec storeapi.
 	if err != nil {
 		return rec, err
 	}
-	if err := c.claim.pass(ctx, tx); err != nil {
-		return rec, err
-	}
 	open = false
 	if refused, err := commit(ctx); err != nil {
 		return c.uncommitted(ctx, tx, rec, done, refused, err)
@@ -231,7 +228,7 @@ func (c *serverClaim) uncommitted(ctx context.Context, tx Transaction, rec, done
 func (c *serverClaim) commit(ctx context.Context, j *joint, state storeapi.State, answer storeapi.Answer) (commit func(context.Context) (bool, error), done storeapi.Record, err error) {
 	tx := j.tx.(Transaction) //nolint:errcheck,forcetypeassert // RunOn has begun it
 	last, can := tx.(LastStatement)
-	if query := c.claim.store.db.queries().finishOne; can && query != "" && c.claim.r.Gate == nil {
+	if query := c.claim.store.db.queries().finishOne; can && query != "" {
 		row, done, err := j.completed(state, answer)
 		return func(ctx context.Context) (bool, error) {
 			return last.ExecCommit(ctx, query, finishArgs(c.claim.id, &row)...)

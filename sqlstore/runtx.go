@@ -174,9 +174,6 @@ func (c *claim) run(ctx context.Context) (rec storeapi.Record, err error) {
 	if err != nil {
 		return rec, err
 	}
-	if err := c.pass(ctx, dbtx.SQL(tx.Tx, SQLite)); err != nil {
-		return rec, err
-	}
 	if err := tx.commit(ctx); err != nil {
 		return c.settle(ctx, tx, rec, err)
 	}

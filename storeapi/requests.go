@@ -24,31 +24,22 @@ type AcquireRequest struct {
 	// does no work; see [Record].Asks. If it does work after that, it begins with an Extend with
 	// Works.
 	Asks bool
-	// Copy, if it is not nil, is the record of this key that another store has. It is for callers
-	// that keep a key in several stores. If the store grants the request, its record continues that
-	// one: all fields are those of Copy, except Owner, Fence and the lease, which are those of this
-	// request. So the attempt number and Created, and with them Attempt.KeyFor, stay.
-	//
-	// If Copy is completed, failed or released, the new record is so too, for as long as Copy has
-	// until it expires. Such a copy is made only if the key has no record, or has the fence
-	// IfFence; otherwise the answer is [StatusFenceChanged].
-	Copy *Record
-	// MinFence is the least fence of a new claim. If the holder of the key repeats its call, it
-	// gets the fence that it has. It is for callers that keep a key in several stores, whose clocks
-	// differ. Zero leaves the fence to the store.
-	MinFence Fence
-	// Until is a second limit like NotAfter, for callers that pass a request on and may do so for a
-	// limited time only. It is not stored.
-	Until time.Time
+	// Finish, if it is not nil, finishes the claim in the same step, so that no process can leave
+	// it half done. It is for values that are kept as records, such as the data keys of sealstore:
+	// with IfFence the old value is there until the new one is. The claim is granted only if the
+	// key has no record, or if its record has the fence IfFence and is not completed; otherwise the
+	// answer is [StatusFenceChanged] or [StatusFinished]. The record has the fingerprint and the
+	// binding of this request, and its retention counts from now.
+	Finish *Finish
 }
 
-// Limit returns the earlier of NotAfter and Until: the store's time after which the request must
-// not be applied. Zero means no limit.
-func (r *AcquireRequest) Limit() time.Time {
-	if r.NotAfter.IsZero() || !r.Until.IsZero() && r.Until.Before(r.NotAfter) {
-		return r.Until
-	}
-	return r.NotAfter
+// Finish is the outcome of a claim that is finished as it is made.
+type Finish struct {
+	// State is StateCompleted or StateFailed. A completed record is never replaced.
+	State  State
+	Answer Answer
+	// Cause is stored in the record.
+	Cause string
 }
 
 // ExtendRequest asks for a new lease from now on.

@@ -25,8 +25,8 @@ const (
 	StatusNotIssued
 	// StatusAlreadyIssued means that Issue found a record of another owner.
 	StatusAlreadyIssued
-	// StatusOwnerSpent means that this owner, or the store for it, has released its attempt, and
-	// that the owner cannot acquire the key again. Make a new owner.
+	// StatusOwnerSpent means that this owner has released its attempt, and cannot acquire the key
+	// again. Make a new owner.
 	StatusOwnerSpent
 )
 

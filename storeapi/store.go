@@ -8,7 +8,7 @@ import "context"
 // A store answers with a [Status]. An error means that the call itself failed and may or may not
 // have been applied. Only these errors say that it was not applied: [ErrLeaseLost],
 // [ErrInvalidKey], [ErrTooLate], [ErrInTransaction] and errors.ErrUnsupported. Times are by the
-// store's clock. All methods may be called concurrently. The clauses S1 to S20 of docs/design.md
+// store's clock. All methods may be called concurrently. The clauses S1 to S22 of docs/design.md
 // are the contract; storetest.Run tests them.
 type Store interface {
 	// Acquire decides by the table of docs/design.md whether the caller may run the work. It

@@ -35,26 +35,6 @@ type TxRequest struct {
 	// rolled it back in favour of another one (a deadlock, a serialization failure) after work was
 	// called. Before that it is run again in any case.
 	Retries int
-	// Gate can refuse the transaction before COMMIT; nil means no gate.
-	Gate *TxGate
-}
-
-// TxGate lets its owner refuse a transaction at the last moment, and wait for all transactions that
-// were not refused. shardstore moves keys with it.
-type TxGate struct {
-	// Lock names a record that exists. After the work the transaction takes a shared lock on it,
-	// which others may hold too, and keeps the lock until it has ended.
-	Lock StoreKey
-	// Check is called while the lock is held. lookup reads a record as it is committed at that
-	// moment. An error rolls everything back, and RunTx returns it as it is.
-	Check func(ctx context.Context, lookup func(StoreKey) (Record, error)) error
-}
-
-// TxWaiter is a [Store] on a database whose [TxStore] supports [TxGate]. sqlstore implements it.
-type TxWaiter interface {
-	// WaitTx returns when every transaction that holds the shared lock on the record of key has
-	// ended.
-	WaitTx(ctx context.Context, key StoreKey) error
 }
 
 // StepStore stores the progress of an attempt in a transaction of the caller's work. sqlstore is a

@@ -133,7 +133,7 @@ func through[R any](ctx context.Context, f *Faulty, op string, apply func(contex
 // Acquire implements [storeapi.Store].
 func (f *Faulty) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	// A delayed request must not change with the caller's memory.
-	req.Fingerprint, req.Binding, req.Copy = bytes.Clone(req.Fingerprint), bytes.Clone(req.Binding), protocol.OwnCopy(req.Copy)
+	req.Fingerprint, req.Binding, req.Finish = bytes.Clone(req.Fingerprint), bytes.Clone(req.Binding), protocol.OwnFinish(req.Finish)
 	return through(ctx, f, "acquire", func(ctx context.Context) (storeapi.Acquired, error) { return f.inner.Acquire(ctx, req) })
 }
 

@@ -15,7 +15,7 @@ func (f *Faulty) AcquireBatch(ctx context.Context, reqs []storeapi.AcquireReques
 	reqs = slices.Clone(reqs) // a delayed batch must not change with the caller's memory
 	for i := range reqs {
 		reqs[i].Fingerprint, reqs[i].Binding = bytes.Clone(reqs[i].Fingerprint), bytes.Clone(reqs[i].Binding)
-		reqs[i].Copy = protocol.OwnCopy(reqs[i].Copy)
+		reqs[i].Finish = protocol.OwnFinish(reqs[i].Finish)
 	}
 	return many(ctx, f, "acquirebatch", reqs, storeapi.Batcher.AcquireBatch)
 }

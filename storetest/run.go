@@ -55,6 +55,7 @@ var clauses = []clause{
 	{id: "S19", run: s19Progress},
 	{id: "S20", run: s20Worked},
 	{id: "S21", run: s21DoubtSince},
+	{id: "S22", run: s22Finish, claimed: func(f Features) bool { return !f.Light }},
 	{id: "Limit", run: limit, claimed: func(f Features) bool { return f.Limiter }},
 	{id: "Usage", run: usage, claimed: func(f Features) bool { return f.UsageReader }},
 	{id: "Notify", run: notify, claimed: func(f Features) bool { return f.Notifier }},

@@ -52,28 +52,6 @@ func s09Fences(e *env) {
 		assert.True(e, int64(r.Fence) >= before.UnixMicro(),
 			"the fence %d of a later win is at least the store's clock %d before it", r.Fence, before.UnixMicro())
 	})
-	e.run("no less than was asked for", func(e *env) {
-		req := e.rerun(e.key())
-		least := storeapi.Fence(e.now().Add(24 * time.Hour).UnixMicro())
-		req.MinFence = least
-		r := e.win(req)
-		assert.Equal(e, r.Fence, least, "fence of a win that asked for one above the clock")
-		req.MinFence = least + 10
-		assert.Equal(e, e.acquire(req, storeapi.StatusAcquired, "a repeat by the same owner").Fence, least, "fence of a repeat that asks for more")
-		e.doubt(r)
-		next := e.rerun(req.Key)
-		next.MinFence = 1
-		r = e.win(next)
-		assert.Equal(e, r.Fence, least+1, "fence of a win that asked for less than the record has")
-		e.doubt(r)
-		force := e.resolve(r)
-		force.MinFence = least + 100
-		assert.Equal(e, e.win(force).Fence, least+100, "fence of a resolve that asked for more")
-		before := e.now()
-		req = e.ask(e.key())
-		req.MinFence = 1
-		assert.True(e, int64(e.win(req).Fence) >= before.UnixMicro(), "the clock counts where it is more than was asked for")
-	})
 	e.run("over expiry", func(e *env) {
 		key := e.key()
 		var last storeapi.Fence
@@ -97,9 +75,6 @@ func s09Fences(e *env) {
 				e.sweep(100)
 			}
 		})
-	}
-	if !e.f.Light { // it keeps nothing but the outcome
-		s09Copies(e)
 	}
 	if e.Rewind != nil && e.Advance != nil {
 		e.run("while the clock goes back", rewound)

@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// s15NotAfter: Acquire has NotAfter and Until, in the store's time, and no Acquire is applied after
+// s15NotAfter: Acquire has NotAfter, in the store's time, and no Acquire is applied after
 // either.
 func s15NotAfter(e *env) {
 	e.run("too late for an absent key", func(e *env) {
@@ -47,26 +47,6 @@ func s15NotAfter(e *env) {
 		req := e.ask(e.key())
 		req.NotAfter = time.Time{}
 		e.win(req)
-	})
-	e.run("a second limit, of which nothing is kept", func(e *env) {
-		req := e.ask(e.key())
-		req.NotAfter, req.Until = e.now().Add(time.Hour), e.now().Add(-precision)
-		e.late(req)
-		e.absent(req.Key, "an Acquire that came after its second limit")
-		r := lapsed.reach(e, e.rerun(e.key()))
-		req = e.rerun(r.Key)
-		req.Until = e.now().Add(-precision)
-		e.late(req)
-		e.unchanged(r, "an Acquire that came after its second limit")
-		for _, notAfter := range []time.Time{{}, e.now().Add(time.Minute)} {
-			req = e.ask(e.key())
-			req.NotAfter, req.Until = notAfter, e.now().Add(24*time.Hour)
-			rel := releasing(e.win(req))
-			rel.Retention = time.Hour
-			assert.NoError(e, e.Store.Release(e.ctx, rel), "Release by the holder")
-			gone := e.lookup(req.Key)
-			e.expiresAt(gone, gone.Updated.Add(time.Hour))
-		}
 	})
 	e.run("time passes between two tries", func(e *env) {
 		req := e.ask(e.key())

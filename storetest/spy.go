@@ -120,8 +120,8 @@ var (
 
 	sampleAcquire = storeapi.AcquireRequest{
 		Key: sampleKey, Owner: sampleOwn, Fingerprint: []byte{1, 2}, Binding: []byte{3}, Lease: time.Second, Retention: time.Hour,
-		NotAfter: sampleAt, OnDoubt: storeapi.Reexecute, IfFence: 42, Force: true, MustBeIssued: true, MinFence: 41, Until: sampleAt,
-		Asks: true, Copy: &sampleRecord,
+		NotAfter: sampleAt, OnDoubt: storeapi.Reexecute, IfFence: 42, Force: true, MustBeIssued: true,
+		Asks: true, Finish: &storeapi.Finish{State: storeapi.StateFailed, Answer: sampleAnswer, Cause: "c"},
 	}
 	sampleExtend   = storeapi.ExtendRequest{Key: sampleKey, Owner: sampleOwn, Fence: 42, Lease: time.Second, Works: true, Progress: &sampleAnswer}
 	sampleComplete = storeapi.CompleteRequest{

@@ -79,7 +79,7 @@ func open(ctx context.Context, url string) (*sql.DB, *sqlstore.Store, error) {
 }
 
 // place inserts an order once for each key, on the shard of the key. The id names the shard: rows
-// stay where they are if the shards change later.
+// stay where they are if the list of shards changes later.
 func (s *shop) place(ctx context.Context, key retrysafe.Key, item string) (retrysafe.Result[string], error) {
 	return retrysafe.DoTx(ctx, s.engine, s.records, key, func(ctx context.Context, tx *sql.Tx) (string, error) {
 		id := shardstore.ShardOf(ctx) + "/" + idgen.UUIDv7().String()

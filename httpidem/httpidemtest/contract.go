@@ -214,7 +214,7 @@ type remembering struct {
 }
 
 func (m *remembering) Acquire(ctx context.Context, r storeapi.AcquireRequest) (storeapi.Acquired, error) {
-	if r.Copy == nil { // it is one for the check value of a secret
+	if r.Finish == nil { // it is one for the check value of a secret
 		m.note(r.Retention)
 	}
 	return m.Store.Acquire(ctx, r)

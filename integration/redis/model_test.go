@@ -148,17 +148,12 @@ func (w *modelWalk) step(s storeapi.Store, spy *timed) (what string) {
 			// a doubt is asked about more than once
 			req.IfFence, req.Force = w.fence(), w.rnd.IntN(2) == 0
 		}
-		if w.rnd.IntN(8) == 0 {
-			req.Until = time.Now().Add(time.Duration(w.rnd.IntN(20)-2) * time.Millisecond).Truncate(time.Microsecond)
-		}
-		if w.rnd.IntN(8) == 0 {
-			// An expired record may or may not exist, and does not count: use a fence near the
-			// clock.
-			req.MinFence = w.row.Fence + retrysafe.Fence(w.rnd.IntN(3))
-		}
 		req.Asks = w.rnd.IntN(3) == 0 || doubt && w.rnd.IntN(2) == 0
 		if w.rnd.IntN(8) == 0 {
-			req.Copy = w.copied(onDoubt)
+			req.Finish = &storeapi.Finish{State: retrysafe.StateFailed, Answer: retrysafe.Answer{Codec: "value", Body: w.bytes(), Kept: true}, Cause: "kept"}
+			if w.rnd.IntN(2) == 0 {
+				req.IfFence = w.row.Fence
+			}
 		}
 		if w.rnd.IntN(2) == 0 {
 			req.NotAfter = time.Now().Add(time.Duration(w.rnd.IntN(20)-2) * time.Millisecond).Truncate(time.Microsecond)
@@ -278,25 +273,4 @@ func (w *modelWalk) lost(err, want error, what string) {
 func (w *modelWalk) same(rec retrysafe.Record, now protocol.Micros, what string) {
 	want := w.row.Record(w.key, now)
 	assert.Equal(w.t, fmt.Sprintf("%+v", rec), fmt.Sprintf("%+v", want), "%s: the record", what)
-}
-
-// copied returns the record of another store.
-func (w *modelWalk) copied(onDoubt retrysafe.OnDoubt) *retrysafe.Record {
-	began := time.UnixMicro(1_774_745_000_000_000)
-	c := &retrysafe.Record{
-		State: retrysafe.StateInProgress + retrysafe.State(w.rnd.IntN(4)), Attempt: 1 + w.rnd.IntN(5), OnDoubt: onDoubt, Asks: w.rnd.IntN(3) == 0,
-		Earlier: []storeapi.Worked{{Attempt: 1, Fence: 7}}, Fingerprint: w.bytes(), Binding: w.bytes(), Issued: w.rnd.IntN(3) == 0,
-		Now: began.Add(time.Hour), Created: began, LastError: "so\xff",
-		Answer: retrysafe.Answer{Codec: "raw", Body: w.bytes(), Kept: w.rnd.IntN(2) == 0, Size: int64(w.rnd.IntN(6)), Digest: [32]byte{byte(w.rnd.IntN(2))}},
-	}
-	if span := w.span(); span != retrysafe.Forever {
-		c.Expires = c.Now.Add(span)
-	}
-	if c.State == retrysafe.StateInProgress && w.rnd.IntN(2) == 0 {
-		c.DoubtSince = began.Add(time.Minute)
-	}
-	if c.State == retrysafe.StateReleased {
-		c.Cause = "nothing-done"
-	}
-	return c
 }

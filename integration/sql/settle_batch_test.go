@@ -2,43 +2,14 @@ package sql_test
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/integration/internal/servers"
 	"github.com/retrysafe/retrysafe/integration/internal/teststores"
-	"github.com/retrysafe/retrysafe/integration/internal/waits"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/storeapi"
 )
-
-// TestMySQLWaitTxKeepsNoLock: also with autocommit off, the lock that WaitTx waits with ends
-// with the call, and does not stay with a connection of the pool.
-func TestMySQLWaitTxKeepsNoLock(t *testing.T) {
-	t.Parallel()
-	server := servers.StartMySQL(t)
-	plain, _ := teststores.MySQL(t, server.DSN(), nil)
-	off, _ := teststores.MySQL(t, server.DSN("autocommit=0"), nil)
-	lock := teststores.Request("the first map")
-	_, err := plain.Acquire(t.Context(), lock)
-	assert.NoError(t, err, "the record that is locked")
-	run := func(id string) error {
-		ctx, cancel := context.WithTimeout(t.Context(), waits.Patience)
-		defer cancel()
-		r := storeapi.TxRequest{Key: teststores.Request(id).Key, Owner: storeapi.Owner{1, 2, 3}, Retention: time.Hour}
-		r.Gate = &storeapi.TxGate{Lock: lock.Key, Check: func(context.Context, func(storeapi.StoreKey) (retrysafe.Record, error)) error { return nil }}
-		_, err := plain.RunTx(ctx, r, func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error) {
-			return retrysafe.StateCompleted, retrysafe.Answer{}, nil
-		})
-		return err
-	}
-	assert.NoError(t, run("before"), "a transaction before")
-	assert.NoError(t, off.WaitTx(t.Context(), lock.Key), "WaitTx")
-	assert.NoError(t, run("after"), "a transaction after it")
-}
 
 // TestRedisFullBatch: finished keys of a batch are replayed while the memory of Redis is full.
 func TestRedisFullBatch(t *testing.T) {

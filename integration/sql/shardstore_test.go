@@ -1,10 +1,9 @@
 package sql_test
 
 import (
-	"errors"
+	"context"
+	"database/sql"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,85 +37,124 @@ func TestShardStore(t *testing.T) {
 	}, storetest.Features{Issuer: true, Limiter: true, UsageReader: true, Lister: true, Sweeper: true, Durable: true})
 }
 
-// TestShardsChange: from a SQLite file to that file and a PostgreSQL server, under the calls of two
-// engines: each key runs once.
-func TestShardsChange(t *testing.T) {
+// databases are shards on each kind of database, with a table for effects in each.
+type databases struct {
+	stores  map[string]storeapi.Store
+	txs     map[string]storeapi.TxStore[*sql.Tx]
+	dbs     map[string]*sql.DB
+	inserts map[string]string
+}
+
+func newDatabases(t *testing.T) *databases {
+	t.Helper()
+	d := &databases{
+		stores: map[string]storeapi.Store{}, txs: map[string]storeapi.TxStore[*sql.Tx]{}, dbs: map[string]*sql.DB{},
+		inserts: map[string]string{"file": `INSERT INTO effects VALUES (?)`, "maria": `INSERT INTO effects VALUES (?)`, "server": `INSERT INTO effects VALUES ($1)`},
+	}
+	add := func(name string, s *sqlstore.Store, db *sql.DB) {
+		d.stores[name], d.txs[name], d.dbs[name] = s, s, db
+		_, err := db.ExecContext(t.Context(), `CREATE TABLE effects (id varchar(50))`)
+		assert.NoError(t, err, "a table of effects")
+	}
+	file, db := teststores.OpenSQLite(t, sqltest.NewFile(t), nil)
+	add("file", file, db)
+	table, db := teststores.Postgres(t, servers.StartPostgres(t).URL(), nil)
+	add("server", table, db)
+	maria, db := teststores.MySQL(t, servers.StartMySQL(t).DSN(), nil)
+	add("maria", maria, db)
+	return d
+}
+
+// effects adds the number of each key's effects on one database to all.
+func (d *databases) effects(t *testing.T, name string, all map[string]int) {
+	t.Helper()
+	rows, err := d.dbs[name].QueryContext(t.Context(), `SELECT id FROM effects`)
+	assert.NoError(t, err, "the effects on %s", name)
+	defer rows.Close()
+	for rows.Next() {
+		var id string
+		assert.NoError(t, rows.Scan(&id), "an effect")
+		all[id]++
+	}
+	assert.NoError(t, rows.Err(), "the effects on %s", name)
+}
+
+// TestShardsTx: a transaction runs on the database that has the record of its key. Two engines call
+// at the same time for each key: it has its effect once, in the database that Home names, beside
+// its record. So it is by Pick and by a function of the application.
+func TestShardsTx(t *testing.T) {
 	t.Parallel()
-	server := servers.StartPostgres(t)
-	file, _ := teststores.OpenSQLite(t, sqltest.NewFile(t), nil)
-	table, _ := teststores.Postgres(t, server.URL(), &sqlstore.Options{Table: teststores.NewTable()})
-	_, err := shardstore.New(t.Context(), map[string]storeapi.Store{"file": file}, &shardstore.Options{Lease: 200 * time.Millisecond})
-	assert.NoError(t, err, "the first map")
-	all := map[string]storeapi.Store{"file": file, "server": table}
-	const retention = 3 * time.Second
-	var engines []*retrysafe.Engine
-	for range 2 {
-		s, err := shardstore.New(t.Context(), all, nil)
-		assert.NoError(t, err, "a store over shards")
-		e := retrysafe.New(s, &retrysafe.Options{Namespace: "shards"}).WithPolicy(retrysafe.Policy{Lease: retention, Retention: retention})
-		t.Cleanup(func() { _ = e.Shutdown(t.Context()) })
-		engines = append(engines, e)
-	}
-	const keys = 200
-	var runs [keys]atomic.Int32
-	var ended [keys]atomic.Int64 // since begun, plus one
-	begun := time.Now()
-	var refused sync.Map // a caller's error, by key
-	changed := make(chan error, 1)
-	go func() {
-		for {
-			_, err := shardstore.Change(t.Context(), all, []string{"file", "server"})
-			var blocked *shardstore.BlockedError
-			if !errors.As(err, &blocked) {
-				changed <- err
-				return
+	for name, o := range map[string]*shardstore.Options{"Pick": nil, "Options.Home": {Home: func(key storeapi.StoreKey) string {
+		return []string{"file", "server", "maria"}[len(key.ID)%3]
+	}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDatabases(t)
+			const keys = 30
+			type outcome struct {
+				res retrysafe.Result[string]
+				err error
 			}
-			<-time.After(50 * time.Millisecond) // records expire
-		}
-	}()
-	for i := range keys {
-		done := make(chan struct{})
-		for _, e := range engines {
-			go func() {
-				defer func() { done <- struct{}{} }()
-				key := retrysafe.Key{Operation: "pay", ID: fmt.Sprint(i)}
-				a, _, err := e.Begin(t.Context(), key)
-				// A busy machine may have let the lease expire.
-				for errors.Is(err, retrysafe.ErrUnavailable) {
-					a, _, err = e.Begin(t.Context(), key)
+			outcomes := make(chan outcome)
+			var stores []*shardstore.Store
+			for range 2 {
+				s, err := shardstore.New(t.Context(), d.stores, o)
+				assert.NoError(t, err, "a store over shards")
+				tx, err := shardstore.NewTx(s, d.txs)
+				assert.NoError(t, err, "transactions over shards")
+				e := retrysafe.New(s, &retrysafe.Options{Namespace: "shards", Policy: retrysafe.Policy{Wait: time.Minute}})
+				t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+				stores = append(stores, s)
+				for i := range keys {
+					go func() {
+						res, err := retrysafe.DoTx(t.Context(), e, tx, idOfShards(i), func(ctx context.Context, tx *sql.Tx) (string, error) {
+							shard := shardstore.ShardOf(ctx)
+							_, err := tx.ExecContext(ctx, d.inserts[shard], idOfShards(i).ID)
+							return shard, err
+						})
+						outcomes <- outcome{res, err}
+					}()
 				}
-				if err != nil || a == nil {
-					if err != nil {
-						refused.Store(i, err)
-					}
-					return
+			}
+			for range 2 * keys {
+				got := <-outcomes
+				assert.NoError(t, got.err, "DoTx")
+			}
+			all := map[string]int{}
+			for shard := range d.dbs {
+				mine := map[string]int{}
+				d.effects(t, shard, mine)
+				for id := range mine {
+					key := storeapi.StoreKey{Namespace: "shards", Layer: "tx", Key: retrysafe.Key{Operation: "pay", ID: id}}
+					home, err := stores[1].Home(key)
+					assert.NoError(t, err, "home")
+					assert.Equal(t, home, shard, "the database with the effect of %s", id)
+					rec, err := d.stores[shard].Lookup(t.Context(), key)
+					assert.True(t, err == nil && rec.State == storeapi.StateCompleted, "the record of %s there: %v, %v", id, rec, err)
+					all[id] += mine[id]
 				}
-				// On a slow machine the second caller may come after the answer has expired.
-				n, end := runs[i].Add(1), time.Duration(ended[i].Load())
-				if n > 1 && (end == 0 || time.Since(begun) < end+retention*9/10) {
-					t.Errorf("key %d ran again; the first run ended at %v, and now it is %v", i, end, time.Since(begun))
-				}
-				ended[i].Store(int64(time.Since(begun)) + 1) // the retention does not begin before
-				if err := a.Complete(t.Context(), retrysafe.Answer{Codec: "raw", Body: []byte("paid"), Kept: true}); err != nil {
-					t.Errorf("Complete: %v", err)
-				}
-			}()
-		}
-		<-done
-		<-done
+				assert.True(t, len(mine) > 0, "%s has effects", shard)
+			}
+			assert.Equal(t, len(all), keys, "keys with an effect")
+			for id, n := range all {
+				assert.Equal(t, n, 1, "effects of %s", id)
+			}
+		})
 	}
-	assert.NoError(t, <-changed, "Change")
-	once := 0
-	for i := range runs {
-		n := runs[i].Load()
-		once += int(min(n, 1))
-		if err, _ := refused.Load(i); n == 0 {
-			t.Logf("key %d did not run: %v", i, err)
-		}
-	}
-	// While a key moves, a slow machine may refuse both of its callers.
-	assert.True(t, once > keys/2, "%d of %d keys ran", once, keys)
-	page, err := table.List(t.Context(), storeapi.ListRequest{Namespace: "shards"})
-	assert.NoError(t, err, "list")
-	t.Logf("%d of %d keys ran once; the server has %d records", once, keys, len(page.Records))
+}
+
+func idOfShards(i int) retrysafe.Key {
+	return retrysafe.Key{Operation: "pay", ID: fmt.Sprintf("%0*d", 2+i%3, i)}
+}
+
+// TestShardsTxNeedsAll: a setup that cannot keep the guarantee is refused at the start.
+func TestShardsTxNeedsAll(t *testing.T) {
+	t.Parallel()
+	file, _ := teststores.OpenSQLite(t, sqltest.NewFile(t), nil)
+	s, err := shardstore.New(t.Context(), map[string]storeapi.Store{"file": file}, nil)
+	assert.NoError(t, err, "a store over one shard")
+	_, err = shardstore.NewTx(s, map[string]storeapi.TxStore[*sql.Tx]{})
+	assert.True(t, err != nil, "a shard without transactions")
+	_, err = shardstore.NewTx(s, map[string]storeapi.TxStore[*sql.Tx]{"file": file, "other": file})
+	assert.True(t, err != nil, "transactions without a shard")
 }

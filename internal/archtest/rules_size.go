@@ -4,15 +4,12 @@ import (
 	"fmt"
 	"go/ast"
 	"path"
-	"slices"
 )
 
 const (
-	maxSource = 400
-	maxTest   = 800
-	maxMedian = 200
-	// maxFunction is the limit for the lines between the braces of a function.
-	maxFunction = 60
+	// maxFunction is the limit for the lines between the braces of a function. Files have no limit: a
+	// file is a subject, as long as it is.
+	maxFunction = 80
 	// maxMain limits a main.go to a list of the parts of the program.
 	maxMain = 39
 	// maxExample is the limit for examples, which README shows as whole programs.
@@ -20,50 +17,25 @@ const (
 )
 
 var sizeRules = []Rule{
-	{"files are short", filesAreShort},
-	{"the median is short", medianIsShort},
+	{"programs are lists of their parts", mainsAreShort},
 	{"functions are short", functionsAreShort},
 }
 
-// sources are the kinds of file that count as code.
-var sources = map[string]bool{".go": true, ".js": true, ".lua": true, ".sh": true, ".sql": true}
-
-func filesAreShort(t *Tree) []Violation {
+func mainsAreShort(t *Tree) []Violation {
 	var found []Violation
 	for _, f := range t.Files {
-		limit := maxSource
-		switch {
-		case !sources[path.Ext(f.Path)]:
+		if path.Base(f.Path) != "main.go" {
 			continue
-		case f.Test():
-			limit = maxTest
-		case path.Base(f.Path) == "main.go" && within(f.Path, "examples"):
+		}
+		limit := maxMain
+		if within(f.Path, "examples") {
 			limit = maxExample
-		case path.Base(f.Path) == "main.go":
-			limit = maxMain
 		}
 		if n := f.Lines(); n > limit {
 			found = append(found, Violation{f.Path, fmt.Sprintf("%d lines, the limit is %d; split it by what it is about", n, limit)})
 		}
 	}
 	return found
-}
-
-func medianIsShort(t *Tree) []Violation {
-	var lines []int
-	for _, f := range t.GoFiles() {
-		if !f.Test() {
-			lines = append(lines, f.Lines())
-		}
-	}
-	if len(lines) == 0 {
-		return []Violation{{".", "there are no Go files"}}
-	}
-	slices.Sort(lines)
-	if m := lines[len(lines)/2]; m > maxMedian {
-		return []Violation{{".", fmt.Sprintf("the median Go file has %d lines, the limit is %d", m, maxMedian)}}
-	}
-	return nil
 }
 
 func functionsAreShort(t *Tree) []Violation {

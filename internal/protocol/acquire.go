@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"bytes"
+	"fmt"
 
 	"github.com/retrysafe/retrysafe/storeapi"
 )
@@ -28,8 +29,11 @@ func Acquire(cur Row, now Micros, floor storeapi.Fence, req *storeapi.AcquireReq
 // Decide is Acquire for a caller that needs the next row only if the answer is StatusAcquired. A
 // replay copies no row then.
 func Decide(cur *Row, now Micros, req *storeapi.AcquireRequest) (storeapi.Status, error) {
-	if limit := req.Limit(); !limit.IsZero() && now > limit.UnixMicro() {
+	if !req.NotAfter.IsZero() && now > req.NotAfter.UnixMicro() {
 		return 0, storeapi.ErrTooLate
+	}
+	if req.Finish != nil && !req.Finish.State.Finished() {
+		return 0, fmt.Errorf("retrysafe: Acquire that finishes with state %v; use completed or failed", req.Finish.State)
 	}
 	return decide(cur, now, req), nil
 }
@@ -57,7 +61,7 @@ func decide(cur *Row, now Micros, req *storeapi.AcquireRequest) storeapi.Status 
 		return storeapi.StatusNotIssued
 	case cur.Absent(now):
 		return storeapi.StatusAcquired
-	case copiesEnded(req) && (req.IfFence == 0 || cur.Fence != req.IfFence):
+	case req.Finish != nil && (req.IfFence == 0 || cur.Fence != req.IfFence):
 		return storeapi.StatusFenceChanged
 	case mine && cur.State == storeapi.StateReleased:
 		return storeapi.StatusOwnerSpent
@@ -108,7 +112,7 @@ func mismatch(a, b []byte) bool {
 func win(cur *Row, now Micros, floor storeapi.Fence, req *storeapi.AcquireRequest) Row {
 	next := Row{
 		State: storeapi.StateInProgress, OnDoubt: req.OnDoubt, Attempt: 1, Owner: req.Owner,
-		Fence: max(cur.Fence+1, floor+1, storeapi.Fence(max(now, 0)), req.MinFence),
+		Fence: max(cur.Fence+1, floor+1, storeapi.Fence(max(now, 0))),
 		Asks:  req.Asks, Fingerprint: req.Fingerprint, Binding: req.Binding, Retention: Span(req.Retention), Created: now, Updated: now,
 	}
 	if !req.NotAfter.IsZero() {
@@ -141,15 +145,47 @@ func win(cur *Row, now Micros, floor storeapi.Fence, req *storeapi.AcquireReques
 			next.Binding = cur.Binding
 		}
 	}
-	if req.Copy != nil {
-		next.continues(req)
-	}
-	if next.State != storeapi.StateInProgress {
-		next.end(now, next.Retention)
+	if req.Finish != nil {
+		next.finish(now, req)
 		return next
 	}
 	next.renew(now, Span(req.Lease))
 	return next
+}
+
+// FinishRow returns the row of a request with Finish, without what the store and the record before
+// give it: owner, fence, attempt, times.
+func FinishRow(req *storeapi.AcquireRequest) Row {
+	r := Row{
+		State: req.Finish.State, OnDoubt: storeapi.Refuse, Answer: req.Finish.Answer,
+		Fingerprint: req.Fingerprint, Binding: req.Binding, Retention: Span(req.Retention),
+	}
+	if req.OnDoubt == storeapi.Reexecute {
+		r.OnDoubt = storeapi.Reexecute
+	}
+	if !req.NotAfter.IsZero() {
+		r.NotAfter = req.NotAfter.UnixMicro()
+	}
+	r.Cause, _ = Clip(req.Finish.Cause, "")
+	return r
+}
+
+// finish makes a new row that of finished work.
+func (r *Row) finish(now Micros, req *storeapi.AcquireRequest) {
+	won := *r
+	*r = FinishRow(req)
+	r.Owner, r.Fence, r.Attempt, r.Created, r.Issued = won.Owner, won.Fence, won.Attempt, won.Created, won.Issued
+	r.end(now, r.Retention)
+}
+
+// OwnFinish returns a copy of f that shares no memory with it, or nil.
+func OwnFinish(f *storeapi.Finish) *storeapi.Finish {
+	if f == nil {
+		return nil
+	}
+	own := *f
+	own.Answer.Body = bytes.Clone(f.Answer.Body)
+	return &own
 }
 
 // renew sets the lease. Under Refuse only a person removes the record while it is in progress.

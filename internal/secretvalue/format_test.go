@@ -24,13 +24,13 @@ func TestSecretFormat(t *testing.T) {
 		text, err := req.Key.MarshalText()
 		assert.NoError(t, err, "key")
 		assert.Equal(t, string(text), "shop/secret//secret/check", "key")
-		r := req.Copy
-		assert.Equal(t, hex.EncodeToString(r.Binding), want, "binding")
-		assert.Equal(t, []any{r.State, r.Cause, r.Attempt, r.Answer.Codec, r.Answer.Body == nil, r.Answer.Kept, r.Expires.IsZero(), req.IfFence},
-			[]any{storeapi.StateFailed, "secret", 1, "none", true, false, true, storeapi.Fence(0)}, "record")
+		f := req.Finish
+		assert.Equal(t, hex.EncodeToString(req.Binding), want, "binding")
+		assert.Equal(t, []any{f.State, f.Cause, f.Answer.Codec, f.Answer.Body == nil, f.Answer.Kept, req.Retention, req.IfFence},
+			[]any{storeapi.StateFailed, "secret", "none", true, false, storeapi.Forever, storeapi.Fence(0)}, "record")
 	}
 	next := secretvalue.Write(&storeapi.Record{State: storeapi.StateFailed, Attempt: 3, Fence: 7, Now: now}, "shop", nil, storeapi.Owner{1}, time.Second)
-	assert.Equal(t, []any{next.IfFence, next.Copy.Attempt}, []any{storeapi.Fence(7), 4}, "one that replaces another")
+	assert.Equal(t, next.IfFence, storeapi.Fence(7), "one that replaces another")
 }
 
 // TestForeignRecords: a record of another form is an error, and never a match.

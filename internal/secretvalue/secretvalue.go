@@ -38,23 +38,19 @@ func Of(secret []byte) []byte {
 }
 
 // Write returns the call that writes the value for a secret in place of rec, which is what Lookup
-// has returned for the key. The record is a copy of a failed one: a store writes that in one call,
+// has returned for the key. The claim is finished as it is made: a store writes that in one call,
 // which a process cannot leave half done, and only if the record has not changed. A store never
-// replaces a completed record.
+// replaces a completed record, so the state is failed.
 //
 // The value is the binding of the record, so there is nothing that sealstore would seal, and
 // commands can compare it without the master keys.
 func Write(rec *storeapi.Record, namespace string, secret []byte, owner storeapi.Owner, limit time.Duration) storeapi.AcquireRequest {
-	key := Key(namespace)
 	req := storeapi.AcquireRequest{
-		Key: key, Owner: owner, Lease: time.Second, Retention: storeapi.Forever, OnDoubt: storeapi.Refuse, NotAfter: rec.Now.Add(limit),
-		Copy: &storeapi.Record{
-			Key: key, State: storeapi.StateFailed, Attempt: rec.Attempt + 1, OnDoubt: storeapi.Refuse, Now: rec.Now, Created: rec.Now,
-			Cause: cause, Binding: Of(secret), Answer: storeapi.Answer{Codec: "none"},
-		},
+		Key: Key(namespace), Owner: owner, Lease: time.Second, Retention: storeapi.Forever, OnDoubt: storeapi.Refuse, NotAfter: rec.Now.Add(limit),
+		Binding: Of(secret), Finish: &storeapi.Finish{State: storeapi.StateFailed, Answer: storeapi.Answer{Codec: "none"}, Cause: cause},
 	}
 	if rec.State != 0 {
-		req.IfFence, req.Copy.Created = rec.Fence, rec.Created
+		req.IfFence = rec.Fence
 	}
 	return req
 }

@@ -1,16 +1,10 @@
 local retention, behind, unusual = struct.unpack('>I8', ARGV[2], 9), ARGV[2], ARGV[3] or ''
-local flags, iffence, minfence, force, must, asks, copy = string.byte(new, 3), '', 0, false, false, false, nil
+local flags, iffence, force, must, asks, finish = string.byte(new, 3), '', false, false, false, nil
 if unusual ~= '' then
   local u = string.byte(unusual)
-  force, must, asks = has(u, 1), has(u, 2), has(u, 32)
-  local at = 2
-  if has(u, 4) then iffence, at = string.sub(unusual, at, at + 7), at + 8 end
-  if has(u, 8) then minfence, at = struct.unpack('>I8', unusual, at) end
-  if has(u, 16) then
-    if now > struct.unpack('>I8', unusual, at) then return struct.pack('>BI8', 101, now) end
-    at = at + 8
-  end
-  if has(u, 64) then copy = read(ARGV[4]) end
+  force, must, asks = has(u, 1), has(u, 2), has(u, 8)
+  if has(u, 4) then iffence = string.sub(unusual, 2, 9) end
+  if has(u, 16) then finish = read(ARGV[4]) end
 end
 local reexecute, noprint, nobind = has(flags, F_REEXECUTE), has(flags, F_NO_PRINT), has(flags, F_NO_BIND)
 local n = string.byte(behind, 17)
@@ -25,7 +19,7 @@ local function decide()
   if absent and iffence ~= '' then return FENCE end
   if must and (absent or not cur.issued) then return NOT_ISSUED end
   if absent then return WON end
-  if copy and copy.state ~= RUNNING and cur.fence8 ~= iffence then return FENCE end
+  if finish and cur.fence8 ~= iffence then return FENCE end
   if own and cur.state == RELEASED then return SPENT end
   if iffence ~= '' then
     if own and cur.state == RUNNING and not abandoned() then return WON end
@@ -89,7 +83,7 @@ local r = {
   notafter8 = string.sub(behind, 1, 8), retention8 = string.sub(behind, 9, 16), flags = F_NO_BODY + (reexecute and F_REEXECUTE or 0),
 }
 local answer = NO_ANSWER
-r.fence8 = int8(math.max(cur and cur.fence + 1 or 1, now, minfence))
+r.fence8 = int8(math.max(cur and cur.fence + 1 or 1, now))
 if not absent then
   r.attempt, r.created8, r.lasterror = cur.attempt + 1, string.sub(cur.raw, 49, 56), cur.lasterror
   if cur.issued then r.flags = r.flags + F_ISSUED end
@@ -104,16 +98,12 @@ if not absent then
   if iffence ~= '' or noprint then r.print, noprint = cur.print, has(cur.flags, F_NO_PRINT) end
   if iffence ~= '' or nobind then r.bind, nobind = cur.bind, has(cur.flags, F_NO_BIND) end
 end
-if copy then -- another store's record goes on here
-  for _, f in ipairs({'state', 'flags', 'attempt', 'print', 'bind', 'cause', 'lasterror', 'worked'}) do r[f] = copy[f] end
-  r.created8, r.retention8, answer = string.sub(ARGV[4], 49, 56), string.sub(ARGV[4], 73, 80), string.sub(ARGV[4], copy.answer)
-  if copy.state ~= RUNNING then
-    r.lease, r.expires = 0, after(now, copy.retention)
-  else
-    expiry(r, copy.retention)
-  end
-  open(r.state == RUNNING)
-  return say(WON, put(pack(r, answer), r.expires))
+if finish then
+  for _, f in ipairs({'state', 'print', 'bind', 'cause', 'lasterror', 'worked'}) do r[f] = finish[f] end
+  r.flags = flag(finish.flags, F_ISSUED, not absent and cur.issued)
+  r.retention8, r.lease, r.expires = string.sub(ARGV[4], 73, 80), 0, after(now, finish.retention)
+  open(false)
+  return say(WON, put(pack(r, string.sub(ARGV[4], finish.answer)), r.expires))
 end
 open(true)
 r.flags = r.flags + (noprint and F_NO_PRINT or 0) + (nobind and F_NO_BIND or 0)

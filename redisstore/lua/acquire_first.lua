@@ -1,6 +1,6 @@
 -- KEYS: record, and the index of unfinished records if there is one. ARGV: what a new record begins with (8 bytes), owner, lease8; what stands behind its times (not-after8, retention8,
 -- fingerprint, binding, and no cause, error, earlier attempts or answer); and only where something is unusual: a byte of flags (1 force, 2 must be issued,
--- 4 IfFence, 8 MinFence, 16 Until, 32 asks, 64 Copy) and what they name, 8 bytes each; then the packed record of Copy, without what is the new record's.
+-- 4 IfFence, 8 asks, 16 Finish) and the fence of IfFence, 8 bytes; then the packed record of Finish, without what the claim gives it.
 local new, owner, lease = struct.unpack('>c8c16I8', ARGV[1])
 local notafter = struct.unpack('>I8', ARGV[2])
 if notafter ~= 0 and now > notafter then return struct.pack('>BI8', 101, now) end

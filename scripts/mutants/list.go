@@ -110,29 +110,19 @@ var mutants = []mutant{
 		"gateway", "./attacks TestOtherSpellings",
 	},
 	{
-		"a win that is seen late is believed", "shardstore/acquire.go",
-		"case got.Status == storeapi.StatusAcquired && s.old(p):", "case got.Status == storeapi.StatusAcquired && s.old(p) && false:",
-		".", "./shardstore TestModel",
+		"other shards than before are accepted", "shardstore/list.go",
+		"case l != nil && !l.equal(mine):", "case l != nil && !l.equal(mine) && false:",
+		".", "./shardstore TestOtherList",
 	},
 	{
-		"a transaction commits where its key was", "sqlstore/gate.go",
-		"	if gate == nil {", "	if gate == nil || c.worked {",
-		"integration", "./sql TestShardsChangeTx",
+		"a list changes while records would be lost", "shardstore/list.go",
+		"		if home == name && slices", "		if home != \"\" || home == name && slices",
+		".", "./shardstore TestChangeList",
 	},
 	{
-		"a change does not wait for transactions", "shardstore/change.go",
-		"	if m.Closing {\n		if err := a.waitTx", "	if m.Closing && false {\n		if err := a.waitTx",
-		".", "./shardstore TestModel",
-	},
-	{
-		"a released record does not move", "shardstore/survey.go",
-		"case (rec.State.Finished() || released) &&", "case rec.State.Finished() &&",
-		".", "./shardstore TestKeyForOverAMove",
-	},
-	{
-		"a copy is not known to who finished it", "shardstore/calls.go",
-		"kept.Owner == copyOwner(req.Owner, req.Fence) {", "kept.Owner == req.Owner {",
-		".", "./shardstore TestCopies",
+		"a transaction runs on another shard than its record", "shardstore/tx.go",
+		"	return t.shards[name].RunTx", "	return t.shards[t.store.names[0]].RunTx",
+		"integration", "./sql TestShardsTx",
 	},
 	{
 		"a lock on what is not there", "sqlstore/joint.go",

@@ -2,7 +2,6 @@ package broken
 
 import (
 	"slices"
-	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/storeapi"
@@ -51,7 +50,7 @@ func acquires() []Broken {
 				}
 				return protocol.Acquire(cur, now, floor, &req)
 			}
-		}),
+		}, "S22"),
 		rule("a mismatch is told before another credential", "S4", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				first := req
@@ -79,12 +78,6 @@ func acquires() []Broken {
 				return next, write, err
 			}
 		}),
-		rule("the second limit is not heard", "S15", func(r *rules) {
-			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
-				req.Until = time.Time{}
-				return protocol.Acquire(cur, now, floor, &req)
-			}
-		}),
 		rule("a late Acquire is applied", "S15", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				if now > req.NotAfter.UnixMicro() {
@@ -92,7 +85,7 @@ func acquires() []Broken {
 				}
 				return protocol.Acquire(cur, now, floor, &req)
 			}
-		}),
+		}, "S22"),
 		rule("the owner's repeat is a new attempt", "S7", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
@@ -102,7 +95,7 @@ func acquires() []Broken {
 				}
 				return next, s, write, err
 			}
-		}, "S4", "S9", "S11", "S17", "S20"),
+		}, "S4", "S11", "S17", "S20"),
 		rule("an owner wins again after its own release", "S7", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				if cur.State == storeapi.StateReleased && cur.Owner == req.Owner {
@@ -118,7 +111,7 @@ func acquires() []Broken {
 				}
 				return protocol.Acquire(cur, now, floor, &req)
 			}
-		}, "S4", "S9"),
+		}, "S4", "S22"),
 		rule("a resolve keeps the fence", "S17", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
@@ -127,11 +120,11 @@ func acquires() []Broken {
 				}
 				return next, s, write, err
 			}
-		}, "S4", "S9", "S20"),
+		}, "S4", "S9", "S20", "S22"),
 		rule("a resolve brings its own policy", "S17", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-				if req.IfFence != 0 && req.Copy == nil && s == storeapi.StatusAcquired {
+				if req.IfFence != 0 && req.Finish == nil && s == storeapi.StatusAcquired {
 					next.OnDoubt = req.OnDoubt
 				}
 				return next, s, write, err
@@ -144,13 +137,13 @@ func acquires() []Broken {
 				}
 				return protocol.Acquire(cur, now, floor, &req)
 			}
-		}),
+		}, "S22"),
 		rule("a resolve needs no force", "S17", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				req.Force = true
 				return protocol.Acquire(cur, now, floor, &req)
 			}
-		}, "S4"),
+		}, "S4", "S22"),
 		rule("a key need not be issued", "S12", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				req.MustBeIssued = false

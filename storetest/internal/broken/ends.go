@@ -220,7 +220,7 @@ func retentions() []Broken {
 				}
 				return next, s, write, err
 			}
-		}, "S2", "S3", "S4", "S5", "S6", "S7", "S9", "S12", "S14", "S16", "S17", "S20", "S21"),
+		}, "S2", "S3", "S4", "S5", "S6", "S7", "S9", "S12", "S14", "S16", "S17", "S20", "S21", "S22"),
 		rule("a doubt under Refuse expires", "S8", func(r *rules) {
 			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
 				next, write, err := protocol.Release(cur, now, &req)
@@ -247,7 +247,7 @@ func retentions() []Broken {
 				}
 				return next, write, err
 			}
-		}, "S6", "S7", "S8", "S12", "S14", "S15", "S16", "S17", "S19", "S20"),
+		}, "S6", "S7", "S8", "S12", "S14", "S16", "S17", "S19", "S20", "S22"),
 		rule("a released record goes before its Acquire can", "S8", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
@@ -267,24 +267,22 @@ func retentions() []Broken {
 				return next, s, write, err
 			}
 		}, "S6"),
-		rule("the least fence that is asked for is not heard", "S9", func(r *rules) {
-			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
-				req.MinFence = 0
-				return protocol.Acquire(cur, now, floor, &req)
-			}
-		}),
-		rule("the count of another store is not heard", "S9", copied(func(next *row) { next.Attempt = 1 })),
-		rule("a record of another store begins anew", "S9", copied(func(next *row) { next.Created = next.Updated })),
-		rule("a record of another store loses its policy", "S9", copied(func(next *row) { next.OnDoubt = storeapi.Reexecute })),
-		rule("attempts of another store are dropped", "S9", copied(func(next *row) { next.Earlier = nil })),
-		rule("an answer of another store is kept anew", "S9", copied(func(next *row) {
-			if next.Expires != 0 {
-				next.Expires += 24 * 3600 * 1e6
+		rule("a value of its own attempt runs", "S22", finished(func(cur, next *row, req *acquireReq) { next.State = storeapi.StateInProgress })),
+		rule("a value loses its cause", "S22", finished(func(cur, next *row, req *acquireReq) { next.Cause = "" })),
+		rule("a value keeps the binding before", "S22", finished(func(cur, next *row, req *acquireReq) {
+			if req.IfFence != 0 {
+				next.Binding = cur.Binding
 			}
 		})),
-		rule("a copy replaces what has begun meanwhile", "S9", func(r *rules) {
+		rule("a value keeps the retention before", "S22", finished(func(cur, next *row, req *acquireReq) {
+			if req.IfFence != 0 {
+				next.Retention = cur.Retention
+				next.Expires = next.Updated + cur.Retention
+			}
+		})),
+		rule("a value replaces what has begun meanwhile", "S22", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
-				if req.Copy != nil && req.IfFence == 0 {
+				if req.Finish != nil && req.IfFence == 0 {
 					cur = row{}
 				}
 				return protocol.Acquire(cur, now, floor, &req)
@@ -299,7 +297,7 @@ func retentions() []Broken {
 				}
 				return next, s, write, err
 			}
-		}, "S4", "S17", "S20"),
+		}, "S4", "S17", "S20", "S22"),
 		rule("a sweep removes doubts under Refuse", "S14", func(r *rules) {
 			r.swept = func(cur row, now micros) bool { return cur.Expired(now) || cur.InDoubt(now) }
 		}),
@@ -315,13 +313,13 @@ func retentions() []Broken {
 	}
 }
 
-// copied changes the row of a claim with another store's record.
-func copied(change func(next *row)) func(*rules) {
+// finished is a mistake in the record of a claim with Finish.
+func finished(change func(cur, next *row, req *acquireReq)) func(*rules) {
 	return func(r *rules) {
 		r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 			next, s, write, err := protocol.Acquire(cur, now, floor, &req)
-			if req.Copy != nil && write && next.Fence != cur.Fence {
-				change(&next)
+			if req.Finish != nil && write {
+				change(&cur, &next, &req)
 			}
 			return next, s, write, err
 		}

@@ -54,7 +54,7 @@ func progress() []Broken {
 		rule("a win forgets progress", "S19", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, status, write, err := protocol.Acquire(cur, now, floor, &req)
-				if write && req.Copy == nil && next.Fence != cur.Fence {
+				if write && req.Finish == nil && next.Fence != cur.Fence {
 					next.Answer = storeapi.Answer{}
 				}
 				return next, status, write, err

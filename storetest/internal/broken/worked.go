@@ -52,7 +52,7 @@ func won(change func(cur, next *row, req *acquireReq)) func(*rules) {
 	return func(r *rules) {
 		r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 			next, status, write, err := protocol.Acquire(cur, now, floor, &req)
-			if write && req.Copy == nil && next.Fence != cur.Fence {
+			if write && req.Finish == nil && next.Fence != cur.Fence {
 				change(&cur, &next, &req)
 			}
 			return next, status, write, err

@@ -37,8 +37,8 @@ func lendSecret(ctx context.Context, open Opener, store string) (err error) {
 	if err != nil {
 		return err
 	}
-	req := storeapi.AcquireRequest{Key: key, Lease: time.Second, Retention: time.Hour, OnDoubt: storeapi.Refuse, IfFence: rec.Fence, Copy: &rec}
-	rec.Expires = rec.Now.Add(time.Hour)
+	req := storeapi.AcquireRequest{Key: key, Lease: time.Second, Retention: time.Hour, OnDoubt: storeapi.Refuse, IfFence: rec.Fence, Binding: rec.Binding}
+	req.Finish = &storeapi.Finish{State: rec.State, Answer: rec.Answer, Cause: rec.Cause}
 	_, _ = rand.Read(req.Owner[:]) // never fails
 	_, err = s.Acquire(ctx, req)
 	return err
