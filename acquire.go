@@ -2,9 +2,9 @@ package retrysafe
 
 import (
 	"context"
-	"errors"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/claim"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -62,7 +62,7 @@ func (e *Engine) claim(ctx context.Context, k Key, o *callOptions, rec *Record) 
 	var a *Attempt
 	defer func() { // also if Reconcile panics
 		if a == nil {
-			c.life.leave()
+			c.life.Leave()
 		}
 	}()
 	a, err = c.win(ctx, key, o, rec)
@@ -81,16 +81,6 @@ func (c *core) request(key storeapi.StoreKey, o *callOptions) storeapi.AcquireRe
 	}
 }
 
-// notAfter returns the store's time after which an Acquire that is sent at sent must not be
-// applied.
-func (c *core) notAfter(ctx context.Context, sent time.Time) time.Time {
-	limit := acquireLimit
-	if end, ok := ctx.Deadline(); ok {
-		limit = min(limit, end.Sub(sent))
-	}
-	return c.clock.at(sent).Add(limit)
-}
-
 // win acquires the key. If another attempt runs, it waits for that attempt if the policy says so.
 func (c *core) win(ctx context.Context, key storeapi.StoreKey, o *callOptions, rec *Record) (*Attempt, error) {
 	o, err := c.lasting(ctx, key, o)
@@ -98,22 +88,22 @@ func (c *core) win(ctx context.Context, key storeapi.StoreKey, o *callOptions, r
 		return nil, c.wrap(key, 0, err, time.Second)
 	}
 	_, inside := AttemptFrom(ctx)
-	reserved, err := c.quotas.reserve(ctx, c.store, key, o.policy, o.payer(key), inside)
+	reserved, wait, err := c.quotas.Reserve(ctx, c.store.Inner(), key, o.charge(key), inside)
 	if err != nil {
-		return nil, err
+		return nil, c.wrap(key, 0, err, wait)
 	}
 	if err = c.issueSigned(ctx, key, o); err != nil {
-		reserved.finish(false)
+		reserved.Finish(false)
 		return nil, c.wrap(key, 0, err, time.Second)
 	}
 	req := c.request(key, o)
-	var limit waitLimit
+	var waitsUntil time.Time
 	for {
 		// Another owner each time, since what is left of an earlier claim is given back by its
 		// owner.
-		req.Owner = newOwner()
-		status, sent, err := c.acquire(ctx, &req, nil, rec, reserved)
-		reserved = nil // finished, or passed on to reclaim
+		req.Owner = claim.NewOwner()
+		status, sent, err := c.claims.Acquire(ctx, &req, nil, rec, reserved)
+		reserved = nil // it is finished, or will be when the claim is given back
 		if err != nil {
 			return nil, c.wrap(key, 0, err, time.Second)
 		}
@@ -121,7 +111,7 @@ func (c *core) win(ctx context.Context, key storeapi.StoreKey, o *callOptions, r
 		case storeapi.StatusAcquired:
 			a, err := c.start(ctx, rec, sent, o)
 			if a != nil && o.issuedTooLate(rec) {
-				c.life.stay() // Release leaves once, and so does claim
+				c.life.Stay() // Release leaves once, and so does claim
 				_ = a.Release(ctx, nil)
 				return nil, c.wrap(key, 0, ErrNotIssued, 0)
 			}
@@ -129,7 +119,10 @@ func (c *core) win(ctx context.Context, key storeapi.StoreKey, o *callOptions, r
 		case storeapi.StatusFinished:
 			return nil, nil
 		case storeapi.StatusInProgress:
-			if finished, err := c.await(ctx, rec, o.policy, &limit); finished || err != nil {
+			if waitsUntil.IsZero() && o.policy.Wait > 0 {
+				waitsUntil = time.Now().Add(o.policy.Wait)
+			}
+			if finished, err := c.await(ctx, rec, o.policy, waitsUntil); finished || err != nil {
 				return nil, err
 			}
 			// The attempt is in doubt, or another one has taken over. Acquire decides again: of all
@@ -148,92 +141,18 @@ func (c *core) win(ctx context.Context, key storeapi.StoreKey, o *callOptions, r
 	}
 }
 
-// await waits for the attempt of rec, if the policy says so. It reports whether that attempt has
+// await waits for the attempt of rec, until end at the latest. It reports whether that attempt has
 // finished, and sets *rec to its record then.
-func (c *core) await(ctx context.Context, rec *Record, p *Policy, limit *waitLimit) (finished bool, err error) {
-	ended, err := c.waiting.wait(ctx, rec, p, limit)
+func (c *core) await(ctx context.Context, rec *Record, p *Policy, end time.Time) (finished bool, err error) {
+	ended, retry, err := c.waiting.Wait(ctx, rec, end, p.OnDoubt == Reexecute)
 	switch {
 	case err != nil:
-		return false, err
+		return false, c.wrap(rec.Key, rec.Attempt, err, retry)
 	case ended.State.Finished():
 		*rec = ended
 		return true, nil
-	case c.life.isClosing():
+	case c.life.IsClosing():
 		return false, c.wrap(rec.Key, 0, ErrClosed, time.Second)
 	}
 	return false, nil
-}
-
-// acquire calls Acquire until the store answers, at most a few times. All tries have the same
-// owner, so a lost reply does no harm. An error means that the caller must not run the work. If a
-// claim may have been made nevertheless, it is given back in the background. seen is the record
-// that IfFence names, if it does. Without an error *found is set to the record of the answer.
-//
-// A store that fails slowly is asked only twice: the first try may have used a dead connection, and
-// after the second the caller has waited long enough.
-func (c *core) acquire(ctx context.Context, req *storeapi.AcquireRequest, seen, found *Record, reserved *reservation) (status storeapi.Status, sent time.Time, err error) {
-	var unanswered time.Time // the latest NotAfter of a try without an answer
-	t := c.patience.turn()
-	ctx, cancel := t.within(ctx)
-	defer cancel()
-	defer func() { t.end(err) }()
-	for try := range acquireTries {
-		if try > 0 && (t.over() || !pause(ctx, time.Duration(try*try)*50*time.Millisecond)) {
-			break
-		}
-		if err = ctx.Err(); err != nil {
-			break
-		}
-		if !c.clock.known.Load() || errors.Is(err, ErrTooLate) {
-			if err = c.readClock(ctx, req.Key); err != nil {
-				continue
-			}
-		}
-		sent = time.Now()
-		req.NotAfter = c.notAfter(ctx, sent)
-		status, err = c.ask(ctx, req, found)
-		if err == nil {
-			c.clock.learn(found.Now, sent)
-			if fresh := began(found, req.Owner); fresh || unanswered.IsZero() {
-				reserved.finish(fresh)
-			}
-			if !unanswered.IsZero() {
-				// An earlier try may still be in flight, and may acquire the key when it is free
-				// again.
-				var ours Fence
-				if status == storeapi.StatusAcquired {
-					ours = found.Fence
-				}
-				c.giveBack.reclaim(req, seen, unanswered, ours, reserved)
-			}
-			return status, sent, nil
-		}
-		if errors.Is(err, ErrTooLate) {
-			c.clock.known.Store(false)
-			continue
-		}
-		if !mayBeApplied(err) {
-			break
-		}
-		if req.NotAfter.After(unanswered) {
-			unanswered = req.NotAfter
-		}
-	}
-	if unanswered.IsZero() {
-		reserved.finish(false)
-	} else {
-		c.giveBack.reclaim(req, seen, unanswered, 0, reserved)
-	}
-	return 0, sent, unavailable(err)
-}
-
-// ask calls the store once. Without an error it sets *found.
-func (c *core) ask(ctx context.Context, req *storeapi.AcquireRequest, found *Record) (storeapi.Status, error) {
-	done := c.trace.store(ctx, "acquire")
-	got, err := c.store.Acquire(ctx, *req)
-	done.with(err)
-	if err == nil {
-		*found = got.Record
-	}
-	return got.Status, err
 }

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/detached"
+	"github.com/retrysafe/retrysafe/internal/journal"
+	"github.com/retrysafe/retrysafe/internal/lease"
+	"github.com/retrysafe/retrysafe/internal/storecall"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -18,16 +21,13 @@ import (
 // a.LeaveInDoubt(ctx, err)" is safe together with the others. Heartbeats extend the lease until the
 // attempt is finished. Methods may be called concurrently.
 type Attempt struct {
-	rt      *runtime
-	beat    *heartbeat
-	waiting *waitRoom
-	quotas  *quotas
+	c       *core
 	key     storeapi.StoreKey
 	n       int
 	fence   Fence
 	owner   storeapi.Owner
-	payer   string // the account that limits count
-	born    int64  // when the record was created, by the store's clock, in microseconds
+	charge  storeapi.ChargeRequest // what the bytes of the answer are counted for
+	born    int64                  // when the record was created, by the store's clock, in microseconds
 	policy  *Policy
 	codec   Codec
 	started time.Time
@@ -41,19 +41,14 @@ type Attempt struct {
 	cancel context.CancelCauseFunc
 	late   detached.Context // of the call that finishes it
 
-	steps   atomic.Pointer[stepJournal] // nil until it is needed
-	noSteps bool                        // it runs no steps, and Complete checks none
+	steps   atomic.Pointer[journal.Journal] // nil until it is needed
+	noSteps bool                            // it runs no steps, and Complete checks none
 	// unattended is set if no caller gets the outcome.
 	unattended bool
 
 	ended atomic.Bool // a finishing call has begun
 	lost  atomic.Bool // the engine has ended its context; see finishWith
-
-	// The heartbeat uses the fields below.
-	until, beatAt, boundAt time.Time
-	extending              bool
-	next                   time.Time
-	index                  int
+	lease lease.Lease
 }
 
 // deadline sets the caller's deadline for the attempt's context.
@@ -71,7 +66,7 @@ func (a *Attempt) deadline(end time.Time) {
 func (a *Attempt) traced(call *callTrace) {
 	a.call = call
 	call.won(a.fence)
-	a.rt.begun(&a.ctx)
+	a.c.begun(&a.ctx)
 }
 
 // attemptContext is the attempt's context. It has its own cancellation, and the attempt among its
@@ -105,7 +100,7 @@ func AttemptFrom(ctx context.Context) (*Attempt, bool) {
 func (a *Attempt) Key() Key { return a.key.Key }
 
 // KeyHash returns the name of the key for logs; see [Engine.KeyHash].
-func (a *Attempt) KeyHash() string { return a.rt.keyHash(a.key) }
+func (a *Attempt) KeyHash() string { return a.c.keyHash(a.key) }
 
 // KeyFor returns an idempotency key for a call that the work makes to another service, so that this
 // call takes effect once however often the work is tried. The key is the same in every attempt of
@@ -138,9 +133,7 @@ func (a *Attempt) Tries() int {
 	if b == nil {
 		return a.n
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return max(1, a.n-b.p.Reopened)
+	return max(1, a.n-b.Reopened())
 }
 
 // Uncount subtracts n from the number that Tries returns; this attempt is included if n is large
@@ -153,15 +146,10 @@ func (a *Attempt) Uncount(ctx context.Context, n int) error {
 // countFrom changes the attempt after which tries are counted.
 func (a *Attempt) countFrom(ctx context.Context, from func(now int) int) error {
 	b := a.journal()
-	b.mu.Lock()
-	if b.err != nil {
-		defer b.mu.Unlock()
-		return b.err
+	order, err := b.CountFrom(from)
+	if err != nil {
+		return err
 	}
-	b.p.Reopened = from(b.p.Reopened)
-	b.order++
-	order := b.order
-	b.mu.Unlock()
 	return a.save(ctx, b, order)
 }
 
@@ -187,22 +175,14 @@ func (a *Attempt) Context() context.Context { return &a.ctx }
 
 // LeaseLeft returns how long Context still lives if the store answers no Extend from now on. It is
 // zero after the attempt has ended or was lost.
-func (a *Attempt) LeaseLeft() time.Duration {
-	h := a.beat
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if a.index < 0 {
-		return 0
-	}
-	return max(time.Until(a.until), 0)
-}
+func (a *Attempt) LeaseLeft() time.Duration { return a.c.leases.Left(&a.lease) }
 
 // Extend renews the lease now. Heartbeats do that automatically. Call Extend before work that
 // cannot be undone, to be sure that the lease covers it. [ErrLeaseLost] means that another attempt
 // has taken over, or this one has ended: do not act. [ErrUnavailable] means that the store has not
 // answered, and the lease may or may not be held.
 func (a *Attempt) Extend(ctx context.Context) error {
-	err := a.extend(ctx, storeapi.ExtendRequest{})
+	err := a.c.leases.Extend(ctx, &a.lease, storeapi.ExtendRequest{})
 	if err == nil && a.lost.Load() {
 		// Its context has ended, so no work uses the renewed lease.
 		err = ErrLeaseLost
@@ -211,29 +191,9 @@ func (a *Attempt) Extend(ctx context.Context) error {
 	case err == nil:
 		return nil
 	case !errors.Is(err, ErrLeaseLost):
-		err = unavailable(err)
+		err = storecall.Unavailable(err)
 	}
-	return a.rt.wrap(a.key, a.n, err, 0)
-}
-
-// extend makes one Extend call. more has what the call asks for besides the lease.
-func (a *Attempt) extend(ctx context.Context, more storeapi.ExtendRequest) error {
-	h := a.beat
-	h.mu.Lock()
-	live := a.index >= 0
-	h.mu.Unlock()
-	if !live {
-		return ErrLeaseLost
-	}
-	if err := h.call(ctx, a, time.Now(), more); err != nil {
-		return err
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if a.index >= 0 {
-		h.moved(a)
-	}
-	return nil
+	return a.c.wrap(a.key, a.n, err, 0)
 }
 
 // Ended reports whether one of the attempt's methods has ended it.
@@ -275,7 +235,7 @@ func (a *Attempt) finish(ctx context.Context, state State, answer Answer) error 
 }
 
 func (a *Attempt) completion(state State, answer Answer) finishRequest {
-	answer = withOrigin(limited(answer, a.policy.MaxAnswer), a.rt.origin(&a.ctx))
+	answer = withOrigin(limited(answer, a.policy.MaxAnswer), a.c.origin(&a.ctx))
 	outcome := "executed"
 	if state == StateFailed {
 		outcome = "failed"
@@ -327,8 +287,8 @@ func (a *Attempt) doubt(ctx context.Context, cause string, why error) error {
 		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.retention, Quiet: a.policy.Wait <= 0,
 		InDoubt: true, Cause: cause, LastError: text(why),
 	}})
-	if !errors.Is(err, ErrEnded) && a.rt.trace.InDoubt != nil {
-		a.rt.trace.InDoubt(&a.ctx, AttemptInfo{Key: a.Key(), Attempt: a.n, Cause: cause})
+	if !errors.Is(err, ErrEnded) && a.c.trace.InDoubt != nil {
+		a.c.trace.InDoubt(&a.ctx, AttemptInfo{Key: a.Key(), Attempt: a.n, Cause: cause})
 	}
 	return err
 }

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/claim"
+	"github.com/retrysafe/retrysafe/internal/storecall"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -31,22 +33,22 @@ func (e *finishRequest) completes() bool { return e.complete.State != 0 }
 // stopped.
 func (a *Attempt) finishWith(ctx context.Context, e finishRequest) error {
 	if !a.ended.CompareAndSwap(false, true) {
-		return a.rt.wrap(a.key, a.n, ErrEnded, 0)
+		return a.c.wrap(a.key, a.n, ErrEnded, 0)
 	}
 	if a.call != nil {
 		a.call.cause = e.release.Cause
 	}
 	if !e.completes() && !e.release.InDoubt && a.lost.Load() && !nothingDoneSays(e.why) {
 		a.unregister(e.outcome, e.why)
-		return a.rt.wrap(a.key, a.n, ErrLeaseLost, 0)
+		return a.c.wrap(a.key, a.n, ErrLeaseLost, 0)
 	}
 	begun := time.Now()
 	return a.afterSend(e, begun, a.sendDetached(ctx, &e, begun))
 }
 
-// sendDetached makes the call once, also if ctx has ended. It waits until ackTime after begun.
+// sendDetached makes the call once, also if ctx has ended. It waits until AckTime after begun.
 func (a *Attempt) sendDetached(ctx context.Context, e *finishRequest, begun time.Time) error {
-	a.late.Begin(ctx, begun.Add(ackTime))
+	a.late.Begin(ctx, begun.Add(storecall.AckTime))
 	defer a.late.Stop()
 	return a.send(&a.late, e)
 }
@@ -56,9 +58,9 @@ func (a *Attempt) afterSend(e finishRequest, begun time.Time, err error) error {
 	if errors.Is(err, ErrInTransaction) {
 		// Certainly not applied: the caller can finish the attempt elsewhere.
 		a.ended.Store(false)
-		return a.rt.wrap(a.key, a.n, err, 0)
+		return a.c.wrap(a.key, a.n, err, 0)
 	}
-	if err == nil || !mayBeApplied(err) {
+	if err == nil || !storecall.MayBeApplied(err) {
 		a.count(&e, err)
 		return a.answered(e.outcome, e.why, err)
 	}
@@ -66,16 +68,16 @@ func (a *Attempt) afterSend(e finishRequest, begun time.Time, err error) error {
 }
 
 // finishLater repeats a finishing call that the store has not answered. It waits for an answer
-// until ackTime after begun.
+// until AckTime after begun.
 func (a *Attempt) finishLater(e finishRequest, begun time.Time, err error) error {
 	// The tries outlive this call, and the caller may reuse its buffer.
 	e.complete.Answer.Body = bytes.Clone(e.complete.Answer.Body)
 	result := make(chan error, 1)
-	if !a.rt.background.start(func() { result <- a.sendUntilAnswered(&e) }) {
+	if !a.c.life.Go(func() { result <- a.sendUntilAnswered(&e) }) {
 		a.unregister(e.outcome, e.why)
 		return a.unconfirmed(err)
 	}
-	t := time.NewTimer(ackTime - time.Since(begun))
+	t := time.NewTimer(storecall.AckTime - time.Since(begun))
 	defer t.Stop()
 	select {
 	case err := <-result:
@@ -91,37 +93,31 @@ func (a *Attempt) finishLater(e finishRequest, begun time.Time, err error) error
 // send makes the call once.
 func (a *Attempt) send(ctx context.Context, e *finishRequest) error {
 	if !e.completes() {
-		done := a.rt.trace.store(&a.ctx, "release") // the trace gets the context of its call
-		err := a.rt.store.Release(ctx, e.release)
-		done.with(err)
-		return err
+		return a.c.store.Release(ctx, &a.ctx, e.release)
 	}
-	done := a.rt.trace.store(&a.ctx, "complete")
-	_, err := a.rt.store.Complete(ctx, e.complete)
-	done.with(err)
-	return err
+	return a.c.store.Complete(ctx, &a.ctx, e.complete)
 }
 
 // sendUntilAnswered repeats the call until the store answers, its time has passed or the engine
-// ends. The time is MaxRun, but at least one more lease; a release has giveBackTime if that is
+// ends. The time is MaxRun, but at least one more lease; a release has claim.GiveBackTime if that is
 // longer.
 func (a *Attempt) sendUntilAnswered(e *finishRequest) error {
 	err := ErrUnavailable
-	end := a.boundAt
+	end := a.lease.Bound()
 	if least := time.Now().Add(a.policy.Lease); least.After(end) {
 		end = least // work that took longer than MaxRun has an answer too
 	}
-	if long := a.started.Add(giveBackTime); !e.completes() && !e.release.InDoubt && long.After(end) {
+	if long := a.started.Add(claim.GiveBackTime); !e.completes() && !e.release.InDoubt && long.After(end) {
 		end = long
 	}
 	for wait := 25 * time.Millisecond; time.Now().Before(end); wait = min(2*wait, time.Second) {
-		if !a.rt.sleep(wait/2 + rand.N(wait)) {
+		if !a.c.life.Sleep(wait/2 + rand.N(wait)) {
 			break
 		}
-		ctx, cancel := context.WithTimeout(a.rt.ctx, ackTime)
+		ctx, cancel := context.WithTimeout(a.c.life.Context(), storecall.AckTime)
 		err = a.send(ctx, e)
 		cancel()
-		if err == nil || !mayBeApplied(err) {
+		if err == nil || !storecall.MayBeApplied(err) {
 			a.count(e, err)
 			return a.answered(e.outcome, e.why, err)
 		}
@@ -133,7 +129,7 @@ func (a *Attempt) sendUntilAnswered(e *finishRequest) error {
 // answered ends an attempt whose finishing call the store has answered.
 func (a *Attempt) answered(outcome string, why, err error) error {
 	if err != nil {
-		err = a.rt.wrap(a.key, a.n, err, 0)
+		err = a.c.wrap(a.key, a.n, err, 0)
 		if errors.Is(err, ErrLeaseLost) {
 			outcome = "lease-lost"
 		}
@@ -145,18 +141,18 @@ func (a *Attempt) answered(outcome string, why, err error) error {
 
 // unregister removes the attempt from the engine.
 func (a *Attempt) unregister(outcome string, why error) {
-	a.beat.remove(a)
+	a.c.leases.Remove(&a.lease)
 	a.cancel(ErrEnded)
-	a.waiting.wake(a.key, a.fence)
+	a.c.waiting.Wake(a.key, a.fence)
 	a.call.done(outcome, a.n, why)
-	a.rt.life.leave()
+	a.c.life.Leave()
 }
 
 func (a *Attempt) unconfirmed(err error) error {
-	if a.rt.trace.Unconfirmed != nil {
-		a.rt.trace.Unconfirmed(&a.ctx, AttemptInfo{Key: a.Key(), Attempt: a.n})
+	if a.c.trace.Unconfirmed != nil {
+		a.c.trace.Unconfirmed(&a.ctx, AttemptInfo{Key: a.Key(), Attempt: a.n})
 	}
-	return a.rt.wrap(a.key, a.n, errors.Join(ErrUnconfirmed, err), 0)
+	return a.c.wrap(a.key, a.n, errors.Join(ErrUnconfirmed, err), 0)
 }
 
 var errCrashed = errors.New("the work panicked or ended its goroutine")
@@ -173,6 +169,8 @@ func (a *Attempt) crashed(ctx context.Context) {
 // count counts the bytes of an answer, after the store has confirmed it.
 func (a *Attempt) count(e *finishRequest, err error) {
 	if err == nil && e.completes() {
-		a.quotas.countAnswer(a.rt.store, a.key.Namespace, a.payer, a.policy, &e.complete.Answer)
+		req := a.charge
+		req.Bytes = int64(len(e.complete.Answer.Body))
+		a.c.quotas.CountBytes(a.c.store.Inner(), req)
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/claim"
 	"github.com/retrysafe/retrysafe/internal/parallel"
+	"github.com/retrysafe/retrysafe/internal/storecall"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -109,11 +111,11 @@ type batchBegin struct {
 // together makes one AcquireBatch for the keys, if the store and the options allow that.
 func (b *batchBegin) together(ctx context.Context) {
 	c := b.c
-	store, can := c.store.(storeapi.Batcher)
+	store, can := c.store.Inner().(storeapi.Batcher)
 	if !can || len(b.keys) < 2 || b.o.err != nil || b.o.issued.must || b.o.policy.Limits != (Limits{}) || ctx.Err() != nil {
 		return
 	}
-	if !c.clock.known.Load() && c.readClock(ctx, b.storeKey(b.keys[0])) != nil {
+	if !c.store.KnowsTime() && c.store.ReadTime(ctx, b.storeKey(b.keys[0])) != nil {
 		return
 	}
 	var requests []storeapi.AcquireRequest
@@ -124,15 +126,13 @@ func (b *batchBegin) together(ctx context.Context) {
 			continue // Begin returns the error
 		}
 		req := c.request(b.storeKey(k), b.o)
-		req.Owner, req.NotAfter = newOwner(), c.notAfter(ctx, sent)
+		req.Owner, req.NotAfter = claim.NewOwner(), c.store.NotAfter(ctx, sent)
 		requests, places = append(requests, req), append(places, i)
 	}
-	done := c.trace.store(ctx, "acquire")
-	answers, err := store.AcquireBatch(ctx, requests)
-	done.with(err)
+	answers, err := c.store.AcquireBatch(ctx, store, requests, sent)
 	for i, at := range places {
 		if err != nil { // no key was requested
-			c.life.leave()
+			c.life.Leave()
 			continue
 		}
 		b.begun[at], b.told[at] = b.read(ctx, &requests[i], &answers[i], sent)
@@ -146,20 +146,19 @@ func (b *batchBegin) read(ctx context.Context, req *storeapi.AcquireRequest, ans
 	var attempt *Attempt
 	defer func() {
 		if attempt == nil {
-			c.life.leave()
+			c.life.Leave()
 		}
 	}()
 	switch {
-	case answer.Err != nil && mayBeApplied(answer.Err):
-		c.giveBack.reclaim(req, nil, req.NotAfter, 0, nil)
+	case answer.Err != nil && storecall.MayBeApplied(answer.Err):
+		c.claims.Lost(req)
 		call := c.traceCall(&ctx, req.Key)
-		err := c.wrap(req.Key, 0, unavailable(answer.Err), time.Second)
+		err := c.wrap(req.Key, 0, storecall.Unavailable(answer.Err), time.Second)
 		call.done(outcome(err), 0, err)
 		return Begun{Err: err}, true
 	case answer.Err != nil:
 		return Begun{}, false
 	}
-	c.clock.learn(rec.Now, sent)
 	switch {
 	case answer.Value.Status == storeapi.StatusAcquired:
 		call := c.traceCall(&ctx, req.Key)
@@ -183,7 +182,7 @@ func (b *batchBegin) read(ctx context.Context, req *storeapi.AcquireRequest, ans
 // the store can. answers[i] is the answer of attempts[i], and the error at index i is its error.
 func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers []Answer) []error {
 	errs := make([]error, len(attempts))
-	store, can := e.c.store.(storeapi.Batcher)
+	store, can := e.c.store.Inner().(storeapi.Batcher)
 	if !can || len(attempts) < 2 {
 		parallel.Each(len(attempts), atOnce, func(i int) { errs[i] = attempts[i].Complete(ctx, answers[i]) })
 		return errs
@@ -199,24 +198,22 @@ func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers
 			continue
 		}
 		if !a.ended.CompareAndSwap(false, true) {
-			errs[i] = a.rt.wrap(a.key, a.n, ErrEnded, 0)
+			errs[i] = a.c.wrap(a.key, a.n, ErrEnded, 0)
 			continue
 		}
 		ending := a.completion(StateCompleted, answers[i])
 		places, endings, requests = append(places, i), append(endings, ending), append(requests, ending.complete)
 	}
 	begun := time.Now()
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackTime)
-	done := e.c.trace.store(call, "complete")
-	results, err := store.CompleteBatch(call, requests)
-	done.with(err)
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), storecall.AckTime)
+	results, err := e.c.store.CompleteBatch(call, store, requests)
 	cancel()
 	if err != nil { // no call was made
 		results = make([]storeapi.BatchResult[Record], len(requests))
 	}
 	var waits []int // in places: what the store has not answered
 	for i, at := range places {
-		if failed := results[i].Err; err != nil || failed != nil && mayBeApplied(failed) {
+		if failed := results[i].Err; err != nil || failed != nil && storecall.MayBeApplied(failed) {
 			waits = append(waits, i)
 		} else {
 			errs[at] = attempts[at].afterSend(endings[i], begun, failed)

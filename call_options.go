@@ -40,6 +40,11 @@ func (c *callOptions) payer(key storeapi.StoreKey) string {
 	return key.Tenant
 }
 
+// charge returns what the limits of the policy count for a key.
+func (c *callOptions) charge(key storeapi.StoreKey) storeapi.ChargeRequest {
+	return storeapi.ChargeRequest{Namespace: key.Namespace, Tenant: c.payer(key), For: c.policy.Retention, Limits: c.policy.Limits.forStore()}
+}
+
 // WithPolicy changes the policy of this call. A zero field of p keeps the engine's value.
 func WithPolicy(p Policy) CallOption {
 	return optionFunc(func(c *callOptions) {

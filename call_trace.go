@@ -19,29 +19,29 @@ type callTrace struct {
 
 // traceCall reports to the trace that a call begins, and sets *ctx to the context that the trace
 // returns. It returns nil if the trace has no Call function.
-func (rt *runtime) traceCall(ctx *context.Context, key storeapi.StoreKey) *callTrace {
-	t := &rt.trace
+func (c *core) traceCall(ctx *context.Context, key storeapi.StoreKey) *callTrace {
+	t := &c.trace
 	if t.Call == nil {
 		return nil
 	}
 	call := &callTrace{started: time.Now()}
-	*ctx, call.end = t.Call(*ctx, CallInfo{Key: key.Key, Layer: key.Layer, hash: rt.hashOf})
+	*ctx, call.end = t.Call(*ctx, CallInfo{Key: key.Key, Layer: key.Layer, hash: c.hashOf})
 	return call
 }
 
 // begun reports that the work is about to run in ctx.
-func (rt *runtime) begun(ctx context.Context) {
-	if rt.trace.Begun != nil {
-		rt.trace.Begun(ctx)
+func (c *core) begun(ctx context.Context) {
+	if c.trace.Begun != nil {
+		c.trace.Begun(ctx)
 	}
 }
 
 // origin returns what names the call of ctx in a trace; see [Trace].Origin.
-func (rt *runtime) origin(ctx context.Context) string {
-	if rt.trace.Origin == nil {
+func (c *core) origin(ctx context.Context) string {
+	if c.trace.Origin == nil {
 		return ""
 	}
-	return rt.trace.Origin(ctx)
+	return c.trace.Origin(ctx)
 }
 
 // found removes the origin from the record that the call has found, and remembers it for the trace.

@@ -65,7 +65,7 @@ func do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (
 	call.found(&rec)
 	var res Result[T]
 	if err == nil {
-		res, err = replay[T](e.c.runtime, &rec, o.policy.Duplicate)
+		res, err = replay[T](e.c, &rec, o.policy.Duplicate)
 	}
 	call.done(duplicateOutcome(err, o.policy.Duplicate), rec.Attempt, err)
 	return res, err
@@ -99,7 +99,7 @@ func execute[T any](ctx context.Context, a *Attempt, fn func(context.Context) (T
 		if a.policy.OnDoubt == Reexecute {
 			return res, &settledError{err: err, again: true}
 		}
-		return res, a.rt.wrap(a.key, a.n, fmt.Errorf("%w: %w", ErrInDoubt, err), 0)
+		return res, a.c.wrap(a.key, a.n, fmt.Errorf("%w: %w", ErrInDoubt, err), 0)
 	}
 	answer, encodeErr := encodeFor(a.policy, a.codec, &v)
 	res.Value = v

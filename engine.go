@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/storecall"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -37,7 +38,7 @@ func New(s storeapi.Store, o *Options) *Engine {
 		panic(errNoNamespace)
 	}
 	policy := o.Policy.WithDefaults()
-	return newEngine(newCore(newRuntime(s, o)), "fn", &policy)
+	return newEngine(newCore(s, o), "fn", &policy)
 }
 
 var errNoNamespace = errors.New("retrysafe: options: Namespace is not set, and other services may keep their records in this store: " +
@@ -90,14 +91,14 @@ func (e *Engine) Lookup(ctx context.Context, k Key) (Record, error) {
 	if err := key.Validate(); err != nil {
 		return Record{}, &Error{Op: k.Operation, Err: err}
 	}
-	t := e.c.patience.turn()
-	limited, cancel := t.within(ctx)
+	t := e.c.store.BeginTurn()
+	limited, cancel := t.Within(ctx)
 	defer cancel()
-	rec, err := e.c.lookup(limited, key)
-	t.end(err)
+	rec, err := e.c.store.Lookup(limited, key)
+	t.End(err)
 	switch {
 	case err != nil:
-		return Record{}, e.c.wrap(key, 0, unavailable(err), time.Second)
+		return Record{}, e.c.wrap(key, 0, storecall.Unavailable(err), time.Second)
 	case rec.State == 0:
 		return Record{}, e.c.wrap(key, 0, ErrNotFound, 0)
 	}
@@ -115,7 +116,7 @@ func (e *Engine) Lookup(ctx context.Context, k Key) (Record, error) {
 // ends, and for at least one second.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	c := e.c
-	idle := c.life.close()
+	idle := c.life.Close()
 	select {
 	case <-idle:
 	case <-ctx.Done():
@@ -125,14 +126,10 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	case <-idle: // also if ctx had ended before
 	default:
 		err = fmt.Errorf("retrysafe: shutdown: %d calls had not ended; the keys of their attempts stay taken until the leases lapse: %w",
-			c.life.count(), context.Cause(ctx))
-		c.beat.stopAll()
+			c.life.Count(), context.Cause(ctx))
+		c.leases.Stop()
 	}
-	c.stop()
-	if !c.background.end(ctx, shutdownGrace) {
-		err = errors.Join(err, errStoreHangs)
-	}
-	return err
+	return errors.Join(err, c.life.End(ctx))
 }
 
 // PolicyWith returns the policy of a call with opts, with every field set, and an error if opts are

@@ -1,12 +1,17 @@
 package retrysafe
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/journal"
+	"github.com/retrysafe/retrysafe/internal/lease"
+	"github.com/retrysafe/retrysafe/internal/lifetime"
+	"github.com/retrysafe/retrysafe/internal/quota"
+	"github.com/retrysafe/retrysafe/internal/storecall"
+	"github.com/retrysafe/retrysafe/internal/waitroom"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -22,7 +27,7 @@ var (
 
 	// ErrAttemptFailed is returned to a caller that waited for an attempt which then ended without
 	// an answer. Retry with the same key.
-	ErrAttemptFailed = errors.New("the attempt that was waited for ended without an answer")
+	ErrAttemptFailed = waitroom.ErrAttemptFailed
 
 	// ErrFingerprintMismatch is returned if the key was used before with another payload. Use a new
 	// key for a new request, and the old payload for a retry.
@@ -45,7 +50,7 @@ var (
 
 	// ErrMaxRun is the cause of an attempt's context that ended because the attempt ran longer than
 	// [Policy].MaxRun. The work must return.
-	ErrMaxRun = errors.New("the attempt ran longer than MaxRun")
+	ErrMaxRun = lease.ErrMaxRun
 
 	// ErrDuplicate is returned under [Reject] if the work was completed before, and by
 	// [Engine.Resolve] for a completed key. Nothing was run again. Look up what the first call
@@ -75,7 +80,7 @@ var (
 
 	// ErrTooManyKeys is returned for a new key if the tenant is over its [Limits]. Nothing was run.
 	// Retry with the same key after the RetryAfter of the [*Error].
-	ErrTooManyKeys = errors.New("the tenant has as many keys as its limits allow")
+	ErrTooManyKeys = quota.ErrTooManyKeys
 
 	// ErrTooManyRequests is returned by [Engine.Allow] if a request comes faster than the [Rate]
 	// allows. Nothing was run. Retry after the RetryAfter of the [*Error].
@@ -129,12 +134,12 @@ var (
 	// ErrStepRepeated is returned by [Step] and [StepTx] if the attempt has run a step of this name
 	// before. Give each step a name of its own: number the steps of a loop, and retry inside a
 	// step.
-	ErrStepRepeated = errors.New("this attempt has run a step of this name before")
+	ErrStepRepeated = journal.ErrStepRepeated
 
 	// ErrStepsChanged is returned if the work has other steps than an earlier attempt of the call.
 	// Find out what that attempt has done ([ProgressOf]), and resolve the key with
 	// [Engine.Resolve] or run the program that began the call.
-	ErrStepsChanged = errors.New("the steps are not those of an earlier attempt")
+	ErrStepsChanged = journal.ErrStepsChanged
 
 	// ErrEnded is returned by the methods of an [Attempt] that was finished before, and by its
 	// steps. It is also the cause of a finished attempt's context. Nothing was changed; a deferred
@@ -143,7 +148,7 @@ var (
 
 	// ErrClosed is returned after [Engine.Shutdown] was called. Nothing was run. Retry with the
 	// same key on another process.
-	ErrClosed = errors.New("the engine is shut down")
+	ErrClosed = lifetime.ErrClosed
 
 	// ErrUnreadable is returned by [Engine.ReconcileAll] if the store has records that this build
 	// cannot read. All other records were handled. Update this program, or look at those records
@@ -227,25 +232,6 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// mayBeApplied reports whether a store call that failed may have been applied nevertheless.
-func mayBeApplied(err error) bool {
-	for _, base := range []error{ErrLeaseLost, ErrInvalidKey, ErrTooLate, ErrInTransaction, errors.ErrUnsupported} {
-		if errors.Is(err, base) {
-			return false
-		}
-	}
-	return true
-}
-
-// unavailable wraps an error of the store in ErrUnavailable. Its text may name hosts and files,
-// never keys.
-func unavailable(err error) error {
-	if errors.Is(err, ErrInvalidKey) || errors.Is(err, ErrInTransaction) || errors.Is(err, context.Canceled) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
-}
-
 // txError converts an error of the database to one of this package's errors. A database that
 // returns an error has rolled back, so nothing happened, whether or not fn ran.
 func txError(err error) error {
@@ -257,5 +243,5 @@ func txError(err error) error {
 			return err
 		}
 	}
-	return unavailable(err)
+	return storecall.Unavailable(err)
 }

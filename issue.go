@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/claim"
+	"github.com/retrysafe/retrysafe/internal/storecall"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -31,13 +33,13 @@ func (e *Engine) Issue(ctx context.Context, k Key, life time.Duration) error {
 	if !c.enter() {
 		return c.wrap(key, 0, ErrClosed, time.Second)
 	}
-	defer c.life.leave()
+	defer c.life.Leave()
 	status, err := c.issue(ctx, key, life)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		return c.wrap(key, 0, err, 0)
 	case err != nil:
-		return c.wrap(key, 0, unavailable(err), time.Second)
+		return c.wrap(key, 0, storecall.Unavailable(err), time.Second)
 	case status != storeapi.StatusAcquired:
 		return c.wrap(key, 0, ErrNotIssued, 0)
 	}
@@ -47,15 +49,7 @@ func (e *Engine) Issue(ctx context.Context, k Key, life time.Duration) error {
 var errNoIssuer = fmt.Errorf("the store issues no keys; use one that implements storeapi.Issuer: %w", errors.ErrUnsupported)
 
 func (c *core) issue(ctx context.Context, key storeapi.StoreKey, life time.Duration) (storeapi.Status, error) {
-	s, ok := c.store.(storeapi.Issuer)
-	if !ok {
-		return 0, errNoIssuer
-	}
-	ctx, cancel := context.WithTimeout(ctx, acquireLimit)
-	defer cancel()
-	done := c.trace.store(ctx, "issue")
-	status, err := s.Issue(ctx, storeapi.IssueRequest{Key: key, Owner: newOwner(), Retention: life})
-	done.with(err)
+	status, err := c.store.Issue(ctx, storeapi.IssueRequest{Key: key, Owner: claim.NewOwner(), Retention: life})
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = errNoIssuer
 	}
@@ -67,13 +61,13 @@ func (c *core) issue(ctx context.Context, key storeapi.StoreKey, life time.Durat
 // is good enough; without any reply the error is [ErrUnavailable].
 func (e *Engine) StoreTime(ctx context.Context) (time.Time, error) {
 	c := e.c
-	if !c.clock.known.Load() || c.clock.age() > time.Minute {
-		err := c.readClock(ctx, e.storeKey(Key{Operation: "time", ID: "time"}))
-		if err != nil && !c.clock.known.Load() {
-			return time.Time{}, &Error{Op: "time", Err: unavailable(err), RetryAfter: time.Second}
+	if !c.store.KnowsTime() || c.store.TimeAge() > time.Minute {
+		err := c.store.ReadTime(ctx, e.storeKey(Key{Operation: "time", ID: "time"}))
+		if err != nil && !c.store.KnowsTime() {
+			return time.Time{}, &Error{Op: "time", Err: storecall.Unavailable(err), RetryAfter: time.Second}
 		}
 	}
-	return c.clock.at(time.Now()), nil
+	return c.store.TimeAt(time.Now()), nil
 }
 
 // issuedSlack is how much longer a record is kept than the time of first use. Clocks are estimated,
@@ -87,9 +81,9 @@ func (c *core) lasting(ctx context.Context, key storeapi.StoreKey, o *callOption
 	if !o.issued.must {
 		return o, nil
 	}
-	if !o.issued.signedUntil.IsZero() && !c.clock.known.Load() {
-		if err := c.readClock(ctx, key); err != nil {
-			return nil, unavailable(err)
+	if !o.issued.signedUntil.IsZero() && !c.store.KnowsTime() {
+		if err := c.store.ReadTime(ctx, key); err != nil {
+			return nil, storecall.Unavailable(err)
 		}
 	}
 	if least := max(o.issued.life, c.timeLeft(o)) + issuedSlack; o.policy.Retention < least {
@@ -106,7 +100,7 @@ func (c *core) timeLeft(o *callOptions) time.Duration {
 	if o.issued.signedUntil.IsZero() {
 		return 0
 	}
-	return o.issued.signedUntil.Sub(c.clock.at(time.Now()))
+	return o.issued.signedUntil.Sub(c.store.TimeAt(time.Now()))
 }
 
 // issueSigned issues a signed key at its first use.
@@ -118,7 +112,7 @@ func (c *core) issueSigned(ctx context.Context, key storeapi.StoreKey, o *callOp
 	// StatusAlreadyIssued means that it was used before, perhaps by another process just now.
 	_, err := c.issue(ctx, key, left)
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		err = unavailable(err)
+		err = storecall.Unavailable(err)
 	}
 	return err
 }

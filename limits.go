@@ -50,18 +50,6 @@ func (l Limits) or(base Limits) Limits {
 	return l
 }
 
-// any reports whether there is a limit at all.
-func (l *Limits) any() bool { return l.Live > 0 || l.PerSecond > 0 || l.Bytes > 0 }
-
-// unrefused returns the limits for a key that is counted and not refused. Only a key that is more
-// than the largest burst ahead of the rate is still refused.
-func unrefused(l storeapi.Limits) storeapi.Limits {
-	if l.PerSecond <= 0 {
-		return storeapi.Limits{}
-	}
-	return storeapi.Limits{PerSecond: l.PerSecond, Burst: storeapi.MaxBurst}
-}
-
 // forStore returns the limits as a store gets them.
 func (l Limits) forStore() storeapi.Limits { return storeapi.Limits(l) }
 

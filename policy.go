@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/journal"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -169,11 +170,11 @@ func (p Policy) Validate() error {
 	if p.MaxAnswer < 0 || p.MaxAnswer > MaxStored {
 		wrong("MaxAnswer is %d; use 1 to %d bytes", p.MaxAnswer, MaxStored)
 	}
-	if len(p.Steps) > maxSteps {
-		wrong("Steps has %d names; use at most %d", len(p.Steps), maxSteps)
+	if len(p.Steps) > journal.MaxSteps {
+		wrong("Steps has %d names; use at most %d", len(p.Steps), journal.MaxSteps)
 	}
 	for i, name := range p.Steps {
-		if err := stepName(name); err != nil {
+		if err := journal.CheckName(name); err != nil {
 			wrong("Steps: number %d: %w", i+1, err)
 		} else if slices.Contains(p.Steps[:i], name) {
 			wrong("Steps: %q is there twice", name)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/quota"
+	"github.com/retrysafe/retrysafe/internal/storecall"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -58,9 +60,9 @@ func (e *Engine) Allow(ctx context.Context, tenant, thing string, r Rate) error 
 	}
 	c := e.c
 	refuse := func(err error, after time.Duration) error { return &Error{Op: thing, Err: err, RetryAfter: after} }
-	store, ok := c.store.(storeapi.Limiter)
+	store, ok := c.store.Inner().(storeapi.Limiter)
 	if !ok {
-		return refuse(errNoLimiter, 0)
+		return refuse(quota.ErrNoLimiter, 0)
 	}
 	req := storeapi.ChargeRequest{
 		Namespace: KeyPart(c.namespace + rateSpace), Tenant: KeyPart(strconv.Itoa(len(thing)) + ":" + thing + tenant),
@@ -68,17 +70,17 @@ func (e *Engine) Allow(ctx context.Context, tenant, thing string, r Rate) error 
 		Keys: 1, For: time.Millisecond, Limits: r.limits(),
 	}
 	var got storeapi.Charged
-	err := c.patience.askAgain(ctx, func(limit time.Duration) (err error) {
-		got, err = c.quotas.chargeOnce(ctx, store, &req, limit)
+	err := c.store.AskAgain(ctx, func(limit time.Duration) (err error) {
+		got, err = c.store.Charge(ctx, store, &req, limit)
 		return err
 	})
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
-		return refuse(errNoLimiter, 0)
+		return refuse(quota.ErrNoLimiter, 0)
 	case err != nil:
-		return refuse(unavailable(err), time.Second)
+		return refuse(storecall.Unavailable(err), time.Second)
 	case !got.OK:
-		return refuse(ErrTooManyRequests, min(got.After, latestRetry))
+		return refuse(ErrTooManyRequests, min(got.After, quota.LatestRetry))
 	}
 	return nil
 }

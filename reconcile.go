@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/claim"
+	"github.com/retrysafe/retrysafe/internal/journal"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -49,7 +51,7 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 	defer func() {
 		if !a.Ended() && v.attempt == nil {
 			// Reconcile panicked or ended its goroutine, and that goes on.
-			c.life.stay()
+			c.life.Stay()
 			_ = a.LeaveInDoubt(ctx, errCrashed)
 		}
 	}()
@@ -64,8 +66,8 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 			return v, nil
 		}
 	}
-	c.life.stay() // the attempt leaves once, and so does the caller
-	if (err != nil || res.Outcome == Doubtful) && doubt.Answer.Codec == progressCodec {
+	c.life.Stay() // the attempt leaves once, and so does the caller
+	if (err != nil || res.Outcome == Doubtful) && doubt.Answer.Codec == journal.Codec {
 		_ = a.Uncount(ctx, 1) // asking is not a try; if this is not confirmed, it counts
 	}
 	switch {
@@ -98,7 +100,7 @@ func (c *core) reconcileToRun(ctx context.Context, rec *Record, o *callOptions) 
 	if err = v.attempt.keep(ctx, storeapi.ExtendRequest{Works: true}); err == nil {
 		return v, nil
 	}
-	c.life.stay() // the attempt leaves once, and so does the caller
+	c.life.Stay() // the attempt leaves once, and so does the caller
 	_ = v.attempt.LeaveInDoubt(ctx, err)
 	return verdict{}, c.wrap(rec.Key, rec.Attempt, fmt.Errorf("%w: the store has not confirmed that the work begins: %w", ErrInDoubt, err), reconcileAfter*o.policy.Lease)
 }
@@ -116,21 +118,21 @@ func tooEarly(rec *Record, p *Policy) time.Duration {
 // takeOver acquires a record with the fence that was seen, to work or only to ask. If it returns
 // neither an attempt nor an error, the record has changed since.
 func (c *core) takeOver(ctx context.Context, rec *Record, o *callOptions, asks bool) (*Attempt, error) {
-	req := storeapi.AcquireRequest{Key: rec.Key, Owner: newOwner(), Lease: o.policy.Lease, OnDoubt: rec.OnDoubt, IfFence: rec.Fence, Asks: asks}
+	req := storeapi.AcquireRequest{Key: rec.Key, Owner: claim.NewOwner(), Lease: o.policy.Lease, OnDoubt: rec.OnDoubt, IfFence: rec.Fence, Asks: asks}
 	var found Record
-	status, sent, err := c.acquire(ctx, &req, rec, &found, nil)
+	status, sent, err := c.claims.Acquire(ctx, &req, rec, &found, nil)
 	switch {
 	case err != nil:
 		return nil, c.wrap(rec.Key, rec.Attempt, err, time.Second)
 	case status != storeapi.StatusAcquired:
 		return nil, nil //nolint:nilnil // as documented
 	}
-	before := asReleased(&req, rec)
+	before := claim.AsReleased(&req, rec)
 	*rec = found
 	a := newAttempt(ctx, c, rec, sent, o)
 	a.retention = 0 // the record's retention stays
-	if !c.beat.add(a) {
-		c.life.stay()
+	if !c.leases.Add(&a.lease) {
+		c.life.Stay()
 		if before == nil {
 			_ = a.LeaveInDoubt(ctx, ErrClosed)
 		} else {

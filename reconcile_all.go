@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/storecall"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -30,7 +31,7 @@ func (e *Engine) reconcileAll(ctx context.Context, operation string, o *callOpti
 	if o.policy.Reconcile == nil {
 		return 0, &Error{Op: operation, Err: errNoReconcile}
 	}
-	lister, ok := e.c.store.(storeapi.Lister)
+	lister, ok := e.c.store.Inner().(storeapi.Lister)
 	if !ok {
 		return 0, &Error{Op: operation, Err: fmt.Errorf("the store does not list records: %w", errors.ErrUnsupported)}
 	}
@@ -39,7 +40,7 @@ func (e *Engine) reconcileAll(ctx context.Context, operation string, o *callOpti
 	for {
 		page, err := lister.List(ctx, req)
 		if err != nil {
-			return resolved, &Error{Op: operation, Err: unavailable(err), RetryAfter: time.Second}
+			return resolved, &Error{Op: operation, Err: storecall.Unavailable(err), RetryAfter: time.Second}
 		}
 		for i := range page.Records {
 			done, err := e.c.reconcileOne(ctx, &page.Records[i], o)
@@ -67,7 +68,7 @@ func (c *core) reconcileOne(ctx context.Context, rec *Record, o *callOptions) (r
 	var v verdict
 	defer func() {
 		if v.attempt == nil {
-			c.life.leave()
+			c.life.Leave()
 		}
 	}()
 	v, err = c.reconcile(ctx, rec, o)

@@ -6,21 +6,21 @@ import (
 )
 
 // rejected returns the error of a duplicate of finished work under Reject.
-func (rt *runtime) rejected(rec *Record) error {
+func (c *core) rejected(rec *Record) error {
 	if rec.State == StateFailed {
-		return rt.failedBefore(rec)
+		return c.failedBefore(rec)
 	}
-	return rt.wrap(rec.Key, rec.Attempt, ErrDuplicate, 0)
+	return c.wrap(rec.Key, rec.Attempt, ErrDuplicate, 0)
 }
 
 // failedBefore returns the error for work that was refused for good, with the refusal if it was
 // stored. Unlike a duplicate of completed work this is not a success.
-func (rt *runtime) failedBefore(rec *Record) error {
+func (c *core) failedBefore(rec *Record) error {
 	err := ErrFailedBefore
 	if f, bad := FailureOf(rec.Answer); bad == nil {
 		err = fmt.Errorf("%w: %w", ErrFailedBefore, f)
 	}
-	return rt.wrap(rec.Key, rec.Attempt, err, 0)
+	return c.wrap(rec.Key, rec.Attempt, err, 0)
 }
 
 // duplicateOutcome returns the trace's name for how a duplicate was answered.
@@ -39,23 +39,23 @@ func duplicateOutcome(err error, d Duplicate) string {
 }
 
 // replay returns the answer of a finished record.
-func replay[T any](rt *runtime, rec *Record, d Duplicate) (res Result[T], err error) {
+func replay[T any](c *core, rec *Record, d Duplicate) (res Result[T], err error) {
 	res = Result[T]{Replayed: true, Stored: true, Attempt: rec.Attempt, Fence: rec.Fence}
 	switch {
 	case d == Succeed && rec.State == StateCompleted:
 	case rec.State == StateFailed && (!rec.Answer.Kept || rec.Answer.Sealed()):
-		err = rt.failedBefore(rec)
+		err = c.failedBefore(rec)
 	case rec.Answer.Sealed():
-		err = rt.wrap(rec.Key, rec.Attempt, ErrAnswerSealed, 0)
+		err = c.wrap(rec.Key, rec.Attempt, ErrAnswerSealed, 0)
 	case !rec.Answer.Kept:
-		err = rt.wrap(rec.Key, rec.Attempt, ErrAnswerNotKept, 0)
+		err = c.wrap(rec.Key, rec.Attempt, ErrAnswerNotKept, 0)
 	case rec.State == StateFailed:
 		var f *Failure
 		if f, err = FailureOf(rec.Answer); err == nil {
 			err = &settledError{err: f}
 		}
 	default:
-		res.Value, err = decode[T](rt.codec, &rec.Answer)
+		res.Value, err = decode[T](c.codec, &rec.Answer)
 	}
 	return res, err
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/claim"
+	"github.com/retrysafe/retrysafe/internal/storecall"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -27,19 +29,19 @@ func (e *Engine) Resolve(ctx context.Context, k Key, r Resolution) error {
 	if !c.enter() {
 		return c.wrap(key, 0, ErrClosed, 0)
 	}
-	rec, err := c.lookup(ctx, key)
+	rec, err := c.store.Lookup(ctx, key)
 	if err == nil && rec.State == 0 {
 		err = ErrNotFound
 	} else if err != nil {
-		err = unavailable(err)
+		err = storecall.Unavailable(err)
 	}
 	if err != nil {
-		c.life.leave()
+		c.life.Leave()
 		return c.wrap(key, 0, err, 0)
 	}
 	a, err := e.claimToResolve(ctx, &rec, r)
 	if err != nil {
-		c.life.leave()
+		c.life.Leave()
 		return err
 	}
 	switch r.Outcome {
@@ -67,11 +69,11 @@ func (e *Engine) claimToResolve(ctx context.Context, rec *Record, r Resolution) 
 	policy.Limits = Limits{}     // no new key begins
 	o := callOptions{policy: &policy, detached: true}
 	req := storeapi.AcquireRequest{
-		Key: rec.Key, Owner: newOwner(), Lease: policy.Lease,
+		Key: rec.Key, Owner: claim.NewOwner(), Lease: policy.Lease,
 		OnDoubt: rec.OnDoubt, IfFence: r.Fence, Force: r.Force, Asks: true,
 	}
 	var found Record
-	status, sent, err := c.acquire(ctx, &req, rec, &found, nil)
+	status, sent, err := c.claims.Acquire(ctx, &req, rec, &found, nil)
 	if err != nil {
 		// The claim may have been applied: then the record has another fence, and goes back to
 		// being in doubt.
@@ -85,8 +87,8 @@ func (e *Engine) claimToResolve(ctx context.Context, rec *Record, r Resolution) 
 	}
 	a := newAttempt(ctx, c, &found, sent, &o)
 	a.noSteps = true
-	if !c.beat.add(a) {
-		c.life.stay()
+	if !c.leases.Add(&a.lease) {
+		c.life.Stay()
 		_ = a.LeaveInDoubt(ctx, ErrClosed)
 		return nil, c.wrap(rec.Key, 0, ErrClosed, 0)
 	}

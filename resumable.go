@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/retrysafe/retrysafe/internal/journal"
 )
 
 // Resumable is work that a [Worker] can finish without the caller that began it: an operation that
@@ -86,8 +88,8 @@ func inputOf[In any](c Codec, in *In) (*Answer, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("retrysafe: the input of a resumable operation cannot be kept, and nothing was run: %w", errors.Unwrap(err))
-	case len(input.Body) > maxStepBody:
-		return nil, fmt.Errorf("retrysafe: the input of a resumable operation has %d bytes, at most %d are kept, and nothing was run", len(input.Body), maxStepBody)
+	case len(input.Body) > journal.MaxBody:
+		return nil, fmt.Errorf("retrysafe: the input of a resumable operation has %d bytes, at most %d are kept, and nothing was run", len(input.Body), journal.MaxBody)
 	}
 	input.Body = bytes.Clone(input.Body) // it is written again with each step
 	return &input, nil

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/claim"
 	"github.com/retrysafe/retrysafe/internal/secretvalue"
+	"github.com/retrysafe/retrysafe/internal/storecall"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -19,19 +21,19 @@ import (
 // CheckSecret writes it, and all others compare. An engine without a secret writes that there is
 // none. Calls that do not find out return [ErrUnavailable]; call CheckSecret again then.
 func (e *Engine) CheckSecret(ctx context.Context) error {
-	rt := e.c.runtime
+	c := e.c
 	var rec Record
-	err := rt.patience.askAgain(ctx, func(limit time.Duration) (err error) {
-		rec, err = rt.secretRecord(ctx, limit)
+	err := c.store.AskAgain(ctx, func(limit time.Duration) (err error) {
+		rec, err = c.secretRecord(ctx, limit)
 		return err
 	})
 	if err != nil {
-		return &Error{Op: opSecret, Err: unavailable(err), RetryAfter: time.Second}
+		return &Error{Op: opSecret, Err: storecall.Unavailable(err), RetryAfter: time.Second}
 	}
 	if rec.State == 0 { // written now
 		return nil
 	}
-	difference, err := secretvalue.Compare(&rec, rt.secret)
+	difference, err := secretvalue.Compare(&rec, c.secret)
 	if difference != "" {
 		err = fmt.Errorf("%w: %s", ErrSecretChanged, difference)
 	}
@@ -49,18 +51,16 @@ var errSecretRaced = errors.New("another process has written the check value of 
 
 // secretRecord returns the record with the check value, or writes it if there is none and returns a
 // zero record. After a lost reply the next call finds what this one has written.
-func (rt *runtime) secretRecord(ctx context.Context, limit time.Duration) (Record, error) {
+func (c *core) secretRecord(ctx context.Context, limit time.Duration) (Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	rec, err := rt.lookup(ctx, secretvalue.Key(rt.namespace))
+	rec, err := c.store.Lookup(ctx, secretvalue.Key(c.namespace))
 	if err != nil || rec.State != 0 {
 		return rec, err
 	}
-	req := secretvalue.Write(&rec, rt.namespace, rt.secret, newOwner(), acquireLimit)
-	done := rt.trace.store(ctx, "acquire")
-	got, err := rt.store.Acquire(ctx, req)
-	done.with(err)
-	if err == nil && got.Status != storeapi.StatusAcquired {
+	req := secretvalue.Write(&rec, c.namespace, c.secret, claim.NewOwner(), storecall.Limit)
+	status, err := c.store.Acquire(ctx, &req, time.Now(), &rec)
+	if err == nil && status != storeapi.StatusAcquired {
 		err = errSecretRaced
 	}
 	return Record{}, err

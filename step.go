@@ -5,6 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/journal"
+	"github.com/retrysafe/retrysafe/internal/storecall"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // StepOption changes one step.
@@ -66,21 +71,21 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 	}
 	b := a.journal()
 	if o.once {
-		if err := a.save(ctx, b, b.put(StepRecord{Name: name})); err != nil {
-			b.drop(name)
+		if err := a.save(ctx, b, b.Put(journal.Step{Name: name})); err != nil {
+			b.Drop(name)
 			return v, a.stepError(name, fmt.Errorf("its start is not kept, and it was not run: %w", err))
 		}
 	}
 	if v, err = fn(ctx); err != nil {
 		if mark, _ := Marked(err); o.once && mark == NotDone {
-			if lost := a.save(ctx, b, b.drop(name)); lost != nil {
+			if lost := a.save(ctx, b, b.Drop(name)); lost != nil {
 				return v, InDoubt(a.stepError(name, fmt.Errorf("nothing was done, and that is not kept: %w: %w", lost, err)))
 			}
 		}
 		return v, err
 	}
 	answer, encodeErr := a.stepAnswer(encodeShared(a.codec, &v))
-	err = a.save(ctx, b, b.put(StepRecord{Name: name, Finished: true, Answer: answer}))
+	err = a.save(ctx, b, b.Put(journal.Step{Name: name, Finished: true, Answer: answer}))
 	if err = errors.Join(err, encodeErr); err != nil {
 		return v, a.stepError(name, err)
 	}
@@ -88,12 +93,12 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 }
 
 // stepOf returns the attempt of a step, and what earlier attempts have left of the step.
-func stepOf[T any](ctx context.Context, name string) (*Attempt, *StepRecord, error) {
+func stepOf[T any](ctx context.Context, name string) (*Attempt, *journal.Step, error) {
 	a, ok := AttemptFrom(ctx)
 	if !ok {
 		return nil, nil, &Error{Op: "step " + name, Err: ErrNoAttempt}
 	}
-	err := stepName(name)
+	err := journal.CheckName(name)
 	switch {
 	case err != nil:
 	case ctx.Value(insideStepTx{}) != nil:
@@ -105,9 +110,9 @@ func stepOf[T any](ctx context.Context, name string) (*Attempt, *StepRecord, err
 	default:
 		err = errors.Join(context.Cause(ctx), accepts[T](a.codec))
 	}
-	var found *StepRecord
+	var found *journal.Step
 	if err == nil {
-		found, err = a.journal().register(name, a.policy.Steps)
+		found, err = a.journal().Ask(name, a.policy.Steps)
 	}
 	switch {
 	case errors.Is(err, ErrStepsChanged):
@@ -127,11 +132,11 @@ func (a *Attempt) stepAnswer(answer Answer, err error) (Answer, error) {
 }
 
 func (a *Attempt) stepError(name string, err error) error {
-	return a.rt.wrap(a.key, a.n, fmt.Errorf("step %q: %w", name, err), 0)
+	return a.c.wrap(a.key, a.n, fmt.Errorf("step %q: %w", name, err), 0)
 }
 
 // recall returns the answer of a step that an earlier attempt has done.
-func recall[T any](a *Attempt, s *StepRecord) (v T, err error) {
+func recall[T any](a *Attempt, s *journal.Step) (v T, err error) {
 	switch {
 	case !s.Finished:
 		return v, InDoubt(a.stepError(s.Name, fmt.Errorf("%w: it was begun and may be run at most once", ErrInDoubt)))
@@ -159,7 +164,7 @@ func (a *Attempt) changed(ctx context.Context, err error) error {
 	if a.policy.OnDoubt == Refuse {
 		err = fmt.Errorf("%w: %w", ErrInDoubt, err)
 	}
-	return a.rt.wrap(a.key, a.n, err, 0)
+	return a.c.wrap(a.key, a.n, err, 0)
 }
 
 // planned returns an error, before the work runs, if the work cannot continue where an earlier
@@ -169,7 +174,7 @@ func (a *Attempt) planned() error {
 	if b == nil {
 		return nil
 	}
-	return b.check(a.policy.Steps)
+	return b.Check(a.policy.Steps)
 }
 
 // unasked returns an error if work that has succeeded did not ask for a step that was done before,
@@ -179,10 +184,107 @@ func (a *Attempt) unasked() error {
 	if b == nil || a.noSteps {
 		return nil
 	}
-	if names := b.unrequested(); len(names) > 0 {
+	if names := b.Unasked(); len(names) > 0 {
 		return fmt.Errorf("%w: an earlier attempt has done %q, and this one has succeeded without asking for it", ErrStepsChanged, names)
 	}
 	return nil
 }
 
 type insideStepTx struct{}
+
+// journal returns the journal of the attempt, and creates it when it is first needed.
+func (a *Attempt) journal() *journal.Journal {
+	if b := a.steps.Load(); b != nil {
+		return b
+	}
+	a.steps.CompareAndSwap(nil, journal.Open(&Answer{}))
+	return a.steps.Load()
+}
+
+// lockJournal waits for the right to write. It waits as long as the lease lasts, since the caller
+// may have done something already.
+func (a *Attempt) lockJournal(b *journal.Journal) error {
+	if !b.Lock(a.LeaseLeft) {
+		return a.lostOr(ErrLeaseLost)
+	}
+	return nil
+}
+
+// save returns when the store has the journal as it was at order. It writes everything that is in
+// the journal by then, so steps that end at the same time cost one call.
+func (a *Attempt) save(ctx context.Context, b *journal.Journal, order int64) error {
+	if err := a.lockJournal(b); err != nil {
+		return err
+	}
+	defer b.Unlock()
+	progress, order, err := b.Unsaved(order)
+	if progress == nil || err != nil {
+		return err
+	}
+	if err := a.keep(ctx, storeapi.ExtendRequest{Progress: progress}); err != nil {
+		return err
+	}
+	b.Saved(order)
+	return nil
+}
+
+// keep stores progress, or that the work begins. It tries until the store has answered or the lease
+// has expired: what has happened must reach the record. After ctx has ended, it tries no longer
+// than a finishing call would.
+func (a *Attempt) keep(ctx context.Context, what storeapi.ExtendRequest) (err error) {
+	begun := time.Now()
+	for wait := 25 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		try, cancel := context.WithTimeout(context.WithoutCancel(ctx), storecall.AckTime)
+		told := a.c.leases.Extend(try, &a.lease, what)
+		cancel()
+		if errors.Is(told, ErrLeaseLost) {
+			return a.lostOr(errors.Join(told, err))
+		}
+		if told == nil || !storecall.MayBeApplied(told) {
+			return told
+		}
+		err = told
+		if ctx.Err() != nil && time.Since(begun) >= storecall.AckTime || !a.c.life.Sleep(wait) {
+			return fmt.Errorf("%w: %w", ErrUnconfirmed, err)
+		}
+	}
+}
+
+// lostOr returns why nothing can be stored any more: ErrEnded if the attempt has ended, otherwise
+// err.
+func (a *Attempt) lostOr(err error) error {
+	if a.Ended() {
+		return ErrEnded
+	}
+	return err
+}
+
+// keepInput stores the input in the record, unless it is there. If that fails, nothing has run and
+// the attempt is released.
+func (a *Attempt) keepInput(ctx context.Context, input *Answer) error {
+	b := a.journal()
+	order, needed := b.PutInput(input, a.policy.Steps)
+	if !needed {
+		return nil
+	}
+	err := a.save(ctx, b, order)
+	if err == nil {
+		return nil
+	}
+	_ = a.Release(ctx, NothingDone(err))
+	if !errors.Is(err, ErrLeaseLost) {
+		err = storecall.Unavailable(err)
+	}
+	return a.c.wrap(a.key, a.n, fmt.Errorf("the input was not kept: %w", err), 0)
+}
+
+// Progress returns what the call of the attempt has done so far, in this attempt and earlier ones.
+// Its bytes belong to the engine: do not change them.
+func (a *Attempt) Progress() (Progress, error) {
+	b := a.steps.Load()
+	if b == nil {
+		return Progress{}, nil
+	}
+	p, err := b.Progress()
+	return progressOf(p), err
+}

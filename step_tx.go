@@ -3,8 +3,8 @@ package retrysafe
 import (
 	"context"
 	"errors"
-	"slices"
 
+	"github.com/retrysafe/retrysafe/internal/journal"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -31,8 +31,8 @@ func StepTx[Tx, T any](ctx context.Context, db storeapi.StepStore[Tx], name stri
 	if err := a.lockJournal(b); err != nil {
 		return v, a.stepError(name, err)
 	}
-	defer b.unlock()
-	step, order := StepRecord{Name: name, Finished: true}, int64(0)
+	defer b.Unlock()
+	step, order := journal.Step{Name: name, Finished: true}, int64(0)
 	var workErr, encodeErr error
 	req := storeapi.StepRequest{Key: a.key, Owner: a.owner, Fence: a.fence, Lease: a.policy.Lease}
 	err = db.StepTx(context.WithValue(ctx, insideStepTx{}, true), req, func(ctx context.Context, tx Tx) (Answer, error) {
@@ -41,13 +41,13 @@ func StepTx[Tx, T any](ctx context.Context, db storeapi.StepStore[Tx], name stri
 		}
 		step.Answer, encodeErr = a.stepAnswer(encodeShared(a.codec, &v))
 		var progress *Answer
-		progress, order, workErr = b.propose(&step)
+		progress, order, workErr = b.Propose(&step)
 		if workErr != nil {
 			return Answer{}, workErr
 		}
 		return *progress, nil
 	})
-	b.decide(&step, order, err == nil)
+	b.Decide(&step, order, err == nil)
 	switch {
 	case err == nil:
 		if encodeErr != nil {
@@ -57,45 +57,10 @@ func StepTx[Tx, T any](ctx context.Context, db storeapi.StepStore[Tx], name stri
 	case workErr != nil && !errors.Is(err, ErrTxEnded), errors.Is(err, ErrCommitRefused):
 		return v, err
 	case errors.Is(err, ErrUnconfirmed), errors.Is(err, ErrTxEnded):
-		b.fail(err)
+		b.Fail(err)
 		return v, InDoubt(a.stepError(name, err))
 	case errors.Is(err, ErrLeaseLost):
 		return v, a.stepError(name, err)
 	}
 	return v, a.stepError(name, txError(err))
-}
-
-// propose returns the progress with a step that is not in the journal yet. Its order is never used
-// again.
-func (b *stepJournal) propose(s *StepRecord) (*Answer, int64, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.err != nil {
-		return nil, 0, b.err
-	}
-	p := b.p
-	p.Steps = b.with(s)
-	b.inTx = len(s.Answer.Body)
-	b.order++
-	progress, err := p.answer(b.order)
-	return progress, b.order, err
-}
-
-// decide puts the step into the journal if the store has it. The stored progress does not have
-// steps that ended after propose.
-func (b *stepJournal) decide(s *StepRecord, order int64, kept bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.inTx = 0
-	if kept {
-		b.p.Steps = append(slices.Clone(b.p.Steps), *s)
-		b.saved = max(b.saved, order)
-	}
-}
-
-// fail ends the use of the journal: it is unknown what the record has.
-func (b *stepJournal) fail(err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.err = err
 }

@@ -2,7 +2,6 @@ package retrysafe
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -102,25 +101,4 @@ var duplicates = map[string]bool{
 type StoreInfo struct {
 	// Op is acquire, extend, complete, release, lookup, issue, charge or sweep.
 	Op string
-}
-
-// store reports one store call. The function that it returns is called at most once.
-func (t *Trace) store(ctx context.Context, op string) storeDone {
-	if t.Store == nil {
-		return nil
-	}
-	return t.Store(ctx, StoreInfo{Op: op})
-}
-
-// storeDone is what [Trace].Store returns; nil: there is no trace.
-type storeDone func(error)
-
-func (done storeDone) with(err error) {
-	switch {
-	case done == nil:
-	case errors.Is(err, errors.ErrUnsupported):
-		done(nil) // the engine does without what the store cannot do: that is no failure
-	default:
-		done(err)
-	}
 }

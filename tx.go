@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/claim"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -58,22 +59,22 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 	if !c.enter() {
 		return res, false, c.wrap(key, 0, ErrClosed, time.Second)
 	}
-	defer c.life.leave()
+	defer c.life.Leave()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrEnded)
 	// When Shutdown stops waiting, an open transaction rolls back.
-	defer context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })()
+	defer context.AfterFunc(c.life.Context(), func() { cancel(ErrClosed) })()
 	_, inside := AttemptFrom(ctx)
-	reserved, err := c.quotas.reserve(ctx, db, key, o.policy, o.payer(key), inside)
+	reserved, wait, err := c.quotas.Reserve(ctx, db, key, o.charge(key), inside)
 	if err != nil {
-		return res, false, err
+		return res, false, c.wrap(key, 0, err, wait)
 	}
-	defer func() { reserved.finish(false) }() // if fn panics
+	defer func() { reserved.Finish(false) }() // if fn panics
 	req := storeapi.TxRequest{
-		Key: key, Owner: newOwner(), Fingerprint: o.fingerprint, Binding: c.binding(o.binding),
+		Key: key, Owner: claim.NewOwner(), Fingerprint: o.fingerprint, Binding: c.binding(o.binding),
 		Retention: o.policy.Retention, Wait: o.policy.Wait, Retries: o.retries,
 	}
-	w := txWork[Tx, T]{rt: c.runtime, fn: fn, codec: c.codec, policy: o.policy}
+	w := txWork[Tx, T]{c: c, fn: fn, codec: c.codec, policy: o.policy}
 	rec, err := db.RunTx(ctx, req, w.run)
 	if errors.Is(err, ErrCommitRefused) {
 		w.err = err // as if the work had returned it
@@ -82,9 +83,11 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 	if call.found(&rec); mine {
 		call.won(rec.Fence) // it is no duplicate
 	}
-	reserved.finish(mine && rec.Attempt == 1 || errors.Is(err, ErrUnconfirmed))
+	reserved.Finish(mine && rec.Attempt == 1 || errors.Is(err, ErrUnconfirmed))
 	if mine {
-		c.quotas.countAnswer(db, key.Namespace, o.payer(key), o.policy, &w.answer)
+		req := o.charge(key)
+		req.Bytes = int64(len(w.answer.Body))
+		c.quotas.CountBytes(db, req)
 	}
 	res.Attempt, res.Fence = rec.Attempt, rec.Fence
 	switch {
@@ -100,14 +103,14 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 	case o.policy.Duplicate == Reject:
 		return res, false, c.rejected(&rec)
 	}
-	res, err = replay[T](c.runtime, &rec, o.policy.Duplicate)
+	res, err = replay[T](c, &rec, o.policy.Duplicate)
 	return res, false, err
 }
 
 // txWork is the work of one call of DoTx, and its outcome. If the database runs it again, the
 // last run counts.
 type txWork[Tx, T any] struct {
-	rt     *runtime
+	c      *core
 	fn     func(context.Context, Tx) (T, error)
 	codec  Codec
 	policy *Policy
@@ -121,7 +124,7 @@ type txWork[Tx, T any] struct {
 
 func (w *txWork[Tx, T]) run(ctx context.Context, tx Tx) (State, Answer, error) {
 	if !w.ran {
-		w.rt.begun(ctx)
+		w.c.begun(ctx)
 	}
 	w.ran = true
 	w.value, w.err = w.fn(ctx, tx)
@@ -129,11 +132,11 @@ func (w *txWork[Tx, T]) run(ctx context.Context, tx Tx) (State, Answer, error) {
 	case w.err == nil:
 		var answer Answer
 		answer, w.encodeErr = encodeFor(w.policy, w.codec, &w.value)
-		w.answer = withOrigin(limited(answer, w.policy.MaxAnswer), w.rt.origin(ctx))
+		w.answer = withOrigin(limited(answer, w.policy.MaxAnswer), w.c.origin(ctx))
 		return StateCompleted, w.answer, nil
 	case outcomeOf(w.err, &Policy{}) == Failed:
 		answer, err := failureOf(w.err).answer()
-		w.answer = withOrigin(limited(answer, w.policy.MaxAnswer), w.rt.origin(ctx))
+		w.answer = withOrigin(limited(answer, w.policy.MaxAnswer), w.c.origin(ctx))
 		return StateFailed, w.answer, err
 	}
 	return 0, Answer{}, w.err

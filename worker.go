@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/journal"
+	"github.com/retrysafe/retrysafe/internal/storecall"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -131,7 +133,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		case err != nil:
 			w.o.Logger.Warn("retrysafe: worker: it looks again", "error", err.Error())
 		}
-		if !pause(ctx, w.o.Every/2+rand.N(w.o.Every)) {
+		if !storecall.Pause(ctx, w.o.Every/2+rand.N(w.o.Every)) {
 			return nil
 		}
 	}
@@ -151,7 +153,7 @@ func (w *Worker) Pass(ctx context.Context) (Passed, error) {
 func (w *Worker) look(ctx context.Context, p *passing, begin func(func())) error {
 	for _, r := range w.resumers {
 		c := r.engine.c
-		lister, ok := c.store.(storeapi.Lister)
+		lister, ok := c.store.Inner().(storeapi.Lister)
 		if !ok {
 			return &Error{Op: r.name, Err: fmt.Errorf("the store does not list records: %w", errors.ErrUnsupported)}
 		}
@@ -160,7 +162,7 @@ func (w *Worker) look(ctx context.Context, p *passing, begin func(func())) error
 			for more := true; more; more = of.After != "" {
 				page, err := lister.List(ctx, of)
 				if err != nil {
-					return &Error{Op: r.name, Err: unavailable(err), RetryAfter: time.Second}
+					return &Error{Op: r.name, Err: storecall.Unavailable(err), RetryAfter: time.Second}
 				}
 				for i := range page.Unreadable {
 					p.unreadable.Add(1)
@@ -168,7 +170,7 @@ func (w *Worker) look(ctx context.Context, p *passing, begin func(func())) error
 						"key", c.keyHash(page.Unreadable[i].Key), "error", page.Unreadable[i].Err)
 				}
 				for i := range page.Records {
-					if c.life.isClosing() {
+					if c.life.IsClosing() {
 						return &Error{Op: r.name, Err: ErrClosed}
 					}
 					if err := w.offer(ctx, r, &page.Records[i], p, begin); err != nil {
@@ -189,7 +191,7 @@ func (w *Worker) offer(ctx context.Context, r *resumer, rec *Record, p *passing,
 	switch {
 	case rec.Cause == causeAttempts,
 		asks && r.options.policy.Reconcile == nil,
-		!asks && rec.Answer.Codec != progressCodec,
+		!asks && rec.Answer.Codec != journal.Codec,
 		r.callerKnows(rec):
 		return nil
 	}
@@ -249,7 +251,7 @@ func (w *Worker) turn(ctx context.Context) error {
 	wait := w.next.Sub(now)
 	w.next = w.next.Add(time.Duration(float64(time.Second) / w.o.Rate))
 	w.mu.Unlock()
-	if wait > 0 && !pause(ctx, wait) {
+	if wait > 0 && !storecall.Pause(ctx, wait) {
 		return context.Cause(ctx)
 	}
 	select {

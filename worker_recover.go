@@ -21,7 +21,7 @@ func (w *Worker) finish(ctx context.Context, r *resumer, seen *Record, p *passin
 			log.Error("retrysafe: worker: the work has panicked")
 		}
 	}()
-	rec, err := c.lookup(ctx, seen.Key) // with its progress, which lists leave out
+	rec, err := c.store.Lookup(ctx, seen.Key) // with its progress, which lists leave out
 	if err != nil || rec.Fence != seen.Fence || rec.State != seen.State {
 		return // the next pass sees the new state
 	}
@@ -75,7 +75,7 @@ func (r *resumer) take(ctx context.Context, rec *Record) (a *Attempt, settled bo
 	}
 	defer func() {
 		if a == nil { // also if Reconcile panics
-			c.life.leave()
+			c.life.Leave()
 		}
 	}()
 	if !r.asks(rec) {
@@ -95,7 +95,7 @@ func (w *Worker) giveUp(ctx context.Context, r *resumer, rec *Record) bool {
 	}
 	a, err := c.takeOver(ctx, rec, r.options, true)
 	if a == nil || err != nil {
-		c.life.leave()
+		c.life.Leave()
 		return false
 	}
 	return a.doubt(ctx, causeAttempts, errTooManyAttempts) == nil

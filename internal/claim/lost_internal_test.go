@@ -1,12 +1,15 @@
-package retrysafe
+package claim
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/lifetime"
+	"github.com/retrysafe/retrysafe/internal/storecall"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -18,9 +21,9 @@ func (awayStore) Acquire(context.Context, storeapi.AcquireRequest) (storeapi.Acq
 	return storeapi.Acquired{}, errAway
 }
 
-func (awayStore) Lookup(ctx context.Context, k storeapi.StoreKey) (Record, error) {
+func (awayStore) Lookup(ctx context.Context, k storeapi.StoreKey) (storeapi.Record, error) {
 	<-time.After(time.Second) // the server takes its time to fail
-	return Record{}, errAway
+	return storeapi.Record{}, errAway
 }
 
 // TestClaimsAreBounded: the claim that is being looked at counts, so that there is never one too
@@ -29,11 +32,12 @@ func TestClaimsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lapsed := 0
-		e := New(awayStore{}, &Options{Sweep: -1, Trace: &Trace{Lapse: func(context.Context, AttemptInfo) { lapsed++ }}})
-		g := &e.c.giveBack
+		life := lifetime.New()
+		c := New(storecall.New(awayStore{}, nil, slog.Default()), life, func(context.Context, storeapi.StoreKey) { lapsed++ })
+		g := &c.lost
 		add := func() {
 			now := time.Now()
-			g.reclaim(&storeapi.AcquireRequest{Key: storeapi.StoreKey{Namespace: "n", Layer: "fn", Key: Key{Operation: "o", ID: "x"}}}, nil, now.Add(-time.Hour), 0, nil)
+			g.giveBack(&storeapi.AcquireRequest{Key: storeapi.StoreKey{Namespace: "n", Layer: "fn", Key: storeapi.Key{Operation: "o", ID: "x"}}}, nil, now.Add(-time.Hour), 0, nil)
 		}
 		for range maxClaims {
 			add()
@@ -57,6 +61,6 @@ func TestClaimsAreBounded(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = e.Shutdown(ctx)
+		_ = life.End(ctx)
 	})
 }

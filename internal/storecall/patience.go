@@ -1,4 +1,4 @@
-package retrysafe
+package storecall
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // hastyLimit is how long a call waits for a store that hangs.
@@ -26,17 +28,18 @@ type patience struct {
 	warned  atomic.Bool // the operator knows
 }
 
-// turn is what one caller asks of the store, in one call or several tries.
-type turn struct {
+// Turn is what one caller asks of the store, in one call or several tries.
+type Turn struct {
 	patience     *patience
 	began        time.Time
 	limit        time.Duration // of one call
 	hasty, probe bool
 }
 
-// turn begins a turn. The caller ends it.
-func (p *patience) turn() turn {
-	t := turn{patience: p, began: time.Now(), limit: acquireLimit}
+// BeginTurn begins a turn. The caller ends it.
+func (s *Store) BeginTurn() Turn {
+	p := &s.patience
+	t := Turn{patience: p, began: time.Now(), limit: Limit}
 	switch {
 	case !p.hangs.Load():
 	case p.probing.CompareAndSwap(false, true):
@@ -47,10 +50,10 @@ func (p *patience) turn() turn {
 	return t
 }
 
-// end ends a turn with the error of its last try.
-func (t *turn) end(err error) {
-	p, answered := t.patience, err == nil || !mayBeApplied(err)
-	late := !answered && time.Since(t.began) >= acquireLimit
+// End ends a turn with the error of its last try.
+func (t *Turn) End(err error) {
+	p, answered := t.patience, err == nil || !MayBeApplied(err)
+	late := !answered && time.Since(t.began) >= Limit
 	switch {
 	case t.hasty:
 	case !t.probe && late:
@@ -68,27 +71,27 @@ func (t *turn) end(err error) {
 	}
 }
 
-// over reports whether a turn is not to try again.
-func (t *turn) over() bool { return t.hasty || time.Since(t.began) >= 2*acquireLimit }
+// Over reports whether a turn is not to try again.
+func (t *Turn) Over() bool { return t.hasty || time.Since(t.began) >= 2*Limit }
 
-// within returns the context of a call that has no limit of its own, unless the turn is hasty.
-func (t *turn) within(ctx context.Context) (context.Context, context.CancelFunc) {
+// Within returns the context of a call that has no limit of its own, unless the turn is hasty.
+func (t *Turn) Within(ctx context.Context) (context.Context, context.CancelFunc) {
 	if !t.hasty {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, t.limit)
 }
 
-// askAgain makes a call until it is answered, at most a few times, as acquire does. The call keeps
+// AskAgain makes a call until it is answered, at most a few times, as a claim is. The call keeps
 // to the limit.
-func (p *patience) askAgain(ctx context.Context, call func(limit time.Duration) error) (err error) {
-	t := p.turn()
-	defer func() { t.end(err) }()
-	for try := range acquireTries {
-		if try > 0 && (t.over() || !pause(ctx, time.Duration(try*try)*50*time.Millisecond)) {
+func (s *Store) AskAgain(ctx context.Context, call func(limit time.Duration) error) (err error) {
+	t := s.BeginTurn()
+	defer func() { t.End(err) }()
+	for try := range Tries {
+		if try > 0 && (t.Over() || !Pause(ctx, time.Duration(try*try)*50*time.Millisecond)) {
 			break
 		}
-		if err = call(t.limit); err == nil || !mayBeApplied(err) && !errors.Is(err, ErrTooLate) {
+		if err = call(t.limit); err == nil || !MayBeApplied(err) && !errors.Is(err, storeapi.ErrTooLate) {
 			break
 		}
 	}

@@ -1,4 +1,4 @@
-package retrysafe
+package claim
 
 import (
 	"container/heap"
@@ -7,8 +7,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/lifetime"
+	"github.com/retrysafe/retrysafe/internal/quota"
+	"github.com/retrysafe/retrysafe/internal/storecall"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
+
+// CauseUnanswered is the cause of a record whose claim had no reply and was given back.
+const CauseUnanswered = "unanswered"
+
+// GiveBackTime is how long the engine tries to give back what certainly did not happen, while the
+// store is away. It is longer than an outage should take: what is not given back is in doubt under
+// Refuse, and an operator looks into a call that did nothing.
+const GiveBackTime = time.Hour
 
 // Bounds for claims that are given back.
 const (
@@ -20,51 +31,53 @@ const (
 	storeRest    = 5 * time.Second // between two looks at a store that is away, at most
 )
 
-// claim is a claim whose reply was lost. After notAfter the store can no longer apply it. If the
+// lostClaim is a claim whose reply was lost. After notAfter the store can no longer apply it. If the
 // record is then in progress under its owner, no caller got that attempt, since an owner is made
 // for one call. ours is the fence that this call got in the end, if it got one.
-type claim struct {
+type lostClaim struct {
 	key      storeapi.StoreKey
 	owner    storeapi.Owner
-	ifFence  Fence
+	ifFence  storeapi.Fence
 	notAfter time.Time // by the store's clock
-	ours     Fence
+	ours     storeapi.Fence
 	// what the record was before, to which it is given back; nil: not known
 	before   *storeapi.ReleaseRequest
-	reserved *reservation
+	reserved *quota.Reservation
 
 	due, giveUp time.Time
 	rest        time.Duration
 }
 
-// givingBack gives back the claims of an engine, one after the other. An outage of the store leaves
+// lost gives back the lost claims of an engine, one after the other. An outage of the store leaves
 // as many claims as there were calls; a goroutine and a call a second for each of them would be too
 // many.
-type givingBack struct {
-	rt *runtime
+type lost struct {
+	store *storecall.Store
+	life  *lifetime.Life
+	lapse func(context.Context, storeapi.StoreKey) // nil: nobody is told
 
 	mu sync.Mutex
 	// A store may have parts, and one of them may be away. So that its claims do not hold up those
 	// of the others, fresh ones and failed ones take turns, and of the fresh ones that are due
 	// (ready) the latest comes first.
 	fresh, failed claimHeap
-	ready         []*claim
+	ready         []*lostClaim
 	failedNext    bool
 	count         int // of all claims, the one that run holds included
 	running       bool
 }
 
-// reclaim gives back a claim whose reply was lost. Otherwise an outage of the store would leave
+// giveBack gives back a claim whose reply was lost. Otherwise an outage of the store would leave
 // keys in doubt although nothing ran. If too many claims wait already, the lease of this one
 // expires instead.
 //
 // A claim that made a new key stays counted, also when it is given back, since its record is known
 // from now on. It also stays counted if its outcome remains unknown.
-func (g *givingBack) reclaim(req *storeapi.AcquireRequest, seen *Record, notAfter time.Time, ours Fence, reserved *reservation) {
+func (g *lost) giveBack(req *storeapi.AcquireRequest, seen *storeapi.Record, notAfter time.Time, ours storeapi.Fence, reserved *quota.Reservation) {
 	now := time.Now()
-	kept := g.add(&claim{
-		key: req.Key, owner: req.Owner, ifFence: req.IfFence, notAfter: notAfter, ours: ours, before: asBefore(req, seen), reserved: reserved,
-		due: now.Add(max(0, notAfter.Sub(g.rt.clock.at(now))) + claimSlack), giveUp: now.Add(giveBackTime),
+	kept := g.add(&lostClaim{
+		key: req.Key, owner: req.Owner, ifFence: req.IfFence, notAfter: notAfter, ours: ours, before: AsBefore(req, seen), reserved: reserved,
+		due: now.Add(max(0, notAfter.Sub(g.store.TimeAt(now))) + claimSlack), giveUp: now.Add(GiveBackTime),
 		rest: claimRest,
 	})
 	if !kept {
@@ -73,33 +86,33 @@ func (g *givingBack) reclaim(req *storeapi.AcquireRequest, seen *Record, notAfte
 }
 
 // add queues a claim, and starts run if it is not running. It returns false if the queue is full.
-func (g *givingBack) add(c *claim) bool {
+func (g *lost) add(c *lostClaim) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.count >= maxClaims {
 		return false
 	}
 	g.count++
-	g.rt.life.stay() // Shutdown waits for it
+	g.life.Stay() // Shutdown waits for it
 	heap.Push(&g.fresh, c)
 	if g.running {
 		return true
 	}
-	if g.running = g.rt.background.start(g.run); !g.running {
+	if g.running = g.life.Go(g.run); !g.running {
 		g.drop()
 	}
 	return true
 }
 
-func (g *givingBack) lapses(key storeapi.StoreKey) {
-	if g.rt.trace.Lapse != nil {
-		g.rt.trace.Lapse(g.rt.ctx, AttemptInfo{Key: key.Key})
+func (g *lost) lapses(key storeapi.StoreKey) {
+	if g.lapse != nil {
+		g.lapse(g.life.Context(), key)
 	}
 }
 
 // run gives back the claims that are due, until none is left or the engine ends. While the store is
 // away it looks less and less often.
-func (g *givingBack) run() {
+func (g *lost) run() {
 	var away time.Duration
 	for {
 		next, wait := g.next()
@@ -108,7 +121,7 @@ func (g *givingBack) run() {
 		}
 		if next == nil {
 			// No longer than a second: another claim may be added that is due earlier.
-			if !g.rt.sleep(min(wait, claimRest)) {
+			if !g.life.Sleep(min(wait, claimRest)) {
 				g.end()
 				return
 			}
@@ -125,7 +138,7 @@ func (g *givingBack) run() {
 			continue
 		}
 		away = min(max(2*away, claimSlack), storeRest)
-		if !g.rt.sleep(away/2 + rand.N(away)) {
+		if !g.life.Sleep(away/2 + rand.N(away)) {
 			g.end()
 			return
 		}
@@ -134,7 +147,7 @@ func (g *givingBack) run() {
 
 // next returns a claim that is due, or how long to wait for one. If it returns neither, there is no
 // claim and run must return.
-func (g *givingBack) next() (*claim, time.Duration) {
+func (g *lost) next() (*lostClaim, time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.count == 0 {
@@ -142,7 +155,7 @@ func (g *givingBack) next() (*claim, time.Duration) {
 		return nil, 0
 	}
 	for len(g.fresh) > 0 && time.Until(g.fresh[0].due) <= 0 {
-		c, _ := heap.Pop(&g.fresh).(*claim)
+		c, _ := heap.Pop(&g.fresh).(*lostClaim)
 		g.ready = append(g.ready, c)
 	}
 	failedIsDue := len(g.failed) > 0 && time.Until(g.failed[0].due) <= 0
@@ -155,7 +168,7 @@ func (g *givingBack) next() (*claim, time.Duration) {
 	}
 	if failedIsDue {
 		g.failedNext = false
-		c, _ := heap.Pop(&g.failed).(*claim)
+		c, _ := heap.Pop(&g.failed).(*lostClaim)
 		return c, 0
 	}
 	wait := claimRest
@@ -168,13 +181,13 @@ func (g *givingBack) next() (*claim, time.Duration) {
 }
 
 // put takes back a claim that was tried: it is done, or tried again when it is due.
-func (g *givingBack) put(c *claim, answered, done bool) {
+func (g *lost) put(c *lostClaim, answered, done bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case done:
 		g.count--
-		g.rt.life.leave()
+		g.life.Leave()
 	case answered:
 		heap.Push(&g.fresh, c)
 	default:
@@ -183,42 +196,42 @@ func (g *givingBack) put(c *claim, answered, done bool) {
 }
 
 // end drops all claims, since the engine has ended. Their leases expire.
-func (g *givingBack) end() {
+func (g *lost) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.running = false
 	g.drop()
 }
 
-func (g *givingBack) drop() {
+func (g *lost) drop() {
 	for range g.count {
-		g.rt.life.leave()
+		g.life.Leave()
 	}
 	g.fresh, g.failed, g.ready, g.count = nil, nil, nil, 0
 }
 
 // try looks at a claim once. done reports whether the claim was given back or need not be; answered
 // reports whether the store answered.
-func (g *givingBack) try(c *claim) (answered, done bool) {
-	ctx, cancel := context.WithTimeout(g.rt.ctx, acquireLimit)
+func (g *lost) try(c *lostClaim) (answered, done bool) {
+	ctx, cancel := context.WithTimeout(g.life.Context(), storecall.Limit)
 	defer cancel()
-	rec, err := g.rt.lookup(ctx, c.key)
+	rec, err := g.store.Lookup(ctx, c.key)
 	if err == nil && !rec.Now.After(c.notAfter) {
 		c.due = time.Now().Add(c.notAfter.Sub(rec.Now) + claimSlack)
 		return true, false
 	}
 	if err == nil {
-		c.reserved.finish(began(&rec, c.owner))
-		if rec.State != StateInProgress || rec.Owner != c.owner || rec.Fence == c.ours {
+		c.reserved.Finish(began(&rec, c.owner))
+		if rec.State != storeapi.StateInProgress || rec.Owner != c.owner || rec.Fence == c.ours {
 			return true, true
 		}
-		back := storeapi.ReleaseRequest{Cause: causeUnanswered, InDoubt: mayFollowDoubt(&rec, c.ifFence)}
+		back := storeapi.ReleaseRequest{Cause: CauseUnanswered, InDoubt: MayFollowDoubt(&rec, c.ifFence)}
 		if c.before != nil {
 			back = *c.before
 		}
 		back.Key, back.Owner, back.Fence = c.key, rec.Owner, rec.Fence
-		err = g.release(ctx, back)
-		if err == nil || !mayBeApplied(err) {
+		err = g.store.Release(ctx, ctx, back)
+		if err == nil || !storecall.MayBeApplied(err) {
 			return true, true
 		}
 	}
@@ -228,49 +241,16 @@ func (g *givingBack) try(c *claim) (answered, done bool) {
 }
 
 // claimHeap is a heap of claims, with the one that is due first at its top.
-type claimHeap []*claim
+type claimHeap []*lostClaim
 
 func (h claimHeap) Len() int           { return len(h) }
 func (h claimHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
 func (h claimHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *claimHeap) Push(x any)        { *h = append(*h, x.(*claim)) } //nolint:errcheck,forcetypeassert // only claims are pushed
+func (h *claimHeap) Push(x any)        { *h = append(*h, x.(*lostClaim)) } //nolint:errcheck,forcetypeassert // only claims are pushed
 func (h *claimHeap) Pop() any {
 	last := len(*h) - 1
 	c := (*h)[last]
 	(*h)[last] = nil
 	*h = (*h)[:last]
 	return c
-}
-
-// mayFollowDoubt reports whether the record that was acquired may have been in doubt, or failed,
-// before. It then goes back to being in doubt: that this attempt did nothing says nothing about the
-// one before it.
-func mayFollowDoubt(rec *Record, ifFence Fence) bool {
-	return ifFence != 0 || rec.OnDoubt == Reexecute && rec.Attempt > 1
-}
-
-// asBefore returns the release that makes the record that req takes over by its fence what it was,
-// or nil if seen does not say. A doubt keeps the cause and the error of the incident.
-func asBefore(req *storeapi.AcquireRequest, seen *Record) *storeapi.ReleaseRequest {
-	if seen != nil && seen.InDoubt() && seen.Fence == req.IfFence {
-		return &storeapi.ReleaseRequest{InDoubt: true, Cause: storeapi.ShownCause(seen), LastError: seen.LastError}
-	}
-	return asReleased(req, seen)
-}
-
-// asReleased returns how the record that req takes over by its fence was released, or nil if it was
-// not. A claim that did nothing leaves such a record as it was: a released record changes only with
-// its fence, so seen is what the claim found.
-func asReleased(req *storeapi.AcquireRequest, seen *Record) *storeapi.ReleaseRequest {
-	if seen == nil || seen.State != StateReleased || seen.Fence != req.IfFence {
-		return nil
-	}
-	return &storeapi.ReleaseRequest{Cause: seen.Cause, LastError: seen.LastError}
-}
-
-func (g *givingBack) release(ctx context.Context, req storeapi.ReleaseRequest) error {
-	done := g.rt.trace.store(ctx, "release")
-	err := g.rt.store.Release(ctx, req)
-	done.with(err)
-	return err
 }

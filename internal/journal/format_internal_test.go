@@ -1,4 +1,4 @@
-package retrysafe
+package journal
 
 import (
 	"crypto/sha256"
@@ -9,27 +9,30 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // TestProgressFormat freezes version 1 of stored progress: what a build has written, every later
 // build reads.
 func TestProgressFormat(t *testing.T) {
 	t.Parallel()
-	kept := func(codec, body string) Answer { return Answer{Codec: codec, Body: []byte(body), Kept: true} }
+	kept := func(codec, body string) storeapi.Answer {
+		return storeapi.Answer{Codec: codec, Body: []byte(body), Kept: true}
+	}
 	all := []Progress{
 		{
 			Plan: []string{"pay", "ship"}, Input: kept("json", `"tea"`),
-			Steps: []StepRecord{{Name: "pay", Finished: true, Answer: kept("json", `"r-1007"`)}, {Name: "ship"}},
+			Steps: []Step{{Name: "pay", Finished: true, Answer: kept("json", `"r-1007"`)}, {Name: "ship"}},
 		},
-		{Steps: []StepRecord{
-			{Name: "large", Finished: true, Answer: Answer{Codec: "raw", Size: 1 << 20, Digest: sha256.Sum256([]byte("x"))}},
-			{Name: "nil", Finished: true, Answer: Answer{Codec: "raw", Kept: true}},
+		{Steps: []Step{
+			{Name: "large", Finished: true, Answer: storeapi.Answer{Codec: "raw", Size: 1 << 20, Digest: sha256.Sum256([]byte("x"))}},
+			{Name: "nil", Finished: true, Answer: storeapi.Answer{Codec: "raw", Kept: true}},
 			{Name: "<é>\"", Finished: true, Answer: kept("raw", "")},
 		}, Reopened: 3},
 	}
 	var got strings.Builder
 	for i := range all {
-		a, err := all[i].answer(7)
+		a, err := all[i].Answer(7)
 		assert.NoError(t, err, "answer")
 		fmt.Fprintf(&got, "%s kept %v size %d %q\n", a.Codec, a.Kept, a.Size, a.Body)
 	}
@@ -41,7 +44,7 @@ func TestProgressFormat(t *testing.T) {
 		_, quoted, _ := strings.Cut(line, " size 7 ")
 		body, err := strconv.Unquote(quoted)
 		assert.NoError(t, err, "line %d", i+1)
-		back, err := ProgressOf(&Record{State: StateReleased, Answer: Answer{Codec: "retrysafe/steps", Size: 7, Body: []byte(body)}})
+		back, err := Parse(&storeapi.Answer{Codec: "retrysafe/steps", Size: 7, Body: []byte(body)})
 		assert.NoError(t, err, "read line %d", i+1)
 		assert.Equal(t, back, all[i], "line %d", i+1)
 	}

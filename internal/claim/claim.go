@@ -1,0 +1,132 @@
+// Package claim acquires keys. It asks the store until it answers, and gives back in the background
+// what a lost reply may have acquired.
+package claim
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/lifetime"
+	"github.com/retrysafe/retrysafe/internal/quota"
+	"github.com/retrysafe/retrysafe/internal/storecall"
+	"github.com/retrysafe/retrysafe/storeapi"
+)
+
+// NewOwner returns the owner of one claim.
+func NewOwner() (o storeapi.Owner) {
+	_, _ = rand.Read(o[:]) // never returns an error: it would end the process
+	return o
+}
+
+// Claims acquires keys for one engine. It is safe for concurrent use.
+type Claims struct {
+	store *storecall.Store
+	lost  lost
+}
+
+// New returns Claims. lapse, which may be nil, is called for a claim that may have been applied and
+// is not given back: its lease expires.
+func New(store *storecall.Store, life *lifetime.Life, lapse func(context.Context, storeapi.StoreKey)) *Claims {
+	return &Claims{store: store, lost: lost{store: store, life: life, lapse: lapse}}
+}
+
+// Acquire calls the store until it answers, at most a few times. All tries have the same owner, so a
+// lost reply does no harm. An error means that the caller must not run the work. If a claim may have
+// been made nevertheless, it is given back in the background. seen is the record that IfFence names,
+// if it does. Without an error *found is set to the record of the answer. reserved is finished here,
+// or when the claim has been given back; sent is when the answered request was sent.
+//
+// A store that fails slowly is asked only twice: the first try may have used a dead connection, and
+// after the second the caller has waited long enough.
+func (c *Claims) Acquire(ctx context.Context, req *storeapi.AcquireRequest, seen, found *storeapi.Record, reserved *quota.Reservation) (status storeapi.Status, sent time.Time, err error) {
+	var unanswered time.Time // the latest NotAfter of a try without an answer
+	t := c.store.BeginTurn()
+	ctx, cancel := t.Within(ctx)
+	defer cancel()
+	defer func() { t.End(err) }()
+	for try := range storecall.Tries {
+		if try > 0 && (t.Over() || !storecall.Pause(ctx, time.Duration(try*try)*50*time.Millisecond)) {
+			break
+		}
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		if !c.store.KnowsTime() || errors.Is(err, storeapi.ErrTooLate) {
+			if err = c.store.ReadTime(ctx, req.Key); err != nil {
+				continue
+			}
+		}
+		sent = time.Now()
+		req.NotAfter = c.store.NotAfter(ctx, sent)
+		status, err = c.store.Acquire(ctx, req, sent, found)
+		if err == nil {
+			if fresh := began(found, req.Owner); fresh || unanswered.IsZero() {
+				reserved.Finish(fresh)
+			}
+			if !unanswered.IsZero() {
+				// An earlier try may still be in flight, and may acquire the key when it is free
+				// again.
+				var ours storeapi.Fence
+				if status == storeapi.StatusAcquired {
+					ours = found.Fence
+				}
+				c.lost.giveBack(req, seen, unanswered, ours, reserved)
+			}
+			return status, sent, nil
+		}
+		if errors.Is(err, storeapi.ErrTooLate) {
+			c.store.DoubtTime()
+			continue
+		}
+		if !storecall.MayBeApplied(err) {
+			break
+		}
+		if req.NotAfter.After(unanswered) {
+			unanswered = req.NotAfter
+		}
+	}
+	if unanswered.IsZero() {
+		reserved.Finish(false)
+	} else {
+		c.lost.giveBack(req, seen, unanswered, 0, reserved)
+	}
+	return 0, sent, storecall.Unavailable(err)
+}
+
+// Lost gives back, in the background, a claim of a batch that was not answered.
+func (c *Claims) Lost(req *storeapi.AcquireRequest) {
+	c.lost.giveBack(req, nil, req.NotAfter, 0, nil)
+}
+
+// began reports whether owner has made a new key of rec, whatever happened to rec since then.
+func began(rec *storeapi.Record, owner storeapi.Owner) bool {
+	return rec.Attempt == 1 && rec.Owner == owner
+}
+
+// MayFollowDoubt reports whether the record that was acquired may have been in doubt, or failed,
+// before. It then goes back to being in doubt: that this attempt did nothing says nothing about the
+// one before it.
+func MayFollowDoubt(rec *storeapi.Record, ifFence storeapi.Fence) bool {
+	return ifFence != 0 || rec.OnDoubt == storeapi.Reexecute && rec.Attempt > 1
+}
+
+// AsBefore returns the release that makes the record that req takes over by its fence what it was,
+// or nil if seen does not say. A doubt keeps the cause and the error of the incident.
+func AsBefore(req *storeapi.AcquireRequest, seen *storeapi.Record) *storeapi.ReleaseRequest {
+	if seen != nil && seen.InDoubt() && seen.Fence == req.IfFence {
+		return &storeapi.ReleaseRequest{InDoubt: true, Cause: storeapi.ShownCause(seen), LastError: seen.LastError}
+	}
+	return AsReleased(req, seen)
+}
+
+// AsReleased returns how the record that req takes over by its fence was released, or nil if it was
+// not. A claim that did nothing leaves such a record as it was: a released record changes only with
+// its fence, so seen is what the claim found.
+func AsReleased(req *storeapi.AcquireRequest, seen *storeapi.Record) *storeapi.ReleaseRequest {
+	if seen == nil || seen.State != storeapi.StateReleased || seen.Fence != req.IfFence {
+		return nil
+	}
+	return &storeapi.ReleaseRequest{Cause: seen.Cause, LastError: seen.LastError}
+}

@@ -1,0 +1,213 @@
+// Package storecall makes the calls of an engine to its store. It reports each call to the trace,
+// learns the store's clock from the replies, and does not wait long for a store that hangs.
+package storecall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/retrysafe/retrysafe/storeapi"
+)
+
+// Limits of calls.
+const (
+	// Tries is how often a call is made until it is answered.
+	Tries = 3
+	// Limit is the longest that an Acquire may be in flight.
+	Limit = 5 * time.Second
+	// AckTime is how long a finishing call waits for the store before the caller gets the answer
+	// without a confirmation.
+	AckTime = 2 * time.Second
+)
+
+// Observe is called before each call of the store, with a context for the trace and the name of the
+// call. The function that it returns is called with the error.
+type Observe func(ctx context.Context, op string) func(error)
+
+// Store is a store as an engine calls it. It is safe for concurrent use.
+type Store struct {
+	inner    storeapi.Store
+	observe  Observe // nil: there is no trace
+	clock    clock
+	patience patience
+}
+
+// New returns a Store. observe may be nil.
+func New(inner storeapi.Store, observe Observe, logger *slog.Logger) *Store {
+	return &Store{inner: inner, observe: observe, clock: clock{base: time.Now()}, patience: patience{logger: logger}}
+}
+
+// Inner returns the store itself, for its optional interfaces.
+func (s *Store) Inner() storeapi.Store { return s.inner }
+
+// begin reports that a call begins. The result reports its end.
+func (s *Store) begin(ctx context.Context, op string) ended {
+	if s.observe == nil {
+		return nil
+	}
+	return s.observe(ctx, op)
+}
+
+// ended reports the end of a call; nil: there is no trace.
+type ended func(error)
+
+func (done ended) with(err error) {
+	switch {
+	case done == nil:
+	case errors.Is(err, errors.ErrUnsupported):
+		done(nil) // the engine does without what the store cannot do: that is no failure
+	default:
+		done(err)
+	}
+}
+
+// Acquire calls the store once, at a time of this process that the caller has taken just before.
+// Without an error it sets *found.
+func (s *Store) Acquire(ctx context.Context, req *storeapi.AcquireRequest, sent time.Time, found *storeapi.Record) (storeapi.Status, error) {
+	done := s.begin(ctx, "acquire")
+	got, err := s.inner.Acquire(ctx, *req)
+	done.with(err)
+	if err == nil {
+		*found = got.Record
+		s.clock.learn(found.Now, sent)
+	}
+	return got.Status, err
+}
+
+// Lookup calls the store once.
+func (s *Store) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
+	sent := time.Now()
+	done := s.begin(ctx, "lookup")
+	rec, err := s.inner.Lookup(ctx, key)
+	done.with(err)
+	if err == nil {
+		s.clock.learn(rec.Now, sent)
+	}
+	return rec, err
+}
+
+// Looker is the part of a store, or of one with transactions, that looks up records.
+type Looker interface {
+	Lookup(context.Context, storeapi.StoreKey) (storeapi.Record, error)
+}
+
+// LookupIn looks a record up in another store, whose clock may differ.
+func (s *Store) LookupIn(ctx context.Context, in Looker, key storeapi.StoreKey) (storeapi.Record, error) {
+	done := s.begin(ctx, "lookup")
+	rec, err := in.Lookup(ctx, key)
+	done.with(err)
+	return rec, err
+}
+
+// Extend calls the store once. work is the context of the work, which the trace gets.
+func (s *Store) Extend(ctx, work context.Context, req storeapi.ExtendRequest) error {
+	done := s.begin(work, "extend")
+	err := s.inner.Extend(ctx, req)
+	done.with(err)
+	return err
+}
+
+// Complete calls the store once. work is as for Extend.
+func (s *Store) Complete(ctx, work context.Context, req storeapi.CompleteRequest) error {
+	done := s.begin(work, "complete")
+	_, err := s.inner.Complete(ctx, req)
+	done.with(err)
+	return err
+}
+
+// Release calls the store once. work is as for Extend.
+func (s *Store) Release(ctx, work context.Context, req storeapi.ReleaseRequest) error {
+	done := s.begin(work, "release")
+	err := s.inner.Release(ctx, req)
+	done.with(err)
+	return err
+}
+
+// Issue calls the store once. The error wraps errors.ErrUnsupported if the store issues no keys.
+func (s *Store) Issue(ctx context.Context, req storeapi.IssueRequest) (storeapi.Status, error) {
+	issuer, ok := s.inner.(storeapi.Issuer)
+	if !ok {
+		return 0, errors.ErrUnsupported
+	}
+	ctx, cancel := context.WithTimeout(ctx, Limit)
+	defer cancel()
+	done := s.begin(ctx, "issue")
+	status, err := issuer.Issue(ctx, req)
+	done.with(err)
+	return status, err
+}
+
+// Charge calls a store that counts, once.
+func (s *Store) Charge(ctx context.Context, counts storeapi.Limiter, req *storeapi.ChargeRequest, limit time.Duration) (storeapi.Charged, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	done := s.begin(ctx, "charge")
+	got, err := counts.Charge(ctx, *req)
+	done.with(err)
+	return got, err
+}
+
+// Sweep calls the store once.
+func (s *Store) Sweep(ctx context.Context, sweeper storeapi.Sweeper, limit int) (int, error) {
+	done := s.begin(ctx, "sweep")
+	n, err := sweeper.Sweep(ctx, limit)
+	done.with(err)
+	return n, err
+}
+
+// AcquireBatch makes many claims that are sent at a time of this process.
+func (s *Store) AcquireBatch(ctx context.Context, b storeapi.Batcher, reqs []storeapi.AcquireRequest, sent time.Time) ([]storeapi.BatchResult[storeapi.Acquired], error) {
+	done := s.begin(ctx, "acquire")
+	results, err := b.AcquireBatch(ctx, reqs)
+	done.with(err)
+	if err == nil {
+		for i := range results {
+			if results[i].Err == nil {
+				s.clock.learn(results[i].Value.Record.Now, sent)
+			}
+		}
+	}
+	return results, err
+}
+
+// CompleteBatch stores many answers.
+func (s *Store) CompleteBatch(ctx context.Context, b storeapi.Batcher, reqs []storeapi.CompleteRequest) ([]storeapi.BatchResult[storeapi.Record], error) {
+	done := s.begin(ctx, "complete")
+	results, err := b.CompleteBatch(ctx, reqs)
+	done.with(err)
+	return results, err
+}
+
+// MayBeApplied reports whether a store call that failed may have been applied nevertheless.
+func MayBeApplied(err error) bool {
+	for _, base := range []error{storeapi.ErrLeaseLost, storeapi.ErrInvalidKey, storeapi.ErrTooLate, storeapi.ErrInTransaction, errors.ErrUnsupported} {
+		if errors.Is(err, base) {
+			return false
+		}
+	}
+	return true
+}
+
+// Unavailable wraps an error of the store in [storeapi.ErrUnavailable]. Its text may name hosts and
+// files, never keys.
+func Unavailable(err error) error {
+	if errors.Is(err, storeapi.ErrInvalidKey) || errors.Is(err, storeapi.ErrInTransaction) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", storeapi.ErrUnavailable, err)
+}
+
+// Pause waits for d. It returns false if ctx ends first.
+func Pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
