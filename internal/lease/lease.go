@@ -1,5 +1,5 @@
-// Package lease keeps the leases of an engine's live attempts: heartbeats extend them, and an attempt
-// whose lease was lost is told in time.
+// Package lease keeps the leases of an engine's live attempts: heartbeats extend them, and an
+// attempt whose lease was lost ends in time.
 package lease
 
 import (
@@ -71,8 +71,8 @@ func (l *Lease) due() time.Time {
 // Keeper extends the leases of all live attempts of an engine, and ends their work in time. One
 // goroutine keeps the times. It runs only while attempts are live, and sleeps until the first is
 // due, so an attempt that ends within a third of its lease costs neither a timer nor a goroutine.
-// The Extend calls run in goroutines of their own, so that a store that hangs does not delay the end
-// of the work.
+// The Extend calls run in goroutines of their own, so that a store that hangs does not delay the
+// end of the work.
 type Keeper struct {
 	store *storecall.Store
 	life  *lifetime.Life

@@ -2,6 +2,7 @@ package retrysafe
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/claim"
@@ -155,4 +156,29 @@ func (c *core) await(ctx context.Context, rec *Record, p *Policy, end time.Time)
 		return false, c.wrap(rec.Key, 0, ErrClosed, time.Second)
 	}
 	return false, nil
+}
+
+// start returns the attempt for a claim that was sent at sent and acquired rec, and starts its
+// heartbeats.
+func (c *core) start(ctx context.Context, rec *Record, sent time.Time, o *callOptions) (*Attempt, error) {
+	a := newAttempt(ctx, c, rec, sent, o)
+	// Nothing has run yet. If the caller has gone, or the reply came after the lease had expired,
+	// the key is given back.
+	err := ctx.Err()
+	if err == nil && a.lease.Expired() {
+		err = fmt.Errorf("%w: its answer came after the lease (%v) had passed", ErrUnavailable, o.policy.Lease)
+	}
+	if err == nil && !c.leases.Add(&a.lease) {
+		err = ErrClosed
+	}
+	if err == nil {
+		return a, nil
+	}
+	c.life.Stay() // the attempt leaves once, and so does the caller of start
+	if claim.MayFollowDoubt(rec, 0) {
+		_ = a.LeaveInDoubt(ctx, err)
+	} else {
+		_ = a.Release(ctx, NothingDone(err))
+	}
+	return nil, c.wrap(rec.Key, rec.Attempt, err, time.Second)
 }
