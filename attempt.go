@@ -26,12 +26,12 @@ import (
 // a.LeaveInDoubt(ctx, err)" is safe together with the others. Heartbeats extend the lease until the
 // attempt is finished. Methods may be called concurrently.
 type Attempt struct {
-	c      *core
-	key    storeapi.StoreKey
-	n      int
-	fence  Fence
-	owner  storeapi.Owner
-	charge storeapi.ChargeRequest // what the bytes of the answer are counted for
+	c     *core
+	key   storeapi.StoreKey
+	n     int
+	fence Fence
+	owner storeapi.Owner
+	payer string // the account that limits count
 	// when the record was created, by the store's clock, in microseconds
 	born    int64
 	policy  *Policy
@@ -60,7 +60,7 @@ type Attempt struct {
 // newAttempt returns the attempt for a record that was acquired. It has no heartbeats yet.
 func newAttempt(ctx context.Context, c *core, rec *Record, sent time.Time, o *callOptions) *Attempt {
 	a := &Attempt{
-		c: c, key: rec.Key, retention: o.policy.Retention, charge: o.charge(rec.Key), n: rec.Attempt, fence: rec.Fence, owner: rec.Owner, born: rec.Created.UnixMicro(), policy: o.policy, codec: c.codec,
+		c: c, key: rec.Key, retention: o.policy.Retention, payer: o.payer(rec.Key), n: rec.Attempt, fence: rec.Fence, owner: rec.Owner, born: rec.Created.UnixMicro(), policy: o.policy, codec: c.codec,
 		started: sent,
 	}
 	parent := ctx
@@ -73,7 +73,7 @@ func newAttempt(ctx context.Context, c *core, rec *Record, sent time.Time, o *ca
 	if end, ok := ctx.Deadline(); ok && parent != ctx && !o.detached {
 		a.deadline(end)
 	}
-	a.lease.Start(rec, o.policy.Lease, o.policy.MaxRun, sent, &a.ctx, (*leaseHolder)(a))
+	a.lease.Start(&a.key, a.owner, a.fence, o.policy.Lease, o.policy.MaxRun, sent, &a.ctx, (*leaseHolder)(a))
 	if rec.Answer.Codec != "" { // what earlier attempts have done
 		a.steps.Store(journal.Open(&rec.Answer))
 	}
@@ -536,8 +536,8 @@ func (a *Attempt) crashed(ctx context.Context) {
 // count counts the bytes of an answer, after the store has confirmed it.
 func (a *Attempt) count(e *finishRequest, err error) {
 	if err == nil && e.completes() {
-		req := a.charge
-		req.Bytes = int64(len(e.complete.Answer.Body))
-		a.c.quotas.CountBytes(a.c.store.Inner(), req)
+		a.c.quotas.CountBytes(a.c.store.Inner(), storeapi.ChargeRequest{
+			Namespace: a.key.Namespace, Tenant: a.payer, Bytes: int64(len(e.complete.Answer.Body)), For: a.policy.Retention, Limits: a.policy.Limits.forStore(),
+		})
 	}
 }
