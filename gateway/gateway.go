@@ -152,7 +152,7 @@ func (g *Gateway) addRoutes(e *retrysafe.Engine, o *Options) error {
 		x := g.guard(e, r.Match, &r)
 		entry := &route.Entry[*routed]{
 			Pattern: p, Methods: x.methods, Guards: r.guards(), ExactCase: r.ExactCase, ExactExtension: r.ExactExtension, To: x,
-			EveryMethod: p.Method == "*" && (r.Signature != nil || r.Guard.Rate.PerSecond > 0),
+			EveryMethod: p.Method == "*" && (r.Signature != nil || r.Guard.Limit.Rate.PerSecond > 0),
 		}
 		if p.Method != "*" {
 			entry.Methods = []string{p.Method} // also if the route guards nothing
@@ -192,8 +192,8 @@ func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
 	if o.Account == nil && o.Credentials != nil {
 		o.Account = o.Credentials.Account(e, g.clientAddress)
 	}
-	if o.Bodies == nil {
-		o.Bodies = g.bodies
+	if o.Limit.Bodies == nil {
+		o.Limit.Bodies = g.bodies
 	}
 	if o.Admit == nil && g.newKeys != nil {
 		o.Admit = g.admit
@@ -205,28 +205,28 @@ func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
 	if o.Layer == "" {
 		o.Layer = "gw"
 	}
-	if o.Tokens == nil && g.tokens != nil {
-		o.Tokens = g.tokens
+	if o.Key.Tokens == nil && g.tokens != nil {
+		o.Key.Tokens = g.tokens
 	}
-	if o.BodyTime == 0 {
-		o.BodyTime = time.Minute
+	if o.Limit.BodyTime == 0 {
+		o.Limit.BodyTime = time.Minute
 	}
 	g.counting(&o, r.Signature != nil)
 	m := httpidem.New(e, &o)
 	policy := o.Policy.Or(e.Policy())
 	layer := o.Layer
-	if o.Key == httpidem.Token {
+	if o.Key.Mode == httpidem.Token {
 		layer = "token" // whatever o says
 	}
 	s := &sender{
-		bodyTime: o.BodyTime, layer: layer, Gateway: g, middleware: m, keys: m.Options().KeyHeader, timeout: min(r.TimeoutAnswer, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20),
+		bodyTime: o.Limit.BodyTime, layer: layer, Gateway: g, middleware: m, keys: m.Options().Key.Header, timeout: min(r.TimeoutAnswer, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20),
 	}
 	for _, name := range s.keys {
 		if !slices.Contains(g.keys, name) {
 			g.keys = append(g.keys, name)
 		}
 	}
-	x := &routed{name: name, methods: m.Options().Methods, problem: m.Problem, cors: r.CORS.compile(s.keys, m.ExposedHeaders()), signed: signed.New(e, r.Signature, r.Guard.Docs, s.keys, g.logger)}
+	x := &routed{name: name, methods: m.Options().Request.Methods, problem: m.Problem, cors: r.CORS.compile(s.keys, m.ExposedHeaders()), signed: signed.New(e, r.Signature, r.Guard.Docs, s.keys, g.logger)}
 	x.handler, x.status = x.verified(m.Handler(s)), x.verified(m.Status())
 	return x
 }

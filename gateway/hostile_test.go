@@ -29,7 +29,7 @@ func TestLateAnswersThatPanic(t *testing.T) {
 	t.Parallel()
 	u, answer := slow(t, "", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
 	o := &gateway.Options{Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: 2 * time.Second}
-	o.Guard.Classify = func(int, http.Header) retrysafe.Outcome { panic("a hook") }
+	o.Guard.Answer.Classify = func(int, http.Header) retrysafe.Outcome { panic("a hook") }
 	log := new(lockedBuffer)
 	o.Logger = slog.New(slog.NewTextHandler(log, nil))
 	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), o)
@@ -171,7 +171,7 @@ func TestAttemptsOfOthers(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	e := newEngine(t, memstore.New(nil), retrysafe.Policy{})
-	o := &gateway.Options{Upstreams: []string{n.URL}, Logger: slog.New(slog.DiscardHandler), Guard: httpidem.Options{Key: httpidem.Off}}
+	o := &gateway.Options{Upstreams: []string{n.URL}, Logger: slog.New(slog.DiscardHandler), Guard: httpidem.Options{Key: httpidem.KeyOptions{Mode: httpidem.Off}}}
 	g, err := gateway.New(e, o)
 	assert.NoError(t, err, "gateway")
 	t.Cleanup(func() { _ = g.Close() })

@@ -29,7 +29,7 @@ var notRunReexecute = []int{http.StatusConflict, http.StatusLocked}
 // slash at its end and from upper case. See docs/outcomes.md.
 func NotRun(status int) bool { return slices.Contains(notRun, status) }
 
-// mayRelease reports whether Options.NotRun may have a status under Refuse. Success is an outcome.
+// mayRelease reports whether AnswerOptions.NotRun may have a status under Refuse. Success is an outcome.
 // 500, 502 and 504 may come from a service, or from a proxy before it, after the request has taken
 // effect.
 func mayRelease(status int) bool {
@@ -42,7 +42,7 @@ func mayRelease(status int) bool {
 
 // validateNotRun reports what is wrong with NotRun under the policy p.
 func (o *Options) validateNotRun(p *retrysafe.Policy, wrong func(format string, args ...any)) {
-	for _, status := range o.NotRun {
+	for _, status := range o.Answer.NotRun {
 		switch {
 		case status < 300 || status > 599:
 			wrong("NotRun has %d; use statuses of 300 to 599 that the service answers before it acts", status)
@@ -55,7 +55,7 @@ func (o *Options) validateNotRun(p *retrysafe.Policy, wrong func(format string, 
 // notRun reports whether the status of an answer releases the key.
 func (m *Middleware) notRun(c *capture) bool {
 	switch {
-	case slices.Contains(m.o.NotRun, c.status):
+	case slices.Contains(m.o.Answer.NotRun, c.status):
 		return true
 	case c.status == http.StatusTemporaryRedirect, c.status == http.StatusPermanentRedirect:
 		return samePath(c.r, c.header.Get("Location"))
@@ -88,8 +88,8 @@ func (m *Middleware) classify(c *capture) retrysafe.Outcome {
 	if c.outcome == "not-executed" {
 		return retrysafe.NotDone
 	}
-	if m.o.Classify != nil {
-		switch o := m.o.Classify(c.status, c.header); {
+	if m.o.Answer.Classify != nil {
+		switch o := m.o.Answer.Classify(c.status, c.header); {
 		case o == retrysafe.NotDone && refuse && !m.notRun(c):
 			return retrysafe.Doubtful
 		case o != 0:
@@ -102,7 +102,7 @@ func (m *Middleware) classify(c *capture) retrysafe.Outcome {
 	if m.notRun(c) {
 		return retrysafe.NotDone
 	}
-	if c.status >= 500 && (m.o.After5xx == After5xxRelease || m.o.After5xx == After5xxAuto && !refuse) {
+	if c.status >= 500 && (m.o.Answer.After5xx == After5xxRelease || m.o.Answer.After5xx == After5xxAuto && !refuse) {
 		return retrysafe.NotDone
 	}
 	if c.over == nil && m.outcome.saysNotRun(c.status, c.w.Header(), c.body.b) {

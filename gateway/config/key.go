@@ -87,11 +87,11 @@ func (v *keyMode) mapping(n ast.Node) error {
 
 // configure sets the options of a guard that say where its keys come from.
 func (v *keyMode) configure(o *httpidem.Options) {
-	o.Key = v.v
+	o.Key.Mode = v.v
 	if v.made == nil {
 		return
 	}
-	o.Fields, o.Rule, o.AnyPayload, o.Missing = v.made.fields, v.made.rule, v.made.any, v.made.missing
+	o.Request.Fields, o.Request.Rule, o.Request.AnyPayload, o.Request.Missing = v.made.fields, v.made.rule, v.made.any, v.made.missing
 }
 
 // missing is what a request gets that lacks a field of its key.

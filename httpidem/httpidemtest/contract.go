@@ -107,7 +107,7 @@ func testMarker(t *testing.T, open Open, p *promise) {
 func testRefusals(t *testing.T, open Open, p *promise) {
 	s := p.setup()
 	store := &breakable{Store: memstore.New(nil)}
-	s.Store, s.Guard.Key = store, httpidem.Required
+	s.Store, s.Guard.Key.Mode = store, httpidem.Required
 	wd := newWorld(t, open, s, nil)
 	p.refused(t, wd.do(call{body: "x", header: withKey("k")[2:]}), p.missing, "")
 	p.refused(t, wd.do(keyed("no key", "x")), p.malformed, "")
@@ -152,7 +152,7 @@ func testRequired(t *testing.T, open Open, p *promise) {
 		p.echoed(t, r, "")
 	}
 	s := p.setup()
-	s.Guard.Key = httpidem.Optional
+	s.Guard.Key.Mode = httpidem.Optional
 	assert.Equal(t, newWorld(t, open, s, nil).do(keyless).status, http.StatusCreated, "a POST without a key where the option says optional")
 }
 
@@ -175,7 +175,7 @@ func testContractEquality(t *testing.T, open Open, p *promise) {
 	same(p.setup(), p.meaning)
 	for as, meaning := range map[httpidem.Fingerprint]bool{httpidem.FingerprintBytes: false, httpidem.FingerprintJSON: true} {
 		s := p.setup()
-		s.Guard.Fingerprint = as
+		s.Guard.Request.Fingerprint = as
 		same(s, meaning)
 	}
 }
@@ -200,9 +200,9 @@ func testServerErrors(t *testing.T, open Open, p *promise) {
 	s := p.setup()
 	s.Policy.OnDoubt = retrysafe.Reexecute
 	kept(s, p.keepsAlways)
-	s.Guard.After5xx = httpidem.After5xxKeep
+	s.Guard.Answer.After5xx = httpidem.After5xxKeep
 	kept(s, true)
-	s.Guard.After5xx = httpidem.After5xxRelease
+	s.Guard.Answer.After5xx = httpidem.After5xxRelease
 	kept(s, false)
 }
 
