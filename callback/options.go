@@ -103,7 +103,7 @@ func (o *Options) guard() *httpidem.Options {
 	}
 	return &httpidem.Options{
 		Tenant: httpidem.Global,
-		Key:    httpidem.KeyOptions{Mode: httpidem.Fields},
+		Key:    httpidem.Fields,
 		Request: httpidem.RequestOptions{
 			Operation: func(*http.Request) string { return o.Provider },
 			Fields:    []string{id}, AnyPayload: true, Missing: o.Missing,

@@ -189,8 +189,8 @@ func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
 	if o.Tenant == nil && o.Credentials == nil {
 		o.Credentials = new(httpidem.Credentials)
 	}
-	if o.Account == nil && o.Credentials != nil {
-		o.Account = o.Credentials.Account(e, g.clientAddress)
+	if o.Limit.Account == nil && o.Credentials != nil {
+		o.Limit.Account = o.Credentials.Account(e, g.clientAddress)
 	}
 	if o.Limit.Bodies == nil {
 		o.Limit.Bodies = g.bodies
@@ -205,8 +205,8 @@ func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
 	if o.Layer == "" {
 		o.Layer = "gw"
 	}
-	if o.Key.Tokens == nil && g.tokens != nil {
-		o.Key.Tokens = g.tokens
+	if o.KeySource.Tokens == nil && g.tokens != nil {
+		o.KeySource.Tokens = g.tokens
 	}
 	if o.Limit.BodyTime == 0 {
 		o.Limit.BodyTime = time.Minute
@@ -215,11 +215,11 @@ func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
 	m := httpidem.New(e, &o)
 	policy := o.Policy.Or(e.Policy())
 	layer := o.Layer
-	if o.Key.Mode == httpidem.Token {
+	if o.Key == httpidem.Token {
 		layer = "token" // whatever o says
 	}
 	s := &sender{
-		bodyTime: o.Limit.BodyTime, layer: layer, Gateway: g, middleware: m, keys: m.Options().Key.Header, timeout: min(r.TimeoutAnswer, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20),
+		bodyTime: o.Limit.BodyTime, layer: layer, Gateway: g, middleware: m, keys: m.Options().KeySource.Header, timeout: min(r.TimeoutAnswer, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20),
 	}
 	for _, name := range s.keys {
 		if !slices.Contains(g.keys, name) {

@@ -171,7 +171,7 @@ func TestAttemptsOfOthers(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	e := newEngine(t, memstore.New(nil), retrysafe.Policy{})
-	o := &gateway.Options{Upstreams: []string{n.URL}, Logger: slog.New(slog.DiscardHandler), Guard: httpidem.Options{Key: httpidem.KeyOptions{Mode: httpidem.Off}}}
+	o := &gateway.Options{Upstreams: []string{n.URL}, Logger: slog.New(slog.DiscardHandler), Guard: httpidem.Options{Key: httpidem.Off}}
 	g, err := gateway.New(e, o)
 	assert.NoError(t, err, "gateway")
 	t.Cleanup(func() { _ = g.Close() })

@@ -177,7 +177,7 @@ func namedByHimself(o *httpidem.Options) error {
 	const who = "and the tenant is the credential, which is not verified: whoever makes up another one is another caller; name callers by jwt, " +
 		"by a signature, by a header of a trusted server, or say global"
 	var errs []error
-	if o.Key.Mode == httpidem.Fields {
+	if o.Key == httpidem.Fields {
 		errs = append(errs, errors.New("gateway: the key is made of fields, "+who))
 	}
 	if o.Limit.Rate.PerSecond > 0 && o.Limit.RateBy == nil {

@@ -57,7 +57,7 @@ func guardOf(o httpidem.Options, p *route.Pattern) *httpidem.Options {
 	if o.Limit.RateMethods = []string{p.Method}; o.Limit.Rate.PerSecond <= 0 {
 		o.Limit.RateMethods = nil
 	}
-	if p.Method != "*" && o.Key.Mode != httpidem.Off {
+	if p.Method != "*" && o.Key != httpidem.Off {
 		o.Request.Methods = []string{p.Method}
 	}
 	return &o
@@ -65,5 +65,5 @@ func guardOf(o httpidem.Options, p *route.Pattern) *httpidem.Options {
 
 // guards reports whether a route requires anything of the requests that it matches.
 func (r *Route) guards() bool {
-	return r.Guard.Key.Mode != httpidem.Off || r.Signature != nil || r.Guard.Limit.Rate.PerSecond > 0 || r.Guard.Limit.Age != nil
+	return r.Guard.Key != httpidem.Off || r.Signature != nil || r.Guard.Limit.Rate.PerSecond > 0 || r.Guard.Limit.Age != nil
 }

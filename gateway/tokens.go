@@ -17,7 +17,7 @@ const TokensPath = "/.retrysafe/tokens" //nolint:gosec // a path
 
 // issuer returns the issuer of the gateway's tokens, or nil if no route requires them.
 func (o *Options) issuer(e *retrysafe.Engine) *token.Issuer {
-	if o.Guard.Key.Mode != httpidem.Token && !slices.ContainsFunc(o.Routes, func(r Route) bool { return r.Guard.Key.Mode == httpidem.Token }) {
+	if o.Guard.Key != httpidem.Token && !slices.ContainsFunc(o.Routes, func(r Route) bool { return r.Guard.Key == httpidem.Token }) {
 		return nil
 	}
 	t := o.Tokens

@@ -42,8 +42,8 @@ func (b *buffer) free() {
 	buffers.Put(b)
 }
 
-// readBodyIn is readBody with a time limit, and with room from LimitOptions.Bodies. It clears the read
-// deadline afterwards; otherwise that would end the request later.
+// readBodyIn is readBody with a time limit, and with room from LimitOptions.Bodies. It clears the
+// read deadline afterwards; otherwise that would end the request later.
 func (m *Middleware) readBodyIn(w http.ResponseWriter, r *http.Request) (*buffer, *Problem) {
 	limit, size := m.o.Limit.BodyTime, m.o.Limit.Body
 	if limit <= 0 && m.o.Limit.Bodies == nil || r.Body == nil || r.Body == http.NoBody {

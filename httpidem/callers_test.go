@@ -84,7 +84,7 @@ func TestFieldsTakeTheConfiguredCredential(t *testing.T) {
 	votes := 0
 	h := httpidem.New(e, &httpidem.Options{
 		Credentials: &httpidem.Credentials{Cookie: "session"},
-		Key:         httpidem.KeyOptions{Mode: httpidem.Fields},
+		Key:         httpidem.Fields,
 		Request:     httpidem.RequestOptions{Operation: func(*http.Request) string { return "vote" }, Fields: []string{"pay"}},
 	}).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { votes++ }))
 	for i, change := range []func(*http.Request){

@@ -46,10 +46,10 @@ func (c Contract) profile() *profile {
 // underContract returns a copy of o with what its contract says of options that are not set.
 func (o *Options) underContract() *Options {
 	full, c := *o, o.Contract.profile()
-	if full.Key.Mode == 0 {
-		full.Key.Mode = c.key
+	if full.Key == 0 {
+		full.Key = c.key
 	}
-	if full.Request.Fingerprint == 0 && !full.Key.Mode.Derived() {
+	if full.Request.Fingerprint == 0 && !full.Key.Derived() {
 		full.Request.Fingerprint = c.fingerprint
 	}
 	if full.Answer.After5xx == 0 {
@@ -66,7 +66,7 @@ func (o *Options) validateContract(given *Options, p *retrysafe.Policy, wrong fu
 		wrong("Contract is %d; use the constants of this package", o.Contract)
 	}
 	switch reruns := o.Answer.After5xx == After5xxRelease && p.OnDoubt != retrysafe.Reexecute; {
-	case reruns && given.Answer.After5xx == 0 && o.Key.Mode == Off: // nothing is guarded
+	case reruns && given.Answer.After5xx == 0 && o.Key == Off: // nothing is guarded
 	case reruns && given.Answer.After5xx == 0:
 		wrong("Contract %s runs a request again after an answer of 500 or above, and work under Refuse starts at most once; set OnDoubt to Reexecute, or After5xx to After5xxKeep, which departs from it", c.name)
 	case reruns:
@@ -75,7 +75,7 @@ func (o *Options) validateContract(given *Options, p *retrysafe.Policy, wrong fu
 	if c == &contracts[ContractCustom] {
 		return
 	}
-	if o.Key.Mode.Derived() || o.Key.Mode == Token {
+	if o.Key.Derived() || o.Key == Token {
 		wrong("Contract %s is about keys that clients choose, and Key takes none of those; set Contract to %s there", c.name, ContractCustom)
 	}
 	if o.Answer.Keep == KeepNever {
@@ -103,7 +103,7 @@ func (m *Middleware) ExposedHeaders() []string {
 	names := ExposedHeaders()
 	names[0] = m.contract.replayed
 	if m.contract.echo {
-		names = append(names, m.o.Key.Header...)
+		names = append(names, m.o.KeySource.Header...)
 	}
 	return names
 }

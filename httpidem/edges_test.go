@@ -141,7 +141,7 @@ func (l *late) Flush() {}
 // different requests would share a fingerprint.
 func TestABodyThatWasReadBefore(t *testing.T) {
 	t.Parallel()
-	m := newMiddleware(t, &httpidem.Options{Tenant: func(r *http.Request) (string, error) { return r.FormValue("user"), nil }, Key: httpidem.KeyOptions{MinLength: 1}})
+	m := newMiddleware(t, &httpidem.Options{Tenant: func(r *http.Request) (string, error) { return r.FormValue("user"), nil }, KeySource: httpidem.KeySource{MinLength: 1}})
 	starts := 0
 	h := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { starts++ }))
 	for _, chunked := range []bool{false, true} {

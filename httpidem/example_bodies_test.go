@@ -30,7 +30,7 @@ func ExampleOptions_keyField() {
 	engine := retrysafe.New(memstore.New(nil), nil)
 	defer engine.Shutdown(context.Background())
 	guard := httpidem.New(engine, &httpidem.Options{
-		Key:    httpidem.KeyOptions{Mode: httpidem.Required, Field: "/idempotency_key"},
+		Key: httpidem.Required, KeySource: httpidem.KeySource{Field: "/idempotency_key"},
 		Tenant: httpidem.Global,
 	})
 	payments := 0
@@ -50,9 +50,9 @@ func ExampleBodyOutcome() {
 	engine := retrysafe.New(memstore.New(nil), nil)
 	defer engine.Shutdown(context.Background())
 	guard := httpidem.New(engine, &httpidem.Options{
-		Answer: httpidem.AnswerOptions{Outcome: &httpidem.BodyOutcome{Field: "/code", Done: []string{"0", "200"}, NotRun: []string{"503"}}},
-		Key:    httpidem.KeyOptions{Field: "/key"},
-		Tenant: httpidem.Global,
+		Answer:    httpidem.AnswerOptions{Outcome: &httpidem.BodyOutcome{Field: "/code", Done: []string{"0", "200"}, NotRun: []string{"503"}}},
+		KeySource: httpidem.KeySource{Field: "/key"},
+		Tenant:    httpidem.Global,
 	})
 	codes := []int{503, 0}
 	postJSON(guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -71,7 +71,7 @@ func ExampleMissing() {
 	engine := retrysafe.New(memstore.New(nil), nil)
 	defer engine.Shutdown(context.Background())
 	guard := httpidem.New(engine, &httpidem.Options{
-		Key: httpidem.KeyOptions{Mode: httpidem.Fields}, Request: httpidem.RequestOptions{
+		Key: httpidem.Fields, Request: httpidem.RequestOptions{
 			Fields: []string{"/event_id"}, AnyPayload: true, Missing: httpidem.MissingPass,
 			Operation: func(*http.Request) string { return "slack" },
 		},

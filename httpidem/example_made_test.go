@@ -41,7 +41,7 @@ func ExampleOptions_params() {
 	orders := 0
 	idem := httpidem.New(quietEngine(), &httpidem.Options{
 		Tenant:  userOf,
-		Key:     httpidem.KeyOptions{Mode: httpidem.Params},
+		Key:     httpidem.Params,
 		Request: httpidem.RequestOptions{Rule: fingerprint.Rule{Ignore: slices.Concat(fingerprint.TimeFields(), fingerprint.PositionFields())}},
 	})
 	tell(idem.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -62,7 +62,7 @@ func ExampleOptions_fields() {
 	votes := 0
 	idem := httpidem.New(quietEngine(), &httpidem.Options{
 		Tenant:  userOf,
-		Key:     httpidem.KeyOptions{Mode: httpidem.Fields},
+		Key:     httpidem.Fields,
 		Request: httpidem.RequestOptions{Fields: []string{"poll"}, Operation: func(*http.Request) string { return "vote" }},
 		Policy:  retrysafe.Policy{Retention: 90 * 24 * time.Hour},
 	})

@@ -101,7 +101,7 @@ func (m *Middleware) describe(r *http.Request, who *asker, body []byte, x *claim
 	if m.o.Binding != nil {
 		x.call.Binding = m.o.Binding(r)
 	}
-	if m.o.Key.Mode == Token {
+	if m.o.Key == Token {
 		m.redeem(who.tenant, who.id, &x.call)
 	}
 	x.opts[0] = &x.call
@@ -113,7 +113,7 @@ func (m *Middleware) refused(r *http.Request, tenant string, err error) *Problem
 	if p.Code == "principal-changed" {
 		p = m.changed(tenant, r, err)
 	}
-	if m.o.Key.Mode == Fields && p.Code == "payload-mismatch" {
+	if m.o.Key == Fields && p.Code == "payload-mismatch" {
 		p.Title, p.Detail = "This was asked for before, in another way", "Its key is made of fields that an earlier request had too. Nothing was done."
 	}
 	return p

@@ -10,36 +10,36 @@ import (
 	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
 
-// keyField parses KeyOptions.Field; it returns nil if there is none.
+// keyField parses KeySource.Field; it returns nil if there is none.
 func (o *Options) keyField() (*reqfield.Field, error) {
-	if o.Key.Field == "" {
+	if o.KeySource.Field == "" {
 		return nil, nil //nolint:nilnil // no body has the key
 	}
-	f, err := reqfield.Parse(o.Key.Field)
+	f, err := reqfield.Parse(o.KeySource.Field)
 	if err == nil && !f.InBody() {
-		err = fmt.Errorf("%q is no field of a body; write it like /idempotency_key, and name headers in KeyHeader", o.Key.Field)
+		err = fmt.Errorf("%q is no field of a body; write it like /idempotency_key, and name headers in KeyHeader", o.KeySource.Field)
 	}
 	return &f, err
 }
 
 // validateKeyField reports what is wrong with KeyField and FormKey.
 func (o *Options) validateKeyField(wrong func(format string, args ...any)) {
-	if o.Key.Form && (o.Key.Mode.Derived() || o.Key.Mode == Off) {
-		wrong("Key.Form reads keys that forms bring, and Key takes none; leave one of them out")
+	if o.KeySource.Form && (o.Key.Derived() || o.Key == Off) {
+		wrong("KeySource.Form reads keys that forms bring, and Key takes none; leave one of them out")
 	}
 	f, err := o.keyField()
 	switch {
 	case err != nil:
-		wrong("Key.Field: %w", err)
+		wrong("KeySource.Field: %w", err)
 	case f == nil:
-	case o.Key.Mode.Derived() || o.Key.Mode == Off || o.Key.Mode == Token:
-		wrong("Key.Field reads keys that clients make, and Key takes none of those; leave one of them out")
-	case f.InForm() && o.Key.Form:
-		wrong("Key.Form and Key.Field both name a field of forms; write Key.Field for JSON alone, like /idempotency_key, or leave Key.Form out")
+	case o.Key.Derived() || o.Key == Off || o.Key == Token:
+		wrong("KeySource.Field reads keys that clients make, and Key takes none of those; leave one of them out")
+	case f.InForm() && o.KeySource.Form:
+		wrong("KeySource.Form and KeySource.Field both name a field of forms; write KeySource.Field for JSON alone, like /idempotency_key, or leave KeySource.Form out")
 	}
 }
 
-// mayBeInField reports whether the body of r may have the key in KeyOptions.Field. One that says in
+// mayBeInField reports whether the body of r may have the key in KeySource.Field. One that says in
 // two ways what it is may have it too, and is refused when it is read.
 func (m *Middleware) mayBeInField(r *http.Request) bool {
 	if m.keyField == nil {
@@ -89,7 +89,7 @@ func (m *Middleware) lineKey(r *http.Request, lines []string) (string, *Problem)
 
 // noKey is for a request that has a key nowhere.
 func (m *Middleware) noKey() (string, *Problem) {
-	if m.o.Key.Mode == Required {
+	if m.o.Key == Required {
 		return "", m.keyMissing()
 	}
 	return "", nil

@@ -19,10 +19,10 @@ func TestMadeFormats(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{Options{Key: KeyOptions{Mode: Params}}, "AcRuMXgcnjZ7ItOKk0RxIsgx4_d9YEbiv3bvmbTWGlwp 0 0"},
-		{Options{Key: KeyOptions{Mode: Params}, Request: RequestOptions{Rule: fingerprint.Rule{Ignore: []string{"ts"}, NumbersAsWritten: true}}}, "AU3EzE0ldPtjv0twXGJwa6cq8eXgMi4X0RAnETfXvyjF 0 0"},
-		{Options{Key: KeyOptions{Mode: Fields}, Request: RequestOptions{Fields: []string{"$.poll", "query:q", "header:x-v"}}}, "GEdgNSmX3XKNrs8i73t3EwutZo5Y_oASS3ayUiFoTNE 24 33"},
-		{Options{Key: KeyOptions{Mode: Fields}, Request: RequestOptions{Fields: []string{"header:X-V", "query:q", "/poll"}, Rule: fingerprint.Rule{Ignore: []string{"ts"}}}}, "GEdgNSmX3XKNrs8i73t3EwutZo5Y_oASS3ayUiFoTNE 61 33"},
+		{Options{Key: Params}, "AcRuMXgcnjZ7ItOKk0RxIsgx4_d9YEbiv3bvmbTWGlwp 0 0"},
+		{Options{Key: Params, Request: RequestOptions{Rule: fingerprint.Rule{Ignore: []string{"ts"}, NumbersAsWritten: true}}}, "AU3EzE0ldPtjv0twXGJwa6cq8eXgMi4X0RAnETfXvyjF 0 0"},
+		{Options{Key: Fields, Request: RequestOptions{Fields: []string{"$.poll", "query:q", "header:x-v"}}}, "GEdgNSmX3XKNrs8i73t3EwutZo5Y_oASS3ayUiFoTNE 24 33"},
+		{Options{Key: Fields, Request: RequestOptions{Fields: []string{"header:X-V", "query:q", "/poll"}, Rule: fingerprint.Rule{Ignore: []string{"ts"}}}}, "GEdgNSmX3XKNrs8i73t3EwutZo5Y_oASS3ayUiFoTNE 61 33"},
 	} {
 		k, err := tt.o.maker()
 		assert.NoError(t, err, "maker")

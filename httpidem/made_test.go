@@ -25,23 +25,23 @@ func TestMadeOptionsAreChecked(t *testing.T) {
 		o    httpidem.Options
 		want string
 	}{
-		"no fields":           {httpidem.Options{Key: httpidem.KeyOptions{Mode: httpidem.Fields}, Request: httpidem.RequestOptions{Operation: name}}, "names none"},
-		"no operation":        {httpidem.Options{Key: httpidem.KeyOptions{Mode: httpidem.Fields}, Request: httpidem.RequestOptions{Fields: []string{"poll"}}}, "many spellings"},
-		"an array":            {httpidem.Options{Key: httpidem.KeyOptions{Mode: httpidem.Fields}, Request: httpidem.RequestOptions{Operation: name, Fields: []string{"$.a[*]"}}}, "no field"},
-		"no header":           {httpidem.Options{Key: httpidem.KeyOptions{Mode: httpidem.Fields}, Request: httpidem.RequestOptions{Operation: name, Fields: []string{"header:"}}}, "names no header"},
-		"no parameter":        {httpidem.Options{Key: httpidem.KeyOptions{Mode: httpidem.Fields}, Request: httpidem.RequestOptions{Operation: name, Fields: []string{"query:"}}}, "names no parameter"},
-		"only and fields":     {httpidem.Options{Key: httpidem.KeyOptions{Mode: httpidem.Fields}, Request: httpidem.RequestOptions{Operation: name, Fields: []string{"a"}, Rule: fingerprint.Rule{Only: []string{"a"}}}}, "Params"},
+		"no fields":           {httpidem.Options{Key: httpidem.Fields, Request: httpidem.RequestOptions{Operation: name}}, "names none"},
+		"no operation":        {httpidem.Options{Key: httpidem.Fields, Request: httpidem.RequestOptions{Fields: []string{"poll"}}}, "many spellings"},
+		"an array":            {httpidem.Options{Key: httpidem.Fields, Request: httpidem.RequestOptions{Operation: name, Fields: []string{"$.a[*]"}}}, "no field"},
+		"no header":           {httpidem.Options{Key: httpidem.Fields, Request: httpidem.RequestOptions{Operation: name, Fields: []string{"header:"}}}, "names no header"},
+		"no parameter":        {httpidem.Options{Key: httpidem.Fields, Request: httpidem.RequestOptions{Operation: name, Fields: []string{"query:"}}}, "names no parameter"},
+		"only and fields":     {httpidem.Options{Key: httpidem.Fields, Request: httpidem.RequestOptions{Operation: name, Fields: []string{"a"}, Rule: fingerprint.Rule{Only: []string{"a"}}}}, "Params"},
 		"fields without mode": {httpidem.Options{Request: httpidem.RequestOptions{Fields: []string{"poll"}}}, "Key is not Fields"},
 		"a rule without mode": {httpidem.Options{Request: httpidem.RequestOptions{Rule: fingerprint.Rule{Ignore: []string{"ts"}}}}, "leave Rule out"},
-		"a rule that is none": {httpidem.Options{Key: httpidem.KeyOptions{Mode: httpidem.Params}, Request: httpidem.RequestOptions{Rule: fingerprint.Rule{Ignore: []string{"$.a..b"}}}}, "cannot be read"},
-		"a form's key, off":   {httpidem.Options{Key: httpidem.KeyOptions{Mode: httpidem.Off, Form: true}}, "FormKey"},
-		"a form's key, made":  {httpidem.Options{Key: httpidem.KeyOptions{Mode: httpidem.Params, Form: true}}, "FormKey"},
+		"a rule that is none": {httpidem.Options{Key: httpidem.Params, Request: httpidem.RequestOptions{Rule: fingerprint.Rule{Ignore: []string{"$.a..b"}}}}, "cannot be read"},
+		"a form's key, off":   {httpidem.Options{Key: httpidem.Off, KeySource: httpidem.KeySource{Form: true}}, "KeySource.Form"},
+		"a form's key, made":  {httpidem.Options{Key: httpidem.Params, KeySource: httpidem.KeySource{Form: true}}, "KeySource.Form"},
 		"an age in a body":    {httpidem.Options{Limit: httpidem.LimitOptions{Age: &httpidem.Age{Field: "ts", Max: time.Minute}}}, "take the time from a header"},
-		"an age of nothing":   {httpidem.Options{Key: httpidem.KeyOptions{Mode: httpidem.Off}, Limit: httpidem.LimitOptions{Age: &httpidem.Age{Field: "header:Date", Max: time.Minute}}}, "nothing is guarded"},
-		"a typing error":      {httpidem.Options{Key: httpidem.KeyOptions{Mode: httpidem.Fields}, Request: httpidem.RequestOptions{Operation: name, Fields: []string{"headers:X-Poll"}}}, "header or query"},
+		"an age of nothing":   {httpidem.Options{Key: httpidem.Off, Limit: httpidem.LimitOptions{Age: &httpidem.Age{Field: "header:Date", Max: time.Minute}}}, "nothing is guarded"},
+		"a typing error":      {httpidem.Options{Key: httpidem.Fields, Request: httpidem.RequestOptions{Operation: name, Fields: []string{"headers:X-Poll"}}}, "header or query"},
 		"no age":              {httpidem.Options{Limit: httpidem.LimitOptions{Age: &httpidem.Age{Field: "ts"}}}, "5s or more"},
 		"missing elsewhere":   {httpidem.Options{Request: httpidem.RequestOptions{Missing: httpidem.MissingPass}}, "Missing is for the key Fields"},
-		"missing of callers":  {httpidem.Options{Key: httpidem.KeyOptions{Mode: httpidem.Fields}, Request: httpidem.RequestOptions{Operation: name, Fields: []string{"a"}, Missing: httpidem.MissingPass}}, "could leave a field out"},
+		"missing of callers":  {httpidem.Options{Key: httpidem.Fields, Request: httpidem.RequestOptions{Operation: name, Fields: []string{"a"}, Missing: httpidem.MissingPass}}, "could leave a field out"},
 		"missing what":        {httpidem.Options{Request: httpidem.RequestOptions{Missing: 9}}, "MissingRefuse or MissingPass"},
 		"no time":             {httpidem.Options{Limit: httpidem.LimitOptions{Age: &httpidem.Age{Max: time.Minute}}}, "no field"},
 	} {
@@ -49,7 +49,7 @@ func TestMadeOptionsAreChecked(t *testing.T) {
 		err := tt.o.Validate(retrysafe.Policy{})
 		assert.True(t, err != nil && strings.Contains(err.Error(), tt.want), "%s: %v", what, err)
 	}
-	good := httpidem.Options{Tenant: httpidem.Global, Key: httpidem.KeyOptions{Mode: httpidem.Params}}
+	good := httpidem.Options{Tenant: httpidem.Global, Key: httpidem.Params}
 	assert.NoError(t, good.Validate(retrysafe.Policy{Lease: time.Hour}), "a long lease of the engine")
 	_, err := httpidem.ParseKey([]string{"\x01AAAA"})
 	assert.True(t, err != nil, "nobody can send what a made key begins with")
@@ -72,7 +72,7 @@ func TestParamsPolicy(t *testing.T) {
 	} {
 		e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Policy: retrysafe.Policy{Lease: tt.engineLease, Retention: tt.engineRetained}, Sweep: -1})
 		var got retrysafe.Policy
-		h := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global, Key: httpidem.KeyOptions{Mode: httpidem.Params}, Policy: tt.own}).Handler(
+		h := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global, Key: httpidem.Params, Policy: tt.own}).Handler(
 			http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				a, _ := retrysafe.AttemptFrom(r.Context())
 				got = a.Policy()
@@ -91,7 +91,7 @@ func TestKeysOverUnreadableRequests(t *testing.T) {
 		for j, second := range bodies {
 			e := retrysafe.New(memstore.New(nil), nil)
 			runs := 0
-			h := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global, Key: httpidem.KeyOptions{Mode: httpidem.Params}}).Handler(http.HandlerFunc(
+			h := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global, Key: httpidem.Params}).Handler(http.HandlerFunc(
 				func(w http.ResponseWriter, _ *http.Request) { runs++; w.WriteHeader(http.StatusCreated) },
 			))
 			var told []int
@@ -117,7 +117,7 @@ func TestKeysOverUnreadableRequests(t *testing.T) {
 // and does not wait.
 func TestMadeKeysInside(t *testing.T) {
 	t.Parallel()
-	m := newMiddleware(t, &httpidem.Options{Key: httpidem.KeyOptions{Mode: httpidem.Params}})
+	m := newMiddleware(t, &httpidem.Options{Key: httpidem.Params})
 	runs := 0
 	h := m.Handler(m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		runs++
@@ -140,7 +140,7 @@ func TestRuleChanges(t *testing.T) {
 		m := httpidem.New(retrysafe.New(store, nil), &httpidem.Options{
 			Tenant:  httpidem.Global,
 			Request: httpidem.RequestOptions{Operation: func(*http.Request) string { return "vote" }, Fields: []string{"poll"}, Rule: fingerprint.Rule{Ignore: []string{ignore}}},
-			Key:     httpidem.KeyOptions{Mode: httpidem.Fields},
+			Key:     httpidem.Fields,
 		})
 		r := httptest.NewRequest("POST", "/votes", strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
@@ -162,8 +162,8 @@ func TestRuleChanges(t *testing.T) {
 func TestStatusOfMadeKeys(t *testing.T) {
 	t.Parallel()
 	for _, o := range []*httpidem.Options{
-		{Key: httpidem.KeyOptions{Mode: httpidem.Params}},
-		{Key: httpidem.KeyOptions{Mode: httpidem.Fields}, Request: httpidem.RequestOptions{Fields: []string{"a"}, Operation: func(*http.Request) string { return "x" }}},
+		{Key: httpidem.Params},
+		{Key: httpidem.Fields, Request: httpidem.RequestOptions{Fields: []string{"a"}, Operation: func(*http.Request) string { return "x" }}},
 	} {
 		w := httptest.NewRecorder()
 		newMiddleware(t, o).Status().ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), "GET", "/s?method=POST&path=/", nil))
@@ -177,7 +177,7 @@ func TestMissingFields(t *testing.T) {
 	t.Parallel()
 	for _, missing := range []httpidem.Missing{0, httpidem.MissingRefuse, httpidem.MissingPass} {
 		send, _ := counted(newMiddleware(t, &httpidem.Options{
-			Key:     httpidem.KeyOptions{Mode: httpidem.Fields},
+			Key:     httpidem.Fields,
 			Request: httpidem.RequestOptions{Fields: []string{"/event_id", "header:X-Topic"}, AnyPayload: true, Missing: missing, Operation: func(*http.Request) string { return "events" }},
 		}))
 		twice := func(media, body string, fields ...string) string {

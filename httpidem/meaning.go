@@ -19,12 +19,12 @@ type Fingerprint uint8
 const (
 	// FingerprintBytes compares bodies byte for byte. It is the default.
 	FingerprintBytes Fingerprint = iota + 1
-	// FingerprintJSON compares JSON bodies by their meaning, as RequestOptions.Rule says: the order of
-	// members, white space and escapes do not count, 1.0 is 1, and null is not the same as an
+	// FingerprintJSON compares JSON bodies by their meaning, as RequestOptions.Rule says: the order
+	// of members, white space and escapes do not count, 1.0 is 1, and null is not the same as an
 	// absent member. It is for clients that write the JSON of each retry again. Bodies of other
-	// media types are compared byte for byte (a form without the fields that RequestOptions.Rule ignores
-	// by name, a multipart body without its boundary), and so is JSON that can be read in more than
-	// one way, or not at all, and a compressed body.
+	// media types are compared byte for byte (a form without the fields that RequestOptions.Rule
+	// ignores by name, a multipart body without its boundary), and so is JSON that can be read in
+	// more than one way, or not at all, and a compressed body.
 	FingerprintJSON
 )
 

@@ -55,7 +55,7 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 	if o.Credentials != nil {
 		m.o.Tenant, m.o.Binding = o.Credentials.TenantAndBinding(e)
 	}
-	if m.account = o.Account; m.account == nil && o.Credentials != nil {
+	if m.account = o.Limit.Account; m.account == nil && o.Credentials != nil {
 		m.account = o.Credentials.Account(e, nil)
 	}
 	m.o.fill()
@@ -76,7 +76,7 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 	own := m.policy
 	// bodyLimit limits the body; the stored answer also has the head
 	own.MaxAnswer = retrysafe.MaxStored
-	if m.layer = m.o.Layer; m.o.Key.Mode == Token {
+	if m.layer = m.o.Layer; m.o.Key == Token {
 		m.layer = tokenLayer
 	}
 	m.engine = e.Layer(m.layer).WithPolicy(own)
@@ -86,7 +86,7 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 // Options returns the options with every default filled in.
 func (m *Middleware) Options() Options {
 	o := m.o
-	o.Key.Header, o.Request.Methods = slices.Clone(o.Key.Header), slices.Clone(o.Request.Methods)
+	o.KeySource.Header, o.Request.Methods = slices.Clone(o.KeySource.Header), slices.Clone(o.Request.Methods)
 	if o.Credentials != nil {
 		o.Tenant, o.Binding = nil, nil // Credentials makes both
 	}
@@ -98,7 +98,7 @@ func (m *Middleware) Options() Options {
 // has defaults of its own.
 func (m *Middleware) With(change func(*Options)) *Middleware {
 	o := m.Options()
-	o.Key.Mode, o.Request.Fingerprint, o.Answer.After5xx = m.given.Key.Mode, m.given.Request.Fingerprint, m.given.Answer.After5xx
+	o.Key, o.Request.Fingerprint, o.Answer.After5xx = m.given.Key, m.given.Request.Fingerprint, m.given.Answer.After5xx
 	change(&o)
 	return New(m.source, &o)
 }
@@ -107,7 +107,7 @@ func (m *Middleware) With(change func(*Options)) *Middleware {
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		guarded := slices.Contains(m.o.Request.Methods, r.Method)
-		if guarded && m.contract.echo && m.o.Key.Mode != Off {
+		if guarded && m.contract.echo && m.o.Key != Off {
 			m.echo(w, r)
 		}
 		if m.o.Limit.Rate.PerSecond > 0 && m.rated(r.Method) {
@@ -116,7 +116,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 				return
 			}
 		}
-		if !guarded || m.o.Key.Mode == Off {
+		if !guarded || m.o.Key == Off {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -128,11 +128,11 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		}
 		lines := m.keyLines(r)
 		switch {
-		case lines != nil, m.o.Key.Mode.Derived(), m.mayBeInForm(r), m.mayBeInField(r):
+		case lines != nil, m.o.Key.Derived(), m.mayBeInForm(r), m.mayBeInField(r):
 			m.guard(w, r, next, lines)
-		case m.o.Key.Mode == Token:
+		case m.o.Key == Token:
 			m.Problem(w, r, m.tokenMissing())
-		case m.o.Key.Mode == Required:
+		case m.o.Key == Required:
 			m.Problem(w, r, m.keyMissing())
 		default:
 			next.ServeHTTP(w, r)
@@ -142,10 +142,10 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 
 // keyLines returns the lines of the header that carries the key, or nil if no header does.
 func (m *Middleware) keyLines(r *http.Request) []string {
-	if m.o.Key.Mode == Fields {
+	if m.o.Key == Fields {
 		return nil // a caller that could choose the key could act twice
 	}
-	for _, name := range m.o.Key.Header {
+	for _, name := range m.o.KeySource.Header {
 		if lines, ok := r.Header[name]; ok {
 			return lines
 		}
@@ -183,7 +183,7 @@ func (m *Middleware) identify(r *http.Request, lines []string) (who asker, p *Pr
 	if who.tenant, err = m.o.Tenant(r); err != nil {
 		return who, tenantProblem(err)
 	}
-	if m.o.Key.Mode == Fields && m.o.Credentials != nil && !m.o.Credentials.secret(r, who.tenant) {
+	if m.o.Key == Fields && m.o.Credentials != nil && !m.o.Credentials.secret(r, who.tenant) {
 		return who, NewProblem("tenant-missing", errOnlyNamed)
 	}
 	if lines == nil {
@@ -194,18 +194,18 @@ func (m *Middleware) identify(r *http.Request, lines []string) (who asker, p *Pr
 
 // headerOf returns the name of the header that carries the key of r.
 func (m *Middleware) headerOf(r *http.Request) string {
-	for _, name := range m.o.Key.Header {
+	for _, name := range m.o.KeySource.Header {
 		if len(r.Header.Values(name)) > 0 {
 			return name
 		}
 	}
-	return m.o.Key.Header[0]
+	return m.o.KeySource.Header[0]
 }
 
 // places describes where a key or a token may be sent.
 func (m *Middleware) places() string {
-	text := strings.Join(m.o.Key.Header, " or ")
-	if m.o.Key.Form || m.o.Key.Mode == Token {
+	text := strings.Join(m.o.KeySource.Header, " or ")
+	if m.o.KeySource.Form || m.o.Key == Token {
 		text += ", or in the field " + TokenField + " of a form"
 	}
 	if m.keyField != nil {
@@ -231,7 +231,7 @@ func (m *Middleware) keyTooShort() *Problem {
 	p := NewProblem("key-too-short", nil)
 	p.Detail = fmt.Sprintf("This request names no caller, so nothing but its key tells it from those of strangers, and a short key can be guessed. "+
 		"Send at least %d characters in %s, 128 random bits or more, for example a UUID; or send a credential, with which a key of any length will do. "+
-		"Some browsers fill in a shorter key if the page sets none. Nothing was done.", m.o.Key.MinLength, m.places())
+		"Some browsers fill in a shorter key if the page sets none. Nothing was done.", m.o.KeySource.MinLength, m.places())
 	return p
 }
 
@@ -248,7 +248,7 @@ func tenantProblem(err error) *Problem {
 // name sets the id and the key of who.
 func (m *Middleware) name(r *http.Request, who *asker, id string) *Problem {
 	who.id = id
-	if m.o.Key.Mode == Token {
+	if m.o.Key == Token {
 		who.key = tokenKey(who.tenant, id)
 		return nil
 	}
@@ -256,11 +256,11 @@ func (m *Middleware) name(r *http.Request, who *asker, id string) *Problem {
 	switch {
 	case who.tenant == "" && made: // two strangers may send the same request
 		return NewProblem("tenant-missing", errNobody)
-	case who.tenant == "" && len(id) < m.o.Key.MinLength:
+	case who.tenant == "" && len(id) < m.o.KeySource.MinLength:
 		return m.keyTooShort()
 	}
 	operation := m.o.Request.Operation(r)
-	if operation == "" && m.o.Key.Mode == Fields {
+	if operation == "" && m.o.Key == Fields {
 		return NewProblem("key-not-made", errNoOperation)
 	}
 	if operation == "" {

@@ -43,14 +43,14 @@ func TestOptionsAreChecked(t *testing.T) {
 		"no tenant":              {httpidem.Options{}, "httpidem.Global"},
 		"5xx released":           {httpidem.Options{Tenant: httpidem.Global, Answer: httpidem.AnswerOptions{After5xx: httpidem.After5xxRelease}}, "Reexecute"},
 		"a safe method":          {httpidem.Options{Tenant: httpidem.Global, Request: httpidem.RequestOptions{Methods: []string{"GET"}}}, "never guarded"},
-		"a header name":          {httpidem.Options{Tenant: httpidem.Global, Key: httpidem.KeyOptions{Header: []string{"no name"}}}, "no header name"},
-		"an empty header name":   {httpidem.Options{Tenant: httpidem.Global, Key: httpidem.KeyOptions{Header: []string{""}}}, "no header name"},
+		"a header name":          {httpidem.Options{Tenant: httpidem.Global, KeySource: httpidem.KeySource{Header: []string{"no name"}}}, "no header name"},
+		"an empty header name":   {httpidem.Options{Tenant: httpidem.Global, KeySource: httpidem.KeySource{Header: []string{""}}}, "no header name"},
 		"policy":                 {httpidem.Options{Tenant: httpidem.Global, Policy: retrysafe.Policy{Lease: 1}}, "Lease"},
 		"static status":          {httpidem.Options{Tenant: httpidem.Global, Answer: httpidem.AnswerOptions{Succeed: httpidem.StaticAnswer{Status: 500}}}, "200 to 299"},
 		"status in progress":     {httpidem.Options{Tenant: httpidem.Global, Answer: httpidem.AnswerOptions{InProgress: &httpidem.StaticAnswer{Status: 409}}}, "200 to 299"},
-		"constants":              {httpidem.Options{Tenant: httpidem.Global, Key: httpidem.KeyOptions{Mode: 77}}, "constants"},
+		"constants":              {httpidem.Options{Tenant: httpidem.Global, Key: 77}, "constants"},
 		"negative":               {httpidem.Options{Tenant: httpidem.Global, Limit: httpidem.LimitOptions{Body: -1}}, "positive"},
-		"a key that is too long": {httpidem.Options{Tenant: httpidem.Global, Key: httpidem.KeyOptions{MinLength: 256}}, "MinKey"},
+		"a key that is too long": {httpidem.Options{Tenant: httpidem.Global, KeySource: httpidem.KeySource{MinLength: 256}}, "MinLength"},
 	} {
 		err := tt.o.Validate(retrysafe.Policy{})
 		assert.True(t, err != nil && strings.Contains(err.Error(), tt.want), "%s: %v", name, err)

@@ -29,9 +29,9 @@ var notRunReexecute = []int{http.StatusConflict, http.StatusLocked}
 // slash at its end and from upper case. See docs/outcomes.md.
 func NotRun(status int) bool { return slices.Contains(notRun, status) }
 
-// mayRelease reports whether AnswerOptions.NotRun may have a status under Refuse. Success is an outcome.
-// 500, 502 and 504 may come from a service, or from a proxy before it, after the request has taken
-// effect.
+// mayRelease reports whether AnswerOptions.NotRun may have a status under Refuse. Success is an
+// outcome. 500, 502 and 504 may come from a service, or from a proxy before it, after the request
+// has taken effect.
 func mayRelease(status int) bool {
 	switch status {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:

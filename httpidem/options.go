@@ -27,11 +27,11 @@ const (
 	// in the key's header or in the form field [TokenField]. Missing: 400 token-missing. Unknown,
 	// expired or another tenant's: 403 token-refused.
 	Token
-	// Params derives the key of a request that sends none from its parameters, as RequestOptions.Rule
-	// says. It detects duplicates within seconds ([DefaultWindow]): a double click, or a client
-	// that retries by itself. Two orders of the same thing within that time count as one, so
-	// clients that can should send a key, which then takes precedence. It does not stop an
-	// attacker, who can change a field. The tenant must be known: 403 tenant-missing.
+	// Params derives the key of a request that sends none from its parameters, as
+	// RequestOptions.Rule says. It detects duplicates within seconds ([DefaultWindow]): a double
+	// click, or a client that retries by itself. Two orders of the same thing within that time
+	// count as one, so clients that can should send a key, which then takes precedence. It does not
+	// stop an attacker, who can change a field. The tenant must be known: 403 tenant-missing.
 	Params
 	// Fields derives the key of every request from the fields that RequestOptions.Fields names, and
 	// ignores any key that the request sends: one vote for each voter and poll. A duplicate that
@@ -77,27 +77,23 @@ const (
 //		Policy: retrysafe.Policy{Retention: 48 * time.Hour},
 //	}
 type Options struct {
-	// Who is calling.
-
 	// Tenant returns a stable principal of the caller: a user id, never a credential that rotates.
 	// It keeps one caller from reading another's answer. Use [Global] for services without users.
 	// Either Tenant or Credentials is required. Tenant must not read the body. An error is answered
 	// with 403 tenant-missing; a [*Problem] is answered as it is. An empty tenant is anonymous: its
-	// keys need at least Key.MinLength characters.
+	// keys need at least KeySource.MinLength characters.
 	Tenant func(*http.Request) (string, error)
 	// Binding returns the credential that a duplicate must also carry, or nil. The store gets only
 	// a keyed digest of it. Another credential: 409 principal-changed.
 	Binding func(*http.Request) []byte
-	// Account names the caller that the policy's Limits and Limit.Rate count. Default: the tenant; with
-	// Credentials, a name that no other caller can use (see [Credentials.Account]). It must not
-	// read the body.
-	Account func(*http.Request) string
 	// Credentials derive Tenant and Binding from what requests carry, for a server that does not
 	// know its callers by itself.
 	Credentials *Credentials
 
-	// Key says where the key of a request comes from.
-	Key KeyOptions
+	// Key says which requests have to have a key, and how one is made; default Optional.
+	Key KeyMode
+	// KeySource says where in a request its key is.
+	KeySource KeySource
 	// Request says which requests are guarded, and when two of them are the same.
 	Request RequestOptions
 	// Answer says what an answer means for its key, and what duplicates get.
@@ -130,10 +126,8 @@ type Options struct {
 	Docs string
 }
 
-// KeyOptions say where the key of a request comes from.
-type KeyOptions struct {
-	// Mode is Optional by default.
-	Mode KeyMode
+// KeySource says where in a request its key is, and which keys are good.
+type KeySource struct {
 	// Header names the header of the key. Of several, the first that is present counts. Default:
 	// Idempotency-Key.
 	Header []string
@@ -149,7 +143,7 @@ type KeyOptions struct {
 	// MinLength is the least length of keys of the anonymous tenant, except tokens. Default 22, the
 	// length of 128 bits in base64.
 	MinLength int
-	// Tokens is the issuer of the tokens of a route whose Mode is Token. Without it, tokens must be
+	// Tokens is the issuer of the tokens of a route whose Key is Token. Without it, tokens must be
 	// in the store. A token whose use did nothing can then be used again for Policy.Retention after
 	// that use; make the retention longer than the tokens' life.
 	Tokens Tokens
@@ -178,16 +172,16 @@ type RequestOptions struct {
 	// Params the Rule also applies to requests that send a key. Leave out what differs between two
 	// tries of one request: see [fingerprint.TimeFields]. Rule.Only is not for Fields.
 	Rule fingerprint.Rule
-	// Fields name what makes two requests the same under the mode Fields; all of them are required.
+	// Fields name what makes two requests the same under the key Fields; all of them are required.
 	// "poll" or "$.poll" is a member of a JSON body or a field of a form, "$.order.id" a member of
 	// a JSON body alone; "query:poll" and "header:X-Poll" are the others. Values are texts or whole
 	// numbers below 2^53. They are compared byte for byte: a service that treats "07" as "7" must
 	// refuse "07".
 	Fields []string
-	// AnyPayload lets a duplicate under the mode Fields differ in everything but the fields. It gets
+	// AnyPayload lets a duplicate under the key Fields differ in everything but the fields. It gets
 	// the first answer, not 422.
 	AnyPayload bool
-	// Missing says what a request gets under the mode Fields that lacks one of them: MissingRefuse
+	// Missing says what a request gets under the key Fields that lacks one of them: MissingRefuse
 	// (default), or MissingPass, which needs AnyPayload.
 	Missing Missing
 }
@@ -242,11 +236,15 @@ type LimitOptions struct {
 	// and a new count in the store, for each.
 	Rate retrysafe.Rate
 	// RateMethods are the methods that are counted, * for all. Default: the guarded ones, even if
-	// Key.Mode is Off.
+	// Key is Off.
 	RateMethods []string
 	// RateName names what is counted together. Default: the pattern of the ServeMux around the
 	// middleware; without a pattern, all requests of the middleware.
 	RateName string
+	// Account names the caller that the policy's Limits and Rate count. Default: the tenant; with
+	// Credentials, a name that no other caller can use (see [Credentials.Account]). It must not
+	// read the body.
+	Account func(*http.Request) string
 	// RateBy names the caller that is counted; default: Account. It must not read the body. An
 	// error is answered like an error of Tenant.
 	RateBy func(*http.Request) (string, error)
@@ -286,8 +284,8 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if err := p.Validate(); err != nil {
 		errs = append(errs, err)
 	}
-	if o.Key.Mode > Fields || o.Answer.After5xx > After5xxRelease || o.Answer.Keep > KeepNever {
-		wrong("Key.Mode is %d, After5xx %d and Answer.Keep %d; use the constants of this package", o.Key.Mode, o.Answer.After5xx, o.Answer.Keep)
+	if o.Key > Fields || o.Answer.After5xx > After5xxRelease || o.Answer.Keep > KeepNever {
+		wrong("Key is %d, After5xx %d and Answer.Keep %d; use the constants of this package", o.Key, o.Answer.After5xx, o.Answer.Keep)
 	}
 	if o.Answer.Keep == KeepNever && o.Answer.KeepCookies {
 		wrong("KeepCookies stores cookies with the answer, and Answer.Keep is KeepNever; leave one of them out")
@@ -304,11 +302,11 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if o.Limit.Age != nil {
 		if err := o.Limit.Age.validate(); err != nil {
 			wrong("%w", err)
-		} else if !o.Limit.Age.inHead() && !o.Key.Mode.Derived() {
+		} else if !o.Limit.Age.inHead() && !o.Key.Derived() {
 			wrong("Age.Field is %q, in what a key is bound to: a retry with another time would be another request; take the time from a header, or make keys here (Params, Fields)", o.Limit.Age.Field)
 		}
-		if o.Key.Mode == Off {
-			wrong("Age is set, and Key.Mode is Off: nothing is guarded; leave one of them out")
+		if o.Key == Off {
+			wrong("Age is set, and Key is Off: nothing is guarded; leave one of them out")
 		}
 	}
 	for _, m := range o.Request.Methods {
@@ -316,16 +314,16 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 			wrong("Methods has %s, which is safe to repeat by itself and never guarded; leave it out", m)
 		}
 	}
-	for _, h := range o.Key.Header {
+	for _, h := range o.KeySource.Header {
 		if http.CanonicalHeaderKey(h) == "" || !validFieldName(h) {
-			wrong("Key.Header has %q, which is no header name", h)
+			wrong("KeySource.Header has %q, which is no header name", h)
 		}
 	}
 	if o.Limit.BodyTime < 0 {
 		wrong("BodyTime is %v; use a positive time, or zero for no limit", o.Limit.BodyTime)
 	}
-	if o.Limit.Body < 0 || o.Key.MinLength < 0 || o.Key.MinLength > maxKey {
-		wrong("Limit.Body is %d and Key.MinLength %d; use positive numbers, Key.MinLength up to %d", o.Limit.Body, o.Key.MinLength, maxKey)
+	if o.Limit.Body < 0 || o.KeySource.MinLength < 0 || o.KeySource.MinLength > maxKey {
+		wrong("Limit.Body is %d and KeySource.MinLength %d; use positive numbers, KeySource.MinLength up to %d", o.Limit.Body, o.KeySource.MinLength, maxKey)
 	}
 	o.validateAnswers(wrong)
 	return errors.Join(errs...)
@@ -349,7 +347,7 @@ func (o *Options) validateAnswers(wrong func(format string, args ...any)) {
 
 // policy returns the policy of the middleware.
 func (o *Options) policy(base retrysafe.Policy) retrysafe.Policy {
-	if o.Key.Mode == Params {
+	if o.Key == Params {
 		return DerivedPolicy(o.Policy, base).Or(base)
 	}
 	own := o.Policy
@@ -365,17 +363,17 @@ func (o *Options) fill() {
 	if o.Contract == 0 {
 		o.Contract = ContractCustom
 	}
-	if o.Key.Mode == 0 {
-		o.Key.Mode = Optional
+	if o.Key == 0 {
+		o.Key = Optional
 	}
-	if len(o.Key.Header) == 0 {
-		o.Key.Header = []string{"Idempotency-Key"}
+	if len(o.KeySource.Header) == 0 {
+		o.KeySource.Header = []string{"Idempotency-Key"}
 	}
-	names := make([]string, len(o.Key.Header))
-	for i, h := range o.Key.Header {
+	names := make([]string, len(o.KeySource.Header))
+	for i, h := range o.KeySource.Header {
 		names[i] = http.CanonicalHeaderKey(h)
 	}
-	o.Key.Header = names
+	o.KeySource.Header = names
 	if len(o.Request.Methods) == 0 {
 		o.Request.Methods = []string{http.MethodPost, http.MethodPatch}
 	}
@@ -394,8 +392,8 @@ func (o *Options) fill() {
 	if o.Limit.Body == 0 {
 		o.Limit.Body = 1 << 20
 	}
-	if o.Key.MinLength == 0 {
-		o.Key.MinLength = 22
+	if o.KeySource.MinLength == 0 {
+		o.KeySource.MinLength = 22
 	}
 	if o.Answer.Succeed.Status == 0 {
 		o.Answer.Succeed.Status = http.StatusOK

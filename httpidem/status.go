@@ -77,7 +77,7 @@ func (m *Middleware) asked(r *http.Request) (*http.Request, *Problem) {
 // lookup returns the record of a request if the caller may see it.
 func (m *Middleware) lookup(asked *http.Request) (*retrysafe.Record, *Problem) {
 	lines := m.keyLines(asked)
-	if lines == nil && m.o.Key.Mode == Token {
+	if lines == nil && m.o.Key == Token {
 		return nil, m.tokenMissing()
 	}
 	if lines == nil {

@@ -39,14 +39,14 @@ func tokenKey(tenant, token string) retrysafe.Key {
 // redeem sets what the call requires of a token.
 func (m *Middleware) redeem(tenant, token string, c *retrysafe.Call) {
 	c.MustBeIssued = true
-	if m.o.Key.Tokens != nil {
-		m.o.Key.Tokens.Redeem(tenant, token, c)
+	if m.o.KeySource.Tokens != nil {
+		m.o.KeySource.Tokens.Redeem(tenant, token, c)
 	}
 }
 
 // mayBeInForm reports whether a request without a key in its header may have one in its body.
 func (m *Middleware) mayBeInForm(r *http.Request) bool {
-	return (m.o.Key.Mode == Token || m.o.Key.Form) && isForm(r)
+	return (m.o.Key == Token || m.o.KeySource.Form) && isForm(r)
 }
 
 // isForm reports whether the body of r may have form fields.
@@ -81,7 +81,7 @@ func (m *Middleware) formKey(h http.Header, body []byte) (string, *Problem) {
 		values, whole = partFields(body, boundary)
 	}
 	none := len(values) == 0 || len(values) == 1 && values[0] == ""
-	if m.o.Key.Mode == Token {
+	if m.o.Key == Token {
 		switch {
 		case none:
 			return "", m.tokenMissing()
@@ -95,7 +95,7 @@ func (m *Middleware) formKey(h http.Header, body []byte) (string, *Problem) {
 		p := NewProblem("key-malformed", errors.New("the form breaks off, or has a part that cannot be read"))
 		p.Detail = "The form cannot be read to its end. Nothing was done."
 		return "", p
-	case len(values) == 0 && m.o.Key.Mode == Required:
+	case len(values) == 0 && m.o.Key == Required:
 		return "", m.keyMissing()
 	case len(values) == 0:
 		return "", nil

@@ -12,7 +12,7 @@ import (
 )
 
 // formKeys reads tokens.
-var formKeys = &Middleware{o: Options{Key: KeyOptions{Mode: Token}}}
+var formKeys = &Middleware{o: Options{Key: Token}}
 
 // FuzzForm checks that the value that is used as the token is the one that a handler finds in the
 // form, whatever else the form has.

@@ -36,7 +36,7 @@ func Example() {
 		Require:   []string{"idempotency-key"},
 		OnRefused: func(_ *http.Request, why *httpsig.Refusal) { fmt.Println("log:", why) },
 	})
-	idem := httpidem.New(engine, &httpidem.Options{Tenant: httpsig.Tenant, Key: httpidem.KeyOptions{Mode: httpidem.Required}})
+	idem := httpidem.New(engine, &httpidem.Options{Tenant: httpsig.Tenant, Key: httpidem.Required})
 	payments := 0
 	copies := make(chan []byte, 1)
 	pay := signed.Handler(idem.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

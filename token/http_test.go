@@ -103,7 +103,7 @@ func TestGuardInsideAGuard(t *testing.T) {
 	t.Parallel()
 	e := engineOn(t, newStore(), retrysafe.Policy{})
 	i := token.NewIssuer(e, nil)
-	idem := httpidem.New(e, &httpidem.Options{Tenant: user, Key: httpidem.KeyOptions{Mode: httpidem.Token, Tokens: i}})
+	idem := httpidem.New(e, &httpidem.Options{Tenant: user, Key: httpidem.Token, KeySource: httpidem.KeySource{Tokens: i}})
 	runs := 0
 	h := idem.Handler(idem.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		runs++
@@ -123,13 +123,13 @@ func TestRedeemWithoutTheIssuer(t *testing.T) {
 	s := newStore()
 	issuer := token.NewIssuer(engineOn(t, s, retrysafe.Policy{}), nil)
 	signer := token.NewIssuer(engineOn(t, s, retrysafe.Policy{}), &token.Options{StatelessSecret: secret})
-	idem := httpidem.New(engineOn(t, s, retrysafe.Policy{}), &httpidem.Options{Tenant: user, Key: httpidem.KeyOptions{Mode: httpidem.Token}})
+	idem := httpidem.New(engineOn(t, s, retrysafe.Policy{}), &httpidem.Options{Tenant: user, Key: httpidem.Token})
 	h := idem.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201) }))
 	stored, signed := issue(t, issuer, "ann"), issue(t, signer, "ann")
 	for range 2 {
 		assert.Equal(t, call(h, "POST", "x", "X-User", "ann", "Idempotency-Key", stored).Code, 201, "a stored token")
 	}
 	assert.Equal(t, call(h, "POST", "x", "X-User", "ann", "Idempotency-Key", signed).Code, 403, "a signed token, unused")
-	plain := idem.With(func(o *httpidem.Options) { o.Key.Mode = httpidem.Required }).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(202) }))
+	plain := idem.With(func(o *httpidem.Options) { o.Key = httpidem.Required }).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(202) }))
 	assert.Equal(t, call(plain, "POST", "x", "X-User", "ann", "Idempotency-Key", stored).Code, 202, "keys of other routes live apart")
 }

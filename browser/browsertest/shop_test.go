@@ -69,7 +69,9 @@ func noField(...any) string { return "" }
 func bySelf(s *shop) *httpidem.Middleware { return s.idem }
 
 func byToken(s *shop) *httpidem.Middleware {
-	return s.idem.With(func(o *httpidem.Options) { o.Key.Mode, o.Key.Form, o.Key.Tokens = httpidem.Token, false, s.issuer })
+	return s.idem.With(func(o *httpidem.Options) {
+		o.Key, o.KeySource.Form, o.KeySource.Tokens = httpidem.Token, false, s.issuer
+	})
 }
 
 const byFetch = `import { fetchOnce } from "/retrysafe.js";
@@ -111,7 +113,7 @@ func openShopWith(t *testing.T, keepAlive bool) *shop {
 	s.came = sync.NewCond(&s.mu)
 	s.idem = httpidem.New(e, &httpidem.Options{
 		Tenant:       httpidem.Global,
-		Key:          httpidem.KeyOptions{Form: true},
+		KeySource:    httpidem.KeySource{Form: true},
 		ErrorHandler: forms.ErrorHandler(nil),
 		Policy:       retrysafe.Policy{Wait: patience},
 	})

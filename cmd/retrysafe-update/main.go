@@ -1,5 +1,6 @@
 // Command retrysafe-update rewrites a program that was written for v0.1.0 of retrysafe, so that it
-// compiles with the version after it. Run it while the program still requires v0.1.0, in its module:
+// compiles with the version after it. Run it while the program still requires v0.1.0, in its
+// module:
 //
 //	go run github.com/retrysafe/retrysafe/cmd/retrysafe-update@v0.2.0 ./...
 //	go get github.com/retrysafe/retrysafe@v0.2.0

@@ -6,12 +6,11 @@ const module = "github.com/retrysafe/retrysafe/"
 // of the field.
 var structs = map[string]map[string]place{
 	module + "httpidem.Options": {
-		"Key":       {"Key", "KeyOptions", "Mode"},
-		"KeyHeader": {"Key", "KeyOptions", "Header"},
-		"KeyField":  {"Key", "KeyOptions", "Field"},
-		"FormKey":   {"Key", "KeyOptions", "Form"},
-		"MinKey":    {"Key", "KeyOptions", "MinLength"},
-		"Tokens":    {"Key", "KeyOptions", "Tokens"},
+		"KeyHeader": {"KeySource", "KeySource", "Header"},
+		"KeyField":  {"KeySource", "KeySource", "Field"},
+		"FormKey":   {"KeySource", "KeySource", "Form"},
+		"MinKey":    {"KeySource", "KeySource", "MinLength"},
+		"Tokens":    {"KeySource", "KeySource", "Tokens"},
 
 		"Methods":     {"Request", "RequestOptions", "Methods"},
 		"Operation":   {"Request", "RequestOptions", "Operation"},
@@ -30,6 +29,7 @@ var structs = map[string]map[string]place{
 		"Succeed":     {"Answer", "AnswerOptions", "Succeed"},
 		"InProgress":  {"Answer", "AnswerOptions", "InProgress"},
 
+		"Account":     {"Limit", "LimitOptions", "Account"},
 		"MaxBody":     {"Limit", "LimitOptions", "Body"},
 		"BodyTime":    {"Limit", "LimitOptions", "BodyTime"},
 		"Bodies":      {"Limit", "LimitOptions", "Bodies"},

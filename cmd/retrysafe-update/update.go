@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -111,8 +112,8 @@ func updatePackage(p *listed, names []string, exports map[string]string, dry boo
 		if err != nil {
 			return changed, err
 		}
-		e := &editor{pkg: path, fset: fset, info: info, src: src}
-		e.file(f)
+		e := &editor{pkg: path, syntax: f, fset: fset, info: info, src: src}
+		e.editFile()
 		if len(e.edits) == 0 {
 			continue
 		}
@@ -132,11 +133,12 @@ func updatePackage(p *listed, names []string, exports map[string]string, dry boo
 
 // editor collects the edits of one file.
 type editor struct {
-	pkg   string // the path of its package
-	fset  *token.FileSet
-	info  *types.Info
-	src   []byte
-	edits []edit // sorted, and none within another
+	pkg    string // the path of its package
+	syntax *ast.File
+	fset   *token.FileSet
+	info   *types.Info
+	src    []byte
+	edits  []edit // sorted, and none within another
 }
 
 type edit struct {
@@ -169,10 +171,10 @@ func (e *editor) text(from, to int) string {
 	return b.String()
 }
 
-// file edits from the inside out, so that a literal moves what has been edited in it.
-func (e *editor) file(f *ast.File) {
+// editFile edits from the inside out, so that a literal moves what has been edited in it.
+func (e *editor) editFile() {
 	var nodes []ast.Node
-	ast.Inspect(f, func(n ast.Node) bool {
+	ast.Inspect(e.syntax, func(n ast.Node) bool {
 		if n != nil {
 			nodes = append(nodes, n)
 		}
@@ -209,19 +211,18 @@ func pointed(t types.Type) types.Type {
 	return t
 }
 
-// hasFields reports whether a struct is that of v0.1.0, with every field that is elsewhere now.
+// hasFields reports whether a struct is that of v0.1.0, with fields that are elsewhere now.
 func hasFields(named *types.Named, fields map[string]place) bool {
 	s, ok := named.Underlying().(*types.Struct)
 	if !ok {
 		return false
 	}
-	n := 0
 	for f := range s.Fields() {
 		if _, moved := fields[f.Name()]; moved {
-			n++
+			return true
 		}
 	}
-	return n == len(fields)
+	return false
 }
 
 // selector edits o.Field to o.Group.Field.
@@ -299,8 +300,8 @@ func (e *editor) literal(n *ast.CompositeLit) {
 	e.add(at, e.offset(n.Rbrace), text)
 }
 
-// literalWithComments keeps each field with its comments: a group has one field each, and the fields
-// of one group that follow each other are joined.
+// literalWithComments keeps each field with its comments: a group has one field each, and the
+// fields of one group that follow each other are joined.
 func (e *editor) literalWithComments(n *ast.CompositeLit, fields map[string]place) {
 	pkg := e.packageOf(n)
 	done := map[string]bool{}
@@ -339,7 +340,8 @@ func (e *editor) literalWithComments(n *ast.CompositeLit, fields map[string]plac
 	}
 }
 
-// packageOf returns the name of the package of a literal's type as the file writes it, with the dot.
+// packageOf returns the name of the package of a literal's type as the file writes it, with the
+// dot.
 func (e *editor) packageOf(n *ast.CompositeLit) string {
 	if sel, ok := n.Type.(*ast.SelectorExpr); ok {
 		return sel.X.(*ast.Ident).Name + "." //nolint:forcetypeassert,errcheck // a qualified type
@@ -350,6 +352,11 @@ func (e *editor) packageOf(n *ast.CompositeLit) string {
 	named, ok := types.Unalias(pointed(e.info.Types[n].Type)).(*types.Named)
 	if !ok || named.Obj().Pkg().Path() == e.pkg {
 		return ""
+	}
+	for _, i := range e.syntax.Imports {
+		if i.Name != nil && i.Path.Value == strconv.Quote(named.Obj().Pkg().Path()) {
+			return i.Name.Name + "."
+		}
 	}
 	return named.Obj().Pkg().Name() + "."
 }

@@ -68,7 +68,7 @@ func run(ctx context.Context, listen string, c config) error {
 
 func (s *shop) routes(engine *retrysafe.Engine) http.Handler {
 	guarded := ginidem.Middleware(httpidem.New(engine, &httpidem.Options{
-		Tenant: customer, Key: httpidem.KeyOptions{Mode: httpidem.Required},
+		Tenant: customer, Key: httpidem.Required,
 		// After a crash the order is placed again: the unique index finds the row of the first try.
 		Policy: retrysafe.Policy{OnDoubt: retrysafe.Reexecute, Lease: 3 * time.Second, MaxRun: time.Minute},
 	}))

@@ -25,7 +25,7 @@ func main() {
 
 	// Names the caller: "" is anonymous, an error refuses. Add your login: no password is checked.
 	user := func(r *http.Request) (string, error) { name, _, _ := r.BasicAuth(); return name, nil }
-	idem := httpidem.New(retrysafe.New(store, nil), &httpidem.Options{Tenant: user, Key: httpidem.KeyOptions{Mode: httpidem.Required}})
+	idem := httpidem.New(retrysafe.New(store, nil), &httpidem.Options{Tenant: user, Key: httpidem.Required})
 	http.Handle("POST /payments", idem.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		charge := must(db.ExecContext(r.Context(), "INSERT INTO payments (item) VALUES (?)", r.FormValue("item")))
 		w.WriteHeader(http.StatusCreated)

@@ -70,7 +70,7 @@ type site struct {
 // second vote.
 func (s *site) options(rate float64) *httpidem.Options {
 	return &httpidem.Options{
-		Tenant: voter, Key: httpidem.KeyOptions{Mode: httpidem.Fields}, Request: httpidem.RequestOptions{
+		Tenant: voter, Key: httpidem.Fields, Request: httpidem.RequestOptions{
 			Fields:    []string{"poll"},
 			Operation: func(*http.Request) string { return "vote" },
 		},

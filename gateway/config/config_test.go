@@ -46,7 +46,7 @@ func TestConfig(t *testing.T) {
 	assert.NoError(t, err, "options")
 	assert.Equal(t, policy.Lease, 30*time.Second, "lease")
 	assert.Equal(t, o.TimeoutAnswer, time.Minute, "timeout_answer")
-	assert.Equal(t, o.Guard.Key.Header, []string{"Idempotency-Key", "X-Request-Id"}, "key_header")
+	assert.Equal(t, o.Guard.KeySource.Header, []string{"Idempotency-Key", "X-Request-Id"}, "key_header")
 	assert.Equal(t, len(o.Routes), 8, "routes")
 	assert.Equal(t, o.Routes[0].Guard.Policy.Wait, 5*time.Second, "in_progress of the first route")
 	assert.Equal(t, o.Routes[0].Guard.Policy.Lease, 30*time.Second, "an inherited lease")
@@ -56,7 +56,7 @@ func TestConfig(t *testing.T) {
 	assert.Equal(t, o.Routes[3].Guard.Policy.OnDoubt, retrysafe.Reexecute, "on_doubt of the fourth")
 	assert.Equal(t, o.Routes[3].Guard.Policy.Lease, 2*time.Second, "its lease")
 	assert.Equal(t, o.Routes[4].Guard.Policy.MaxRun, 2*time.Minute, "max_run of the fifth")
-	assert.True(t, o.Routes[4].Guard.Answer.KeepCookies && o.Routes[4].Guard.Key.MinLength == 8, "the rest of the fifth")
+	assert.True(t, o.Routes[4].Guard.Answer.KeepCookies && o.Routes[4].Guard.KeySource.MinLength == 8, "the rest of the fifth")
 }
 
 // TestConfigOfMadeKeys tests where keys come from, and what such routes inherit.
@@ -78,14 +78,14 @@ routes:
 	o, _, err := c.Options()
 	assert.NoError(t, err, "options")
 	g := func(i int) httpidem.Options { return o.Routes[i].Guard }
-	assert.Equal(t, fmt.Sprintln(g(0).Key.Mode, g(0).Policy.Retention, g(0).Policy.Lease, g(0).Key.Form), fmt.Sprintln(httpidem.Params, "10s", "0s", false), "params")
+	assert.Equal(t, fmt.Sprintln(g(0).Key, g(0).Policy.Retention, g(0).Policy.Lease, g(0).KeySource.Form), fmt.Sprintln(httpidem.Params, "10s", "0s", false), "params")
 	assert.True(t, slices.Contains(g(0).Request.Rule.Ignore, "timestamp") && !slices.Contains(g(0).Request.Rule.Ignore, "lat"), "what params leave out: %v", g(0).Request.Rule.Ignore)
 	assert.Equal(t, g(1).Request.Rule.Ignore, []string{"note"}, "without times")
 	assert.Equal(t, g(1).Policy.Retention, time.Hour, "a retention of its own")
 	assert.True(t, slices.Contains(g(2).Request.Rule.Ignore, "lng") && !slices.Contains(g(2).Request.Rule.Ignore, "lat"), "a name that is asked for is kept")
-	assert.Equal(t, fmt.Sprintln(g(3).Key.Mode, g(3).Request.Fields, g(3).Policy.Retention == retrysafe.Forever, g(3).Policy.Lease), fmt.Sprintln(httpidem.Fields, "[poll query:round]", true, "30s"), "fields")
+	assert.Equal(t, fmt.Sprintln(g(3).Key, g(3).Request.Fields, g(3).Policy.Retention == retrysafe.Forever, g(3).Policy.Lease), fmt.Sprintln(httpidem.Fields, "[poll query:round]", true, "30s"), "fields")
 	assert.True(t, slices.Contains(g(3).Request.Rule.Ignore, "comment") && g(3).Request.AnyPayload, "what a repeat may change")
-	assert.Equal(t, fmt.Sprintln(g(5).Key.Mode, g(5).Key.Form, g(5).Limit.Age.Field, g(5).Limit.Age.Max, g(3).Limit.Age.Field, g(3).Limit.Age.Max), fmt.Sprintln(httpidem.Required, true, "header:X-Sent", "10s", "header:Date", "5m0s"), "forms and ages")
+	assert.Equal(t, fmt.Sprintln(g(5).Key, g(5).KeySource.Form, g(5).Limit.Age.Field, g(5).Limit.Age.Max, g(3).Limit.Age.Field, g(3).Limit.Age.Max), fmt.Sprintln(httpidem.Required, true, "header:X-Sent", "10s", "header:Date", "5m0s"), "forms and ages")
 	_, err = gateway.New(retrysafe.New(memstore.New(nil), &retrysafe.Options{Policy: retrysafe.Policy{Lease: 30 * time.Second, Retention: 24 * time.Hour}}), o)
 	assert.NoError(t, err, "a gateway of it")
 }

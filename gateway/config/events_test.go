@@ -34,7 +34,7 @@ routes:
 		if g.Answer.Outcome != nil {
 			outcome = fmt.Sprint(*g.Answer.Outcome)
 		}
-		return fmt.Sprintf("%q %v %s, %v, %s", g.Key.Field, g.Request.Missing, answer, g.Policy.Wait, outcome)
+		return fmt.Sprintf("%q %v %s, %v, %s", g.KeySource.Field, g.Request.Missing, answer, g.Policy.Wait, outcome)
 	}
 	const inherited = "202 text/plain; charset=utf-8 taken, -1ns, {/code [0 200 ok true] [503]}"
 	assert.Equal(t, said(o.Guard), `"/idempotency_key" 0 `+inherited, "defaults")

@@ -87,7 +87,7 @@ func (v *keyMode) mapping(n ast.Node) error {
 
 // configure sets the options of a guard that say where its keys come from.
 func (v *keyMode) configure(o *httpidem.Options) {
-	o.Key.Mode = v.v
+	o.Key = v.v
 	if v.made == nil {
 		return
 	}

@@ -170,11 +170,11 @@ func (c *Config) byCertificate() error {
 // guard returns the options of the middleware for requests with these settings.
 func (c *Config) guard(s *settings) httpidem.Options {
 	o := httpidem.Options{
-		Contract: s.Contract.v,
-		Policy:   s.policy(),
-		Key:      httpidem.KeyOptions{Form: s.FormKey != nil && *s.FormKey, Field: s.KeyField, Header: c.file.KeyHeader, MinLength: int(s.MinKey.n)},
-		Limit:    httpidem.LimitOptions{Age: s.MaxAge.age(), BodyTime: c.file.Limits.BodyTime.d, Body: s.MaxBody.n},
-		Answer:   httpidem.AnswerOptions{After5xx: s.After5xx.v, Succeed: s.OnDuplicate.answer, KeepCookies: s.KeepCookies != nil && *s.KeepCookies, Keep: s.Keep.v, NotRun: s.NotRun.all, InProgress: s.InProgress.answer, Outcome: s.Outcome.is},
+		Contract:  s.Contract.v,
+		Policy:    s.policy(),
+		KeySource: httpidem.KeySource{Form: s.FormKey != nil && *s.FormKey, Field: s.KeyField, Header: c.file.KeyHeader, MinLength: int(s.MinKey.n)},
+		Limit:     httpidem.LimitOptions{Age: s.MaxAge.age(), BodyTime: c.file.Limits.BodyTime.d, Body: s.MaxBody.n},
+		Answer:    httpidem.AnswerOptions{After5xx: s.After5xx.v, Succeed: s.OnDuplicate.answer, KeepCookies: s.KeepCookies != nil && *s.KeepCookies, Keep: s.Keep.v, NotRun: s.NotRun.all, InProgress: s.InProgress.answer, Outcome: s.Outcome.is},
 	}
 	s.Key.configure(&o)
 	s.Fingerprint.configure(&o)

@@ -27,8 +27,8 @@ func Example() {
 	engine := retrysafe.New(memstore.New(nil), nil)
 	defer engine.Shutdown(context.Background())
 	idem := httpidem.New(engine, &httpidem.Options{
-		Tenant:       func(*http.Request) (string, error) { return "ann", nil }, // from the session
-		Key:          httpidem.KeyOptions{Mode: httpidem.Required, Form: true},
+		Tenant: func(*http.Request) (string, error) { return "ann", nil }, // from the session
+		Key:    httpidem.Required, KeySource: httpidem.KeySource{Form: true},
 		Policy:       retrysafe.Policy{Wait: 10 * time.Second},
 		ErrorHandler: forms.ErrorHandler(nil),
 	})

@@ -39,8 +39,8 @@ func newDesk(t *testing.T, change func(*httpidem.Options)) *desk {
 	t.Cleanup(func() { assert.NoError(t, e.Shutdown(context.Background()), "shutdown") })
 	d := &desk{mux: http.NewServeMux(), issuer: token.NewIssuer(e, nil)}
 	o := &httpidem.Options{
-		Tenant:       ann,
-		Key:          httpidem.KeyOptions{Mode: httpidem.Required, Form: true, Tokens: d.issuer},
+		Tenant: ann,
+		Key:    httpidem.Required, KeySource: httpidem.KeySource{Form: true, Tokens: d.issuer},
 		ErrorHandler: forms.ErrorHandler(nil),
 		Policy:       retrysafe.Policy{Wait: 5 * time.Second},
 	}
@@ -88,7 +88,7 @@ func TestFormRepeated(t *testing.T) {
 		change func(*httpidem.Options)
 	}{
 		"key":   {`<form>{{retrysafeKey}}</form>`, nil},
-		"token": {`<form>{{retrysafeToken .Request}}</form>`, func(o *httpidem.Options) { o.Key.Mode, o.Key.Form = httpidem.Token, false }},
+		"token": {`<form>{{retrysafeToken .Request}}</form>`, func(o *httpidem.Options) { o.Key, o.KeySource.Form = httpidem.Token, false }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -107,7 +107,7 @@ func testMarker(t *testing.T, open Open, p *promise) {
 func testRefusals(t *testing.T, open Open, p *promise) {
 	s := p.setup()
 	store := &breakable{Store: memstore.New(nil)}
-	s.Store, s.Guard.Key.Mode = store, httpidem.Required
+	s.Store, s.Guard.Key = store, httpidem.Required
 	wd := newWorld(t, open, s, nil)
 	p.refused(t, wd.do(call{body: "x", header: withKey("k")[2:]}), p.missing, "")
 	p.refused(t, wd.do(keyed("no key", "x")), p.malformed, "")
@@ -152,7 +152,7 @@ func testRequired(t *testing.T, open Open, p *promise) {
 		p.echoed(t, r, "")
 	}
 	s := p.setup()
-	s.Guard.Key.Mode = httpidem.Optional
+	s.Guard.Key = httpidem.Optional
 	assert.Equal(t, newWorld(t, open, s, nil).do(keyless).status, http.StatusCreated, "a POST without a key where the option says optional")
 }
 

@@ -56,7 +56,7 @@ func testKeys(t *testing.T, open Open) {
 	})
 	t.Run("names", func(t *testing.T) {
 		t.Parallel()
-		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Key: httpidem.KeyOptions{Header: []string{"X-First", "x-second"}}}}, nil)
+		wd := newWorld(t, open, Setup{Guard: httpidem.Options{KeySource: httpidem.KeySource{Header: []string{"X-First", "x-second"}}}}, nil)
 		r := wd.do(call{header: []string{"X-Second", longKey}})
 		again := wd.do(call{header: []string{"X-First", longKey, "X-Second", "other"}})
 		wd.same(r, again)
@@ -107,7 +107,7 @@ func testGuarded(t *testing.T, open Open) {
 		wd.do(call{})
 		wd.do(call{})
 		wd.started(2, "without a key")
-		required := newWorld(t, open, Setup{Guard: httpidem.Options{Key: httpidem.KeyOptions{Mode: httpidem.Required}}}, nil)
+		required := newWorld(t, open, Setup{Guard: httpidem.Options{Key: httpidem.Required}}, nil)
 		required.problem(required.do(call{}), 400, "key-missing", false)
 		required.started(0, "where the key is required")
 		get := required.do(call{method: "GET"})

@@ -77,7 +77,7 @@ func testStoreDown(t *testing.T, open Open) {
 func testProblems(t *testing.T, open Open) {
 	t.Run("outer fields stay", func(t *testing.T) {
 		t.Parallel()
-		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Key: httpidem.KeyOptions{Mode: httpidem.Required}, Docs: "https://docs.example/"}}, nil)
+		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Key: httpidem.Required, Docs: "https://docs.example/"}}, nil)
 		r := wd.do(call{})
 		assert.Contains(t, r.header.Get("Link"), "<https://docs.example/key-missing.md>", "Link")
 		assert.Contains(t, r.body, `"type":"https://docs.example/key-missing.md"`, "type")
@@ -86,7 +86,7 @@ func testProblems(t *testing.T, open Open) {
 	t.Run("answers of one's own", func(t *testing.T) {
 		t.Parallel()
 		wd := newWorld(t, open, Setup{Guard: httpidem.Options{
-			Key: httpidem.KeyOptions{Mode: httpidem.Required},
+			Key: httpidem.Required,
 			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 				var p *httpidem.Problem
 				if !errors.As(err, &p) {

@@ -54,8 +54,8 @@ func newMint(t *testing.T, open Open, s Setup, stateless bool, handler origin) *
 	if stateless {
 		m.options.StatelessSecret = []byte("the same 32 bytes on all processes")
 	}
-	s.Store, s.Guard.Key.Mode = m.store, httpidem.Token
-	s.Guard.Key.Tokens = token.NewIssuer(m.process(), &m.options)
+	s.Store, s.Guard.Key = m.store, httpidem.Token
+	s.Guard.KeySource.Tokens = token.NewIssuer(m.process(), &m.options)
 	m.world = newWorld(t, open, s, handler)
 	return m
 }

@@ -27,7 +27,7 @@ type guardedDisk struct {
 
 func openIETF(string) (disk, error) {
 	return &guardedDisk{
-		options: httpidem.Options{Contract: httpidem.ContractIETF, Key: httpidem.KeyOptions{Mode: httpidem.Required}},
+		options: httpidem.Options{Contract: httpidem.ContractIETF, Key: httpidem.Required},
 		store:   memstore.New(nil), paid: map[string]int64{},
 	}, nil
 }
