@@ -16,8 +16,8 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway/internal/clientaddr"
-	"github.com/retrysafe/retrysafe/gateway/internal/h1client"
 	"github.com/retrysafe/retrysafe/gateway/internal/inside"
+	"github.com/retrysafe/retrysafe/gateway/internal/once"
 	"github.com/retrysafe/retrysafe/gateway/internal/route"
 	"github.com/retrysafe/retrysafe/gateway/internal/signed"
 	"github.com/retrysafe/retrysafe/httpidem"
@@ -31,7 +31,7 @@ type Gateway struct {
 	inside    *inside.Addresses // of the upstreams
 	keepHost  bool
 	logger    *slog.Logger
-	transport *h1client.Transport
+	transport *once.Transport
 	routes    *route.Table[*routed]
 	plain     *httputil.ReverseProxy
 	tokens    *token.Issuer // nil: no route requires tokens
@@ -82,7 +82,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{
-		logger: o.Logger, transport: h1client.NewTransport(o.UpstreamCAs), monitor: o.Monitor, access: o.AccessLog, continues: o.Continue, propagate: o.Propagate,
+		logger: o.Logger, transport: once.NewTransport(o.UpstreamCAs), monitor: o.Monitor, access: o.AccessLog, continues: o.Continue, propagate: o.Propagate,
 		keepHost: o.KeepHost, trusted: o.TrustedProxies, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.room()),
 		clientTime: cmp.Or(o.ClientTime, time.Minute), quietTime: cmp.Or(o.QuietTime, 5*time.Minute), upgrades: o.Upgrades, counts: map[string]bool{},
 	}
@@ -96,7 +96,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		if err != nil {
 			return nil, err
 		}
-		g.upstreams.all = append(g.upstreams.all, &upstream{url: u, bare: u.Scheme == "http" && (u.Path == "" || u.Path == "/")})
+		g.upstreams.all = append(g.upstreams.all, &upstream{url: u})
 		addresses = append(addresses, u)
 	}
 	g.inside = inside.Of(addresses)
@@ -229,11 +229,6 @@ func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
 	x := &routed{name: name, methods: m.Options().Request.Methods, problem: m.Problem, cors: r.CORS.compile(s.keys, m.ExposedHeaders()), signed: signed.New(e, r.Signature, r.Guard.Docs, s.keys, g.logger)}
 	x.handler, x.status = x.verified(m.Handler(s)), x.verified(m.Status())
 	return x
-}
-
-// FastPath implements [FastPathHandler]: a field of the request may have a key.
-func (g *Gateway) FastPath(r *http.Request) bool {
-	return r.Method != http.MethodGet && slices.ContainsFunc(g.keys, func(name string) bool { return r.Header[name] != nil })
 }
 
 // fromTrustedProxy reports whether the request comes from one of the trusted proxies.

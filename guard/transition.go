@@ -170,7 +170,7 @@ func (m *Machine[S]) why(ctx context.Context, tx dbtx.Tx, p *plan, id any, diges
 		return AlreadyApplied, nil
 	case digest == "" && now == to:
 		return 0, fail(ErrStale, nil, "%s: the row is in %v, and may have come there in another way than from %v; read it again, or give the machine a column for the key of the last move: "+
-			"guard.LastKey(\"last_key\")", p.where, now, from)
+			"MachineOptions.LastKey", p.where, now, from)
 	case digest != "" && (now == to || now == from):
 		return 0, fail(ErrStale, nil, "%s: another request has moved the row to %v; read it again, and let the client decide on what is there now", p.where, now)
 	}

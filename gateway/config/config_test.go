@@ -152,7 +152,6 @@ health: {path: /healthz, every: 1s}
 access_log: stdout
 drain: 20s
 keep_host: true
-fast_path: off
 limits: {header: 16KiB, header_time: 3s, body_time: 30s, idle_time: 1m, streams: 50}
 defaults: {tenant: "header:x-user"}
 routes:
@@ -168,7 +167,7 @@ routes:
 	assert.True(t, o.KeepHost, "keep_host")
 	assert.Equal(t, o.Health, gateway.Health{Path: "/healthz", Every: time.Second}, "health")
 	assert.Equal(t, o.Guard.Limit.BodyTime, 30*time.Second, "body_time")
-	assert.Equal(t, *c.ServerOptions(), gateway.ServerOptions{Header: 16 << 10, HeaderTime: 3 * time.Second, IdleTime: time.Minute, Streams: 50, NoFastPath: true}, "limits")
+	assert.Equal(t, *c.ServerOptions(), gateway.ServerOptions{Header: 16 << 10, HeaderTime: 3 * time.Second, IdleTime: time.Minute, Streams: 50}, "limits")
 	assert.Equal(t, fmt.Sprint(c.DrainTime(), c.AccessLog), "20sstdout", "drain and access_log")
 	r := httptest.NewRequest("POST", "/", nil)
 	_, err = o.Guard.Tenant(r)
@@ -220,6 +219,7 @@ func TestConfigTimes(t *testing.T) {
 func TestConfigErrors(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
+		"fast_path: on":                                           `:1:1: fast_path is no option any more: net/http serves all requests now; delete the line`,
 		"upstrem: http://x":                                       `:1:1: unknown field "upstrem"`,
 		"listen: a\nlisten: b":                                    ":2:1:",
 		"listen: [1":                                              ":2:1:",

@@ -101,7 +101,7 @@ var mutants = []mutant{
 	},
 	{
 		"bodies have no bound", "gateway/gateway.go",
-		"		o.Bodies = g.bodies\n", "		_ = g.bodies\n",
+		"		o.Limit.Bodies = g.bodies\n", "		_ = g.bodies\n",
 		"gateway", "./attacks TestHalfSentBodies",
 	},
 	{
@@ -241,7 +241,7 @@ var mutants = []mutant{
 	},
 	{
 		"a contract runs work again under Refuse", "httpidem/contract.go",
-		"	case reruns && given.After5xx == 0:\n", "	case reruns && given.After5xx == 0: // nothing\n		return\n	case reruns && c == nil:\n",
+		"	case reruns && given.Answer.After5xx == 0:\n", "	case reruns && given.Answer.After5xx == 0: // nothing\n		return\n	case reruns && c == nil:\n",
 		".", "./httpidem TestContractsThatCannotBeKept",
 	},
 	{

@@ -1,4 +1,4 @@
-package h1client
+package once
 
 import (
 	"context"
@@ -8,26 +8,32 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 )
 
 // Transport sends requests upstream, and never the same one twice.
 //
-// net/http's Transport sends a request again on another connection when a reused one breaks and it
+// net/http's Transport sends a request again on another connection when a kept one breaks and it
 // considers the request replayable: one with an Idempotency-Key and no body, or with a body that it
-// can rewind. The requests of Transport have a body that it cannot rewind. Over HTTP/1.1 a request
-// without a body would be sent chunked that way, which old servers reject. So it is sent with
-// Content-Length 0 on a new connection; Transport never retries on a new one. Over HTTP/2 there are
-// no chunks, and an empty body does no harm.
+// can rewind. The bodies of Transport's requests cannot be rewound. A request without a body hides
+// its key from net/http by the spelling of its name, which servers do not look at; over HTTP/2,
+// where net/http has further reasons, it has an empty body that cannot be rewound.
 type Transport struct {
-	dialer        *net.Dialer
-	pooled, fresh *http.Transport
-	// Pool has the connections of guarded requests over HTTP/1.1 without TLS.
-	Pool  *Pool
-	trust *x509.CertPool
-	http2 sync.Map // host -> whether it speaks HTTP/2
+	dialer *net.Dialer
+	pooled *http.Transport
+	trust  *x509.CertPool
+	http2  sync.Map // host -> whether it speaks HTTP/2
 }
+
+const (
+	// below the idle limits of servers (gunicorn 2 s, Node 5 s), so that the gateway closes first:
+	// a request that meets a connection just being closed is in doubt
+	idleTime = 1500 * time.Millisecond
+	maxIdle  = 256       // connections kept for an address
+	maxHead  = 256 << 10 // of an answer, in bytes
+)
 
 // NewTransport returns a transport that trusts the authorities of trust; nil: those of the system.
 func NewTransport(trust *x509.CertPool) *Transport {
@@ -35,11 +41,10 @@ func NewTransport(trust *x509.CertPool) *Transport {
 	t := &Transport{
 		dialer: dialer,
 		// no Clone, which would fix the protocols
-		pooled: newTransport(dialer, trust), fresh: newTransport(dialer, trust),
-		Pool: NewPool(dialer), trust: trust,
+		pooled: newTransport(dialer, trust),
+		trust:  trust,
 	}
 	t.pooled.Protocols.SetHTTP2(true)
-	t.fresh.DisableKeepAlives = true
 	return t
 }
 
@@ -76,24 +81,34 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return t.pooled.RoundTrip(r)
 	}
-	empty := r.Body == nil || r.Body == http.NoBody
-	if empty {
-		http2, err := t.speaksHTTP2(r.Context(), r.URL)
-		if err != nil {
-			return nil, err
-		}
-		if !http2 {
-			return t.fresh.RoundTrip(r)
-		}
+	r = r.WithContext(r.Context()) // a copy
+	r.GetBody = nil
+	if r.Body != nil && r.Body != http.NoBody {
+		return t.pooled.RoundTrip(r)
 	}
-	if empty || r.GetBody != nil {
-		r = r.WithContext(r.Context()) // a copy
-		r.GetBody = nil
-		if empty {
-			r.Body, r.ContentLength = io.NopCloser(new(emptyBody)), 0
-		}
+	http2, err := t.speaksHTTP2(r.Context(), r.URL)
+	if err != nil {
+		return nil, err
+	}
+	if http2 {
+		r.Body, r.ContentLength = io.NopCloser(new(emptyBody)), 0
+	} else {
+		r.Header = hideKeys(r.Header)
 	}
 	return t.pooled.RoundTrip(r)
+}
+
+// hideKeys returns a copy of h in which the names that make a request replayable for net/http are
+// in lower case.
+func hideKeys(h http.Header) http.Header {
+	h = h.Clone()
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, ok := h[name]; ok {
+			delete(h, name)
+			h[strings.ToLower(name)] = values
+		}
+	}
+	return h
 }
 
 // speaksHTTP2 reports whether the service prefers HTTP/2. It finds out with a handshake, once for
@@ -131,6 +146,9 @@ func (*emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 // CloseIdleConnections closes what is not in use.
 func (t *Transport) CloseIdleConnections() {
 	t.pooled.CloseIdleConnections()
-	t.fresh.CloseIdleConnections()
-	t.Pool.Close()
+}
+
+// EventStream reports whether an answer is a stream of server-sent events.
+func EventStream(resp *http.Response) bool {
+	return strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "text/event-stream")
 }

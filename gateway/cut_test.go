@@ -121,9 +121,8 @@ func TestHalfClosedTunnels(t *testing.T) {
 	assert.Equal(t, <-got, "late words", "what the service hears")
 }
 
-// TestShutdownOfBothServers tests that net/http's connections also end while the fast path waits
-// for a request.
-func TestShutdownOfBothServers(t *testing.T) {
+// TestShutdown tests that idle connections end at once, and a running request is answered first.
+func TestShutdown(t *testing.T) {
 	t.Parallel()
 	in, out := make(chan struct{}), make(chan struct{})
 	u := newRawUpstream(t, func(c net.Conn, r *http.Request, _ int) bool {
@@ -142,8 +141,8 @@ func TestShutdownOfBothServers(t *testing.T) {
 	assert.NoError(t, err, "listen")
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close(); _ = g.Close() })
-	c, handed := rawAsk(t, l.Addr().String(), "GET /g HTTP/1.1\r\nHost: x\r\n\r\n")
-	resp, err := http.ReadResponse(handed, nil)
+	c, idle := rawAsk(t, l.Addr().String(), "GET /g HTTP/1.1\r\nHost: x\r\n\r\n")
+	resp, err := http.ReadResponse(idle, nil)
 	assert.NoError(t, err, "answer")
 	_, _ = io.Copy(io.Discard, resp.Body)
 	_, slow := rawAsk(t, l.Addr().String(),
@@ -151,8 +150,8 @@ func TestShutdownOfBothServers(t *testing.T) {
 	<-in
 	ended := make(chan error, 1)
 	go func() { ended <- s.Shutdown(context.Background()) }()
-	_, err = handed.ReadByte()
-	assert.ErrorIs(t, err, io.EOF, "the idle connection that was handed over")
+	_, err = idle.ReadByte()
+	assert.ErrorIs(t, err, io.EOF, "the idle connection")
 	_ = c.Close()
 	close(out)
 	resp, err = http.ReadResponse(slow, nil)
