@@ -36,7 +36,7 @@ var mutants = []mutant{
 	},
 	{
 		"what is never kept is kept", "httpidem/capture.go",
-		"if c.m.o.KeepAnswer == KeepNever {", "if false {",
+		"if c.m.o.Answer.Keep == KeepNever {", "if false {",
 		".", "./httpidem TestKeepNever",
 	},
 	{
