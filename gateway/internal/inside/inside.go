@@ -47,8 +47,8 @@ func split(authority string) (host, port string) {
 	return nameOf(host), port
 }
 
-// nameOf returns a host in a form that can be compared, without escapes. A name of other letters than
-// those of ASCII is not the same as its form with xn--.
+// nameOf returns a host in a form that can be compared, without escapes. A name of other letters
+// than those of ASCII is not the same as its form with xn--.
 func nameOf(host string) string {
 	if plain, err := url.PathUnescape(host); err == nil {
 		host = plain
@@ -67,8 +67,8 @@ func nameOf(host string) string {
 	return addr.String()
 }
 
-// numeric reads an IPv4 address as browsers and the system do: of one to four numbers, each decimal,
-// octal after 0, or hexadecimal after 0x. The last one fills all bytes that are left.
+// numeric reads an IPv4 address as browsers and the system do: of one to four numbers, each
+// decimal, octal after 0, or hexadecimal after 0x. The last one fills all bytes that are left.
 func numeric(host string) (_ netip.Addr, ok bool) {
 	parts := strings.Split(host, ".")
 	if len(parts) > 4 {
@@ -95,8 +95,8 @@ func numeric(host string) (_ netip.Addr, ok bool) {
 	return netip.AddrFrom4([4]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)}), true
 }
 
-// find returns the upstream with this authority, or nil. Of several, it is the one whose path is the
-// longest that the URL's path begins with. The scheme is empty if it is that of the client's
+// find returns the upstream with this authority, or nil. Of several, it is the one whose path is
+// the longest that the URL's path begins with. The scheme is empty if it is that of the client's
 // request. A service may take it from X-Forwarded-Proto, so it need not be the upstream's.
 func (a *Addresses) find(scheme, authority, path string) *address {
 	host, port := split(authority)
@@ -165,8 +165,8 @@ func edit(values []string, by func(string) string) {
 }
 
 // reference returns a URL of an upstream as a reference to its path, and any other unchanged. It
-// finds the authority where browsers do, which take \ for /, leave tabs out, and skip controls. After
-// a scheme that is not that of the page they need no slashes.
+// finds the authority where browsers do, which take \ for /, leave tabs out, and skip controls.
+// After a scheme that is not that of the page they need no slashes.
 func (a *Addresses) reference(target string) string {
 	u := strings.TrimFunc(strings.ReplaceAll(target, "\t", ""), func(r rune) bool { return r <= ' ' })
 	scheme, rest := "", u
@@ -245,8 +245,8 @@ func spaces(s string) int { return len(s) - len(strings.TrimLeft(s, " \t")) }
 // separators end a value that is not quoted.
 const separators = "\";,<> \t"
 
-// editParameter edits the value of a parameter, quoted or not, and what is in <> if that is one of the
-// marks. They begin what is passed over: all other quoted strings.
+// editParameter edits the value of a parameter, quoted or not, and what is in <> if that is one of
+// the marks. They begin what is passed over: all other quoted strings.
 func editParameter(v, marks, parameter string, by func(string) string) string {
 	var b strings.Builder
 	for i := 0; i < len(v); {
