@@ -1,12 +1,15 @@
 package retrysafe
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"time"
+	"unicode/utf8"
 
 	"github.com/retrysafe/retrysafe/storeapi"
 )
@@ -197,7 +200,8 @@ func (c *callOptions) give(digest []byte) {
 
 // WithPayload sets the fingerprint to the SHA-256 of the request in JSON; of a []byte or string, to
 // that of its bytes. The JSON must be the same in each retry: leave out send times and random
-// values. What JSON leaves out is not compared. A text that is no UTF-8 is an error of the call.
+// values. What JSON leaves out is not compared. A text that is no UTF-8 is an error of the call. A
+// type with MarshalJSON has to see to its texts itself.
 func WithPayload(v any) CallOption {
 	return optionFunc(func(c *callOptions) {
 		fp, err := payloadFingerprint(v)
@@ -221,7 +225,7 @@ func payloadFingerprint(v any) ([]byte, error) {
 		if data, err = json.Marshal(v); err != nil {
 			return nil, fmt.Errorf("retrysafe: WithPayload: the payload has no JSON form (%w); give a digest with WithFingerprint", err)
 		}
-		if hasReplacedText(data) && jsonTypeOf(reflect.TypeOf(v)).textsAreOurs() {
+		if bytes.Contains(data, []byte(`\ufffd`)) && hasBrokenText(reflect.ValueOf(v)) {
 			return nil, errPayloadText
 		}
 		kind = "json"
@@ -230,4 +234,80 @@ func payloadFingerprint(v any) ([]byte, error) {
 	h.Write([]byte("retrysafe payload 2 " + kind + "\n"))
 	h.Write(data)
 	return h.Sum([]byte{fingerprintPayload}), nil
+}
+
+// hasBrokenText reports whether encoding/json writes a text of v that is no UTF-8. It does not know
+// those that a MarshalJSON writes. The value has a JSON form, so it is no cycle.
+func hasBrokenText(v reflect.Value) bool {
+	if !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return false
+	}
+	if method := methodOf[json.Marshaler](v); method.IsValid() {
+		return false
+	}
+	if method := methodOf[encoding.TextMarshaler](v); method.IsValid() {
+		return isBrokenText(method)
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return !utf8.ValidString(v.String())
+	case reflect.Pointer, reflect.Interface:
+		return hasBrokenText(v.Elem())
+	case reflect.Slice, reflect.Array:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return false
+		}
+		for i := range v.Len() {
+			if hasBrokenText(v.Index(i)) {
+				return true
+			}
+		}
+	case reflect.Map:
+		for entries := v.MapRange(); entries.Next(); {
+			if isBrokenKey(entries.Key()) || hasBrokenText(entries.Value()) {
+				return true
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			written := (field.IsExported() || field.Anonymous) && field.Tag.Get("json") != "-"
+			if written && hasBrokenText(v.Field(i)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isBrokenKey is hasBrokenText for the key of a map, which is written as it is if it is a string.
+func isBrokenKey(key reflect.Value) bool {
+	if key.Kind() == reflect.String {
+		return !utf8.ValidString(key.String())
+	}
+	method := methodOf[encoding.TextMarshaler](key)
+	return method.IsValid() && isBrokenText(method)
+}
+
+// methodOf returns v or its address as a value with the methods of M, as far as encoding/json would
+// call them.
+func methodOf[M any](v reflect.Value) (with reflect.Value) {
+	methods := reflect.TypeFor[M]()
+	switch {
+	case v.Kind() == reflect.Interface: // what is in it decides
+	case v.Type().Implements(methods):
+		return v
+	case v.CanAddr() && reflect.PointerTo(v.Type()).Implements(methods):
+		return v.Addr()
+	}
+	return with
+}
+
+// isBrokenText reports whether MarshalText returns a text that is no UTF-8.
+func isBrokenText(with reflect.Value) bool {
+	if !with.CanInterface() {
+		return false
+	}
+	text, err := with.Interface().(encoding.TextMarshaler).MarshalText() //nolint:forcetypeassert // it has the method
+	return err == nil && !utf8.Valid(text)
 }

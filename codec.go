@@ -360,13 +360,7 @@ type jsonType struct {
 	exact bool
 	// dynamic: there is an interface in it, outside of types that encode or decode themselves.
 	dynamic bool
-	// custom: a type in it encodes or decodes itself.
-	custom bool
 }
-
-// textsAreOurs reports whether encoding/json writes all texts of a value: no type that encodes
-// itself is in it.
-func (j *jsonType) textsAreOurs() bool { return !j.custom && !j.dynamic }
 
 var jsonTypes sync.Map // of *jsonType, by reflect.Type
 
@@ -428,7 +422,7 @@ func (j *jsonType) visit(t reflect.Type, inside map[reflect.Type]bool) {
 	inside[t] = true
 	defer func() { inside[t] = false }()
 	if encodesItself(t) {
-		j.exact, j.custom = false, true
+		j.exact = false
 		return
 	}
 	switch t.Kind() {

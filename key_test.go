@@ -65,6 +65,53 @@ func TestKeysAreNotShown(t *testing.T) {
 	assert.NotEqual(t, other.KeyHash(secret), e.KeyHash(secret), "the hash is keyed")
 }
 
+// spelled has a text of its own, which encoding/json writes.
+type spelled struct{ text string }
+
+func (n spelled) MarshalText() ([]byte, error) { return []byte(n.text), nil }
+
+// raw writes its own JSON.
+type raw struct{ text string }
+
+func (r raw) MarshalJSON() ([]byte, error) { return []byte(r.text), nil }
+
+// addressed has its method on the pointer alone.
+type addressed struct{ Text string }
+
+func (*addressed) MarshalText() ([]byte, error) { return []byte("fixed"), nil }
+
+// TestPayloadTexts tests that no two payloads that differ in bytes that are no UTF-8 are one,
+// wherever the text is, and that no other payload is refused.
+func TestPayloadTexts(t *testing.T) {
+	t.Parallel()
+	type inner struct{ Text string }
+	type quoted struct {
+		Text string `json:",string"`
+	}
+	type left struct {
+		inner
+		Text any    `json:"text,omitempty"`
+		Out  string `json:"-"`
+	}
+	e := engineOn(t, newStore(), retrysafe.Policy{})
+	for i, broken := range []any{
+		[]string{"a\xff"}, map[string]string{"a\xff": "b"}, quoted{"a\xff"}, // types that say all
+		map[string]any{"name": "a\xff"}, map[string]any{"a\xff": 1}, []any{map[string]any{"b": []any{1, "a\xff"}}}, map[string]any{"name": &inner{"a\xff"}},
+		map[string]any{"name": spelled{"a\xff"}}, map[spelled]int{{"a\xff"}: 1}, left{inner: inner{"a\xff"}}, &left{Text: "a\xff"}, []any{raw{`"\ufffd"`}, "a\xff"},
+		[]any{addressed{"a\xff"}},
+	} {
+		_, err := retrysafe.Do(ctx, e, retrysafe.Key{Operation: "charge", ID: fmt.Sprint("broken ", i)}, fails, retrysafe.WithPayload(broken))
+		assert.Contains(t, fmt.Sprint(err), "a text of the payload is no UTF-8", "payload %d: %#v", i, broken)
+	}
+	for i, valid := range []any{
+		"a\xff", []byte("a\xff"), map[string]any{"name": "a\ufffd", `\ufffd`: `\ufffd`}, quoted{`\ufffd`}, []any{raw{`"\ufffd"`}, raw{`{"a\\":"\\\ufffd"}`}},
+		[]any{raw{`"\ufffd"`}, left{Out: "a\xff"}, []byte("a\xff"), nil, (*spelled)(nil), spelled{"b"}, &addressed{"a\xff"}, map[int]any{1: nil}},
+	} {
+		_, err := retrysafe.Do(ctx, e, retrysafe.Key{Operation: "charge", ID: fmt.Sprint("valid ", i)}, new(counter).work, retrysafe.WithPayload(valid))
+		assert.NoError(t, err, "payload %d: %#v", i, valid)
+	}
+}
+
 // TestFormats freezes version 1: a change here needs a new version.
 func TestFormats(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway/internal/inside"
 	"github.com/retrysafe/retrysafe/gateway/internal/once"
 )
 
@@ -47,8 +48,8 @@ func (g *sender) conclude(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
 	resp := x.resp
 	dropHopByHop(resp.Header)
-	host, _ := g.told(r)
-	g.inside.Hide(resp.Header, host)
+	host, scheme := g.told(r)
+	g.inside.Hide(resp.Header, inside.Client{Scheme: scheme, Host: host})
 	if _, set := resp.Header["Content-Type"]; !set {
 		resp.Header["Content-Type"] = nil // no type is sniffed if the service sends none
 	}

@@ -122,7 +122,7 @@ func (g *Gateway) plainProxy() *httputil.ReverseProxy {
 		ErrorHandler:  g.plainFailed,
 		ModifyResponse: func(r *http.Response) error {
 			delete(r.Header, "Idempotency-Outcome") // for the gateway, not for the client
-			g.inside.Hide(r.Header, r.Request.Header.Get("X-Forwarded-Host"))
+			g.inside.Hide(r.Header, clientOf(r.Request))
 			if p, ok := r.Request.Context().Value(paceKey{}).(*pace); ok {
 				p.answered(r)
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway/internal/inside"
 	"github.com/retrysafe/retrysafe/gateway/internal/once"
 	"github.com/retrysafe/retrysafe/httpidem"
 )
@@ -241,10 +242,15 @@ func sure(ctx context.Context, a *retrysafe.Attempt) error {
 	return a.Extend(ctx)
 }
 
+// clientOf returns what a request that the gateway sends says about the client.
+func clientOf(r *http.Request) inside.Client {
+	return inside.Client{Scheme: r.Header.Get("X-Forwarded-Proto"), Host: r.Header.Get("X-Forwarded-Host")}
+}
+
 // hideHints returns a context whose 1xx answers, such as the links of 103, name no upstream.
 func (b balancer) hideHints(ctx context.Context, r *http.Request) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
-		b.inside.Hide(http.Header(h), r.Header.Get("X-Forwarded-Host"))
+		b.inside.Hide(http.Header(h), clientOf(r))
 		return nil
 	}})
 }

@@ -191,11 +191,13 @@ const (
 // without SET STATEMENT the lock waits are those of the claim until the key is claimed. The work
 // uses the session's other settings.
 const (
-	mysqlJoin    = `SET @retrysafe_autocommit = @@autocommit, autocommit = 0`
-	mysqlLimit   = `@retrysafe_row_wait = @@innodb_lock_wait_timeout, @retrysafe_table_wait = @@lock_wait_timeout, innodb_lock_wait_timeout = %d, lock_wait_timeout = %d`
-	mysqlJoined  = `SET ` + mysqlNoLimit
-	mysqlLeft    = `SET autocommit = @retrysafe_autocommit`
-	mysqlNoLimit = `innodb_lock_wait_timeout = @retrysafe_row_wait, lock_wait_timeout = @retrysafe_table_wait`
+	mysqlJoin   = `SET @retrysafe_autocommit = @@autocommit, autocommit = 0`
+	mysqlLimit  = `@retrysafe_row_wait = @@innodb_lock_wait_timeout, @retrysafe_table_wait = @@lock_wait_timeout, innodb_lock_wait_timeout = %d, lock_wait_timeout = %d`
+	mysqlJoined = `SET ` + mysqlNoLimit
+	// mysqlEndConnection ends the connection that it is sent on.
+	mysqlEndConnection = `KILL CONNECTION CONNECTION_ID()`
+	mysqlLeft          = `SET autocommit = @retrysafe_autocommit`
+	mysqlNoLimit       = `innodb_lock_wait_timeout = @retrysafe_row_wait, lock_wait_timeout = @retrysafe_table_wait`
 	// mysqlLongestWait is the maximum that MySQL 8 accepts.
 	mysqlLongestWait = 1 << 30
 )

@@ -29,7 +29,8 @@ import (
 //   - On MySQL, do not continue the transaction after error 1213 or 1205. The first has rolled it
 //     back, so later statements would commit on their own if autocommit is on. The second has
 //     undone one statement. A call that should not wait still waits for one second, the shortest
-//     time that the server accepts.
+//     time that the server accepts. If the server does not restore the session's own lock waits,
+//     In ends the connection of tx.
 //   - On SQLite, this call must be the first statement of the transaction: SQLite may refuse the
 //     lock to a transaction that has read before (error 517). Waiting is limited by the
 //     connection's busy_timeout.

@@ -58,10 +58,27 @@ func (j *joint) takeWithin(ctx context.Context) (rec storeapi.Record, won bool, 
 		return j.refused(ctx, err)
 	}
 	rec, won, err = j.claimKey(ctx)
-	if _, failed := j.tx.Exec(ctx, j.claim.store.db.queries().waitAsBefore); failed != nil && err == nil {
+	if failed := j.waitAsBefore(ctx); failed != nil && (err == nil || isHeld(err)) {
 		return rec, false, unavailable(j.claim.store.db.failed("claim the key", failed))
 	}
 	return rec, won, err
+}
+
+// waitAsBefore restores the session's lock waits for the statements that come after the call, also
+// if the call has ended. The caller's transaction gives no access to its connection. So if they
+// cannot be restored, the server ends the connection, and no later user of it waits as the claim.
+func (j *joint) waitAsBefore(ctx context.Context) error {
+	within := func(statement string) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
+		defer cancel()
+		_, err := j.tx.Exec(ctx, statement)
+		return err
+	}
+	err := within(j.claim.store.db.queries().waitAsBefore)
+	if err != nil {
+		_ = within(mysqlEndConnection) // its answer is that the connection has ended
+	}
+	return err
 }
 
 // claimKey is take after the session's lock waits were set.
@@ -297,6 +314,12 @@ func (j *joint) record() storeapi.Record { return j.row.Record(j.claim.r.Key, j.
 type heldError struct{ cause error }
 
 func (e *heldError) Error() string { return e.cause.Error() }
+
+// isHeld reports whether a claim has ended with a heldError.
+func isHeld(err error) bool {
+	_, held := err.(*heldError) //nolint:errorlint // nothing is wrapped around it
+	return held
+}
 
 // refused returns the answer to a claim that has failed.
 func (j *joint) refused(ctx context.Context, err error) (rec storeapi.Record, won bool, _ error) {

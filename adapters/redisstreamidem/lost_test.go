@@ -92,6 +92,43 @@ func TestGroupLost(t *testing.T) {
 	}
 }
 
+// Another group that was created after a source with Delete keeps entries that are done. If the
+// group of the source is lost then, they are not redelivered, and the source goes on.
+func TestGroupLostWithDelete(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string][]string{"the group": {"stock"}, "the group and the mark": {"stock", mark}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := newQueue(t, sharedRedis(t).addr, func(o *redisstreamidem.Options) { o.Delete = true })
+			s := q.open(t)
+			q.publish(t, "deleted")
+			assert.NoError(t, receive(t, s, "deleted").Ack(t.Context()), "Ack")
+			q.c.command(t, "XGROUP", "CREATE", q.o.Stream, "points", "0")
+			q.publish(t, "1", "2")
+			for _, id := range []string{"1", "2"} {
+				assert.NoError(t, receive(t, s, id).Ack(t.Context()), "Ack")
+			}
+			q.kept(t)
+			for _, group := range lose {
+				q.c.command(t, "XGROUP", "DESTROY", q.o.Stream, group)
+			}
+			q.publish(t, "3")
+			assert.NoError(t, receive(t, s, "3").Ack(t.Context()), "Ack of the first one that was not settled")
+			q.kept(t)
+			assert.Equal(t, q.c.command(t, "XLEN", q.o.Stream), any(int64(3)), "entries that the other group needs")
+			assert.NoError(t, s.Close(), "Close")
+
+			q.c.command(t, "XGROUP", "DESTROY", q.o.Stream, "stock")
+			o := q.o
+			_, err := redisstreamidem.Open(t.Context(), q.c, &o)
+			assert.Contains(t, fmt.Sprint(err), "the stream has other groups", "Open with Delete")
+			q.o.Delete = false
+			q.publish(t, "4")
+			assert.NoError(t, receive(t, q.open(t), "4").Ack(t.Context()), "Ack by a later source")
+		})
+	}
+}
+
 // The mark follows what is settled, and stays before an entry that is not.
 func TestMark(t *testing.T) {
 	t.Parallel()
@@ -242,22 +279,45 @@ func TestUserRights(t *testing.T) {
 // is missing.
 func TestFewerRights(t *testing.T) {
 	t.Parallel()
-	q := newQueue(t, sharedRedis(t).addr, idle(300*time.Millisecond))
-	q.publish(t, "1", "2")
-	q.c.command(t, "ACL", "SETUSER", q.o.Stream, "on", ">a-password", "~"+q.o.Stream, "~{"+q.o.Stream+"}:dead", "+eval", "+evalsha", "+xlen", "+xgroup|create",
-		"+xgroup|delconsumer", "+xreadgroup", "+xpending", "+xclaim", "+xautoclaim", "+xinfo|consumers", "+xack", "+xadd", "+xdel")
-	var log heard
-	q.o.Logger = log.logger()
-	s := q.openOn(t, dial(t, q.addr, func(o *rueidis.ClientOption) { o.Username, o.Password = q.o.Stream, "a-password" }))
-	assert.NoError(t, receive(t, s, "1").Ack(t.Context()), "Ack")
-	held := receive(t, s, "2")
-	q.publish(t, "3", "4")
-	// longer than Idle
-	assert.NoError(t, receive(t, s, "3").Retry(t.Context(), time.Second), "Retry")
-	assert.NoError(t, receive(t, s, "4").Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
-	assert.NoError(t, receive(t, s, "3").Ack(t.Context()), "Ack")
-	assert.NoError(t, held.Ack(t.Context()), "Ack of what was held for longer than Idle")
-	assert.NoError(t, s.Close(), "Close")
-	assert.Equal(t, q.pending(t), 0, "pending")
-	assert.Equal(t, strings.Count(log.String(), "may not mark what is settled"), 1, "the log: %s", log.String())
+	for missing, rights := range map[string][]string{
+		"XINFO GROUPS":  nil,
+		"XGROUP CREATE": {"+xinfo|groups", "+xrevrange", "-xgroup|create"},
+		"XGROUP SETID":  {"+xinfo|groups", "+xrevrange"},
+		"XREVRANGE":     {"+xinfo|groups", "+xgroup|setid"},
+		"":              {"+xinfo|groups", "+xrevrange", "+xgroup|setid"},
+	} {
+		t.Run("without "+missing, func(t *testing.T) {
+			t.Parallel()
+			q := newQueue(t, sharedRedis(t).addr, idle(300*time.Millisecond))
+			assert.NoError(t, q.open(t).Close(), "the group is there")
+			q.publish(t, "1", "2")
+			q.c.command(t, append([]string{
+				"ACL", "SETUSER", q.o.Stream, "on", ">a-password", "~" + q.o.Stream, "~{" + q.o.Stream + "}:dead", "+eval", "+evalsha", "+xlen", "+xgroup|create",
+				"+xgroup|delconsumer", "+xreadgroup", "+xpending", "+xclaim", "+xautoclaim", "+xinfo|consumers", "+xack", "+xadd", "+xdel",
+			}, rights...)...)
+			if missing == "XGROUP CREATE" {
+				q.c.command(t, "XGROUP", "DESTROY", q.o.Stream, mark)
+			}
+			var log heard
+			q.o.Logger = log.logger()
+			s := q.openOn(t, dial(t, q.addr, func(o *rueidis.ClientOption) { o.Username, o.Password = q.o.Stream, "a-password" }))
+			assert.NoError(t, receive(t, s, "1").Ack(t.Context()), "Ack")
+			held := receive(t, s, "2")
+			q.publish(t, "3", "4")
+			// longer than Idle
+			assert.NoError(t, receive(t, s, "3").Retry(t.Context(), time.Second), "Retry")
+			assert.NoError(t, receive(t, s, "4").Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
+			assert.NoError(t, receive(t, s, "3").Ack(t.Context()), "Ack")
+			assert.NoError(t, held.Ack(t.Context()), "Ack of what was held for longer than Idle")
+			want := 0
+			if missing != "" {
+				want = 1
+				eventually(t, "a warning", func() bool { return strings.Contains(log.String(), "may not mark what is settled") })
+				assert.Contains(t, log.String(), "("+missing+")", "the command that the server has refused")
+			}
+			assert.NoError(t, s.Close(), "Close")
+			assert.Equal(t, q.pending(t), 0, "pending")
+			assert.Equal(t, strings.Count(log.String(), "may not mark what is settled"), want, "the log: %s", log.String())
+		})
+	}
 }

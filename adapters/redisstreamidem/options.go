@@ -35,7 +35,8 @@ type Options struct {
 	Idle time.Duration
 	// Delete removes an entry when it is done, as long as this group is the only one of the stream.
 	// [Open] returns an error if there is another one. When another group is created later, nothing
-	// is removed any more. That group gets the entries that were not done yet, and all later ones.
+	// is removed any more, and the place of this group is marked as without Delete. The other group
+	// gets the entries that were not done yet, and all later ones.
 	Delete bool
 	// Prefetch is how many messages a source holds beyond those that calls of Receive wait for.
 	// mqidem.Consume asks for one at a time. Without a prefetch each costs a round trip; with a

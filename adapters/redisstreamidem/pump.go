@@ -140,7 +140,7 @@ func (s *Source) failed(err error) {
 	p := &s.pump
 	p.unsure = true
 	if noGroup(err) {
-		err = s.setUp(s.ctx)
+		err = s.setUp(s.ctx, false) // groups that were created later keep what is done
 		if lost, ok := errors.AsType[*placeError](err); ok {
 			s.queue.End(lost)
 			return
@@ -352,12 +352,13 @@ func (s *Source) settledOne() {
 	}
 }
 
-// keep moves the mark, unless Options.Delete leaves only what is not settled in the stream.
+// keep moves the mark. There is none while Options.Delete leaves only what is not settled in the
+// stream.
 func (s *Source) keep(ctx context.Context) error {
-	if !s.settled.Swap(false) || s.o.Delete {
+	if !s.settled.Swap(false) {
 		return nil
 	}
-	id, err := text(s.eval(ctx, keep, []string{s.o.Stream}, []string{s.o.Group}))
+	id, err := text(s.eval(ctx, keep, []string{s.o.Stream}, []string{s.o.Group, flag(s.o.Delete)}))
 	if err != nil {
 		s.settled.Store(true)
 		return err

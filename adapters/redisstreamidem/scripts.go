@@ -78,26 +78,27 @@ if made.err and string.sub(made.err, 1, 9) == 'BUSYGROUP' then return {'there'} 
 if made.err then return made end
 return {'made', from}`)
 
-	// keep moves the mark of the group to where everything is settled. KEYS: stream. ARGV: group.
-	// It returns the id.
+	// keep moves the mark of the group to where everything is settled. KEYS: stream. ARGV: group, 1
+	// to need no mark while the group is the only one: what is settled is deleted then. It returns
+	// the id, or an empty text if there is no mark. Refusals name the command, which Redis 7.0 does
+	// not.
 	keep = redisclient.NewScript("streams-keep", groupsOf+`
+local function refused(reply, command) return {err = reply.err .. ' (' .. command .. ')'} end
 local p = redis.pcall('XPENDING', KEYS[1], ARGV[1])
-if p.err then return p end
-local groups, bad = groupsOf(KEYS[1])
-if not groups then return bad end
+if p.err then return refused(p, 'XPENDING') end
+local groups, count = groupsOf(KEYS[1])
+if not groups then return refused(count, 'XINFO GROUPS') end
+local name = ARGV[1] .. MARK
+if ARGV[2] == '1' and count == 1 and not groups[name] then return '' end
 local id = groups[ARGV[1]]['last-delivered-id']
 if p[1] > 0 then -- the entry before the oldest that is not settled
   local last = redis.pcall('XREVRANGE', KEYS[1], '(' .. p[2], '-', 'COUNT', 1)
-  if last.err then return last end
+  if last.err then return refused(last, 'XREVRANGE') end
   id = last[1] and last[1][1] or '0-0'
 end
-local name, set = ARGV[1] .. MARK, nil
-if groups[name] then
-  set = redis.pcall('XGROUP', 'SETID', KEYS[1], name, id)
-else
-  set = redis.pcall('XGROUP', 'CREATE', KEYS[1], name, id)
-end
-if set.err then return set end
+local how = groups[name] and 'SETID' or 'CREATE'
+local set = redis.pcall('XGROUP', how, KEYS[1], name, id)
+if set.err then return refused(set, 'XGROUP ' .. how) end
 return id`)
 
 	// take reads new entries. KEYS: stream. ARGV: group, consumer, count.

@@ -56,7 +56,7 @@ func Open(ctx context.Context, c redisclient.Client, options *Options) (*Source,
 		held: map[string]*delivery{}, later: map[string]time.Time{}, pump: pump{cursor: "0-0"},
 	}
 	s.settled.Store(true) // a group of an earlier version has no mark
-	if err := s.setUp(ctx); err != nil {
+	if err := s.setUp(ctx, o.Delete); err != nil {
 		return nil, err
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -64,9 +64,9 @@ func Open(ctx context.Context, c redisclient.Client, options *Options) (*Source,
 	return s, nil
 }
 
-// setUp makes the group if it is missing.
-func (s *Source) setUp(ctx context.Context) error {
-	said, err := texts(s.eval(ctx, setUp, []string{s.o.Stream, s.o.DeadStream}, []string{s.o.Group, flag(s.o.Delete), s.pump.mark}))
+// setUp makes the group if it is missing. If it has to be alone, other groups are an error.
+func (s *Source) setUp(ctx context.Context, alone bool) error {
+	said, err := texts(s.eval(ctx, setUp, []string{s.o.Stream, s.o.DeadStream}, []string{s.o.Group, flag(alone), s.pump.mark}))
 	if err == nil && len(said) == 0 {
 		err = errStrange
 	}

@@ -263,24 +263,27 @@ func TestNginxFrameworks(t *testing.T) {
 func TestNginxAnswersNameNoService(t *testing.T) {
 	t.Parallel()
 	f := startNginx(t, nginxSetup{origin: func(w http.ResponseWriter, r *http.Request) {
-		at, h := r.Header.Get("X-At"), w.Header()
-		if at == "" {
-			at = "http://" + r.Context().Value(http.LocalAddrContextKey).(net.Addr).String() //nolint:forcetypeassert,errcheck // a server sets it
-		}
+		_, port, _ := net.SplitHostPort(r.Context().Value(http.LocalAddrContextKey).(net.Addr).String()) //nolint:forcetypeassert,errcheck // a server sets it
+		at, h := strings.ReplaceAll(r.Header.Get("X-At"), "PORT", port), w.Header()
 		h.Set("Location", at+"/orders/1")
 		h.Set("Content-Location", at+"//evil.example/")
-		h.Set("Refresh", "0; url='"+at+"/orders/1'")
-		h["Link"] = []string{"<" + at + "/a>; rel=next, </b>; title=\"<x>\"; anchor=\"" + at + "/c\"", "<http://far.example/d>"}
+		h.Set("Refresh", "0"+r.Header.Get("X-Mark")+" url='"+at+"/orders/1'")
+		h.Set("Www-Authenticate", `Bearer realm="<http://service/>", resource_metadata="`+at+`/m"`)
+		h["Link"] = []string{"<" + at + "/a>; rel=next, </b>; title=\"<x>\"; anchor=\"" + at + "/c\"", "<http://far.example/d>; anchor=" + at + "/e"}
 		h["Set-Cookie"] = []string{"a=1; Domain=127.0.0.1; Path=/", "b=2; Domain=.shop.example"}
-		h.Set("Alt-Svc", `h2=":1"; ma=60, h2="`+at[strings.Index(at, "//")+2:]+`"`)
+		h.Set("Alt-Svc", `h2=":1"; ma=60, h2="`+strings.TrimLeft(at[strings.Index(at, ":")+1:], "/")+`"`)
 		w.WriteHeader(http.StatusCreated)
 	}})
-	want := "201 [/orders/1] [/.//evil.example/] [0; url='/orders/1'] [</a>; rel=next, </b>; title=\"<x>\"; anchor=\"/c\" <http://far.example/d>] []"
-	for _, at := range []string{"", "http://service", "https://SERVICE", "http://service:80"} {
-		for i, key := range []string{"k" + at, "k" + at, ""} {
-			header := []string{"Authorization", "Bearer x", "X-At", at}
+	const want = "201 [/orders/1] [/.//evil.example/] [0%s url='/orders/1'] [</a>; rel=next, </b>; title=\"<x>\"; anchor=\"/c\" <http://far.example/d>; anchor=/e] [Bearer realm=\"<http://service/>\", resource_metadata=\"http://shop.example/m\"] []"
+	for n, at := range []string{
+		"http://127.0.0.1:PORT", "http://127.1:PORT", "https://2130706433:PORT", "http://0x7f.1:PORT", "http://0177.0.0.%31:PORT", "http:/127.0.0.1:PORT",
+		"http://service", "https://SERVICE", "http://service:80", "http://%73ervice.", "http:service",
+	} {
+		mark := []string{";", ""}[n%2]
+		for i, key := range []string{fmt.Sprint("key-", n), fmt.Sprint("key-", n), ""} {
+			header := []string{"Authorization", "Bearer x", "X-At", at, "X-Mark", mark}
 			if key != "" {
-				header = append(header, "Idempotency-Key", strings.NewReplacer("/", "-", ":", "-").Replace(key))
+				header = append(header, "Idempotency-Key", key)
 			}
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+"/orders", strings.NewReader("x"))
 			assert.NoError(t, err, "request")
@@ -292,7 +295,7 @@ func TestNginxAnswersNameNoService(t *testing.T) {
 			assert.NoError(t, err, "%q, request %d", at, i)
 			h := resp.Header
 			assert.NoError(t, resp.Body.Close(), "close")
-			assert.Equal(t, fmt.Sprint(resp.StatusCode, h["Location"], h["Content-Location"], h["Refresh"], h["Link"], h["Alt-Svc"]), want, "%q, answer %d", at, i)
+			assert.Equal(t, fmt.Sprint(resp.StatusCode, h["Location"], h["Content-Location"], h["Refresh"], h["Link"], h["Www-Authenticate"], h["Alt-Svc"]), fmt.Sprintf(want, mark), "%q, answer %d", at, i)
 			if i != 1 { // cookies are not kept
 				assert.Equal(t, h["Set-Cookie"], []string{"a=1; Path=/", "b=2; Domain=.shop.example"}, "%q, cookies of answer %d", at, i)
 			}

@@ -5,9 +5,29 @@ local M = {}
 
 local usual_port = {http = "80", https = "443"}
 
--- name_of returns a host in a form that can be compared: all names of this machine are one.
+-- numeric reads an IPv4 address as browsers do: of one to four numbers, each decimal, octal with 0 or
+-- hexadecimal with 0x before it. The last one fills all bytes that are left.
+local function numeric(host)
+  local parts, sum = {}, 0
+  for part in (host .. "."):gmatch("([^.]*)%.") do parts[#parts + 1] = part end
+  if #parts > 4 then return nil end
+  for i, part in ipairs(parts) do
+    local n
+    if part:find("^0x%x*$") then n = tonumber("0" .. part:sub(3), 16)
+    elseif part:find("^0[0-7]+$") then n = tonumber(part, 8)
+    elseif part == "0" or part:find("^[1-9]%d*$") then n = tonumber(part) end
+    local size = i == #parts and 256 ^ (5 - #parts) or 256
+    if not n or n >= size then return nil end
+    sum = sum * size + n
+  end
+  return ("%d.%d.%d.%d"):format(math.floor(sum / 16777216), math.floor(sum / 65536) % 256, math.floor(sum / 256) % 256, sum % 256)
+end
+
+-- name_of returns a host in a form that can be compared, without escapes: all names of this machine are
+-- one. IPv6 is compared as text, and a name of other letters than ASCII's is not its form with xn--.
 local function name_of(host)
-  host = host:lower():gsub("%.$", "")
+  host = host:gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end):lower():gsub("%.$", "")
+  host = numeric(host) or host
   if host:find("^127%.%d+%.%d+%.%d+$") or host == "0.0.0.0" or host == "[::1]" or host == "[::]" then return "localhost" end
   return host
 end
@@ -43,23 +63,26 @@ local function of_service(all, scheme, authority)
 end
 
 -- reference returns a URL of the service as a reference to its path, and any other unchanged. It
--- finds the authority where browsers do, which take \ for /, leave tabs out, and skip controls.
+-- finds the authority where browsers do, which take \ for /, leave tabs out, and skip controls. After
+-- a scheme that is not that of the page they need no slashes.
 function M.reference(all, target)
   local url = target:gsub("\t", ""):gsub("^[%z\1-\32]+", ""):gsub("[%z\1-\32]+$", "")
   local scheme, rest = url:match("^(%a+):(.*)$")
   scheme = (scheme or ""):lower()
   if not usual_port[scheme] then scheme, rest = "", url end
   local slashes, authority, path = rest:match("^([/\\]*)([^/\\?#]*)(.*)$")
-  if #slashes < 2 or not of_service(all, scheme, authority:match("([^@]*)$")) then return target end
+  if scheme == "" and #slashes < 2 or not of_service(all, scheme, authority:match("([^@]*)$")) then return target end
   if not path:find("^[/\\]") then return "/" .. path end
   path = "/" .. path:sub(2)
   if path:find("^/[/\\]") then return "/." .. path end -- two slashes would name another host
   return path
 end
 
--- refresh edits a Refresh field: a number of seconds, and optionally a URL.
+-- refresh edits a Refresh field: a number of seconds, and optionally a URL. A semicolon, a comma or
+-- white space alone separates them.
 local function refresh(all, v)
-  local before, url = v:match("^([^;,]*[;,][ \t]*)(.*)$")
+  local before, url = v:match("^([ \t]*[^;, \t]*[ \t]*[;,][ \t]*)(.*)$")
+  if not before then before, url = v:match("^([ \t]*[^;, \t]*[ \t]+)(.*)$") end
   if not before then return v end
   local word, after = url:match("^([uU][rR][lL][ \t]*=[ \t]*)(.*)$")
   if word then before, url = before .. word, after end
@@ -83,24 +106,49 @@ local function closing(v, from, mark)
   end
 end
 
--- link edits a Link field (RFC 8288): the target of each link, in <>, and its anchor.
-local function link(all, v)
+-- edit_parameter edits the value of a parameter, quoted or not, and what is in <> if that is one of
+-- the marks. They begin what is passed over: all other quoted strings.
+local function edit_parameter(v, marks, parameter, by)
+  local name = parameter .. "[ \t]*=[ \t]*$"
+  local function named(last)
+    local before = v:sub(math.max(1, last - #parameter - 16), last)
+    return before:lower():find(name)
+  end
   local out, i = {}, 1
   while i <= #v do
     local c = v:sub(i, i)
-    local mark = c == "<" and ">" or c == '"' and '"'
+    local mark = marks:find(c, 1, true) and (c == "<" and ">" or c)
     local last = mark and closing(v, i + 1, mark)
+    local bare = not mark and v:match('^[^"=;,<> \t][^";,<> \t]*', i)
     if last then
       local text = v:sub(i + 1, last - 1)
-      if mark == ">" or v:sub(1, i - 1):lower():find("anchor[ \t]*=[ \t]*$") then text = M.reference(all, text) end
+      if mark == ">" or named(i - 1) then text = by(text) end
       out[#out + 1] = c .. text .. mark
       i = last + 1
+    elseif bare and named(i - 1) then
+      out[#out + 1] = by(bare)
+      i = i + #bare
     else
       out[#out + 1] = c
       i = i + 1
     end
   end
   return table.concat(out)
+end
+
+-- link edits a Link field (RFC 8288): the target of each link, in <>, and its anchor.
+local function link(all, v)
+  return edit_parameter(v, '<"', "anchor", function(target) return M.reference(all, target) end)
+end
+
+-- challenge edits a WWW-Authenticate field: resource_metadata has to be absolute (RFC 9728).
+local function challenge(all, v)
+  local host = ngx.var.http_host or ""
+  return edit_parameter(v, '"', "resource_metadata", function(target)
+    local path = M.reference(all, target)
+    if path == target or not host:find("^[%w%[%]._:-]+$") then return path end
+    return ngx.var.scheme .. "://" .. host .. path
+  end)
 end
 
 -- cookie removes the Domain of a cookie if it is a host of the service, so that browsers accept the
@@ -149,6 +197,7 @@ function M.hide(name)
   edit("Content-Location", M.reference)
   edit("Refresh", refresh)
   edit("Link", link)
+  edit("WWW-Authenticate", challenge)
   edit("Set-Cookie", cookie)
   local alternative = h["Alt-Svc"]
   if alternative and names_service(all, type(alternative) == "table" and table.concat(alternative, ",") or alternative) then h["Alt-Svc"] = nil end

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -46,52 +47,114 @@ func split(authority string) (host, port string) {
 	return nameOf(host), port
 }
 
-// nameOf returns a host in a form that can be compared.
+// nameOf returns a host in a form that can be compared, without escapes. A name of other letters
+// than those of ASCII is not the same as its form with xn--.
 func nameOf(host string) string {
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		if addr = addr.Unmap(); addr.IsLoopback() || addr.IsUnspecified() {
-			return "localhost"
-		}
-		return addr.String()
+	if plain, err := url.PathUnescape(host); err == nil {
+		host = plain
 	}
-	return host
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	if err != nil {
+		var ok bool
+		if addr, ok = numeric(host); !ok {
+			return host
+		}
+	}
+	if addr = addr.Unmap(); addr.IsLoopback() || addr.IsUnspecified() {
+		return "localhost"
+	}
+	return addr.String()
 }
 
-// find returns the upstream with this authority, or nil. The scheme is empty if it is that of the
-// client's request. A service may take it from X-Forwarded-Proto, so it need not be the upstream's.
-func (a *Addresses) find(scheme, authority string) *address {
+// numeric reads an IPv4 address as browsers and the system do: of one to four numbers, each
+// decimal, octal after 0, or hexadecimal after 0x. The last one fills all bytes that are left.
+func numeric(host string) (_ netip.Addr, ok bool) {
+	parts := strings.Split(host, ".")
+	if len(parts) > 4 {
+		return netip.Addr{}, false
+	}
+	var sum uint64
+	for i, part := range parts {
+		bits := 8
+		if i == len(parts)-1 {
+			bits = 8 * (5 - len(parts))
+		}
+		digits, base := part, 10
+		if rest, ok := strings.CutPrefix(part, "0x"); ok {
+			digits, base = "0"+rest, 16
+		} else if len(part) > 1 && part[0] == '0' {
+			base = 8
+		}
+		n, err := strconv.ParseUint(digits, base, 64)
+		if err != nil || n>>bits != 0 {
+			return netip.Addr{}, false
+		}
+		sum = sum<<bits | n
+	}
+	return netip.AddrFrom4([4]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)}), true
+}
+
+// find returns the upstream with this authority, or nil. Of several, it is the one whose path is
+// the longest that the URL's path begins with. The scheme is empty if it is that of the client's
+// request. A service may take it from X-Forwarded-Proto, so it need not be the upstream's.
+func (a *Addresses) find(scheme, authority, path string) *address {
 	host, port := split(authority)
+	var best *address
+	longest := -1
 	for i := range a.all {
 		x := &a.all[i]
-		if x.host != host {
+		if x.host != host || port != x.port && (port != "" || !x.bare && portOf(scheme) != x.port) {
 			continue
 		}
-		if port == x.port || port == "" && (x.bare || portOf(scheme) == x.port) {
-			return x
+		length := 0
+		if _, ok := x.below(path); ok {
+			length = 1 + len(x.path)
+		}
+		if length > longest {
+			best, longest = x, length
 		}
 	}
-	return nil
+	return best
 }
 
 // Hide replaces URLs of upstreams in the fields of an answer that clients follow: Location,
-// Content-Location, Refresh and the targets and anchors of Link become references to the path. It
-// removes the Domain of a cookie if it is an upstream's host, so that a browser accepts the cookie
-// for the gateway's, unless it is a domain of client, the Host of the request. It removes Alt-Svc
-// if that names an upstream.
-func (a *Addresses) Hide(h http.Header, client string) {
+// Content-Location, Refresh and the targets and anchors of Link become references to the path.
+// resource_metadata of WWW-Authenticate has to be absolute (RFC 9728), so it becomes the URL of the
+// path at the client's host, unless that is empty. Hide removes the Domain of a cookie if it is an
+// upstream's host, so that a browser accepts the cookie for the gateway's, unless it is a domain of
+// the client's host. It removes Alt-Svc if that names an upstream.
+func (a *Addresses) Hide(h http.Header, c Client) {
 	for _, name := range []string{"Location", "Content-Location"} {
 		edit(h[name], a.reference)
 	}
 	edit(h["Refresh"], a.refresh)
-	edit(h["Link"], a.link)
+	edit(h["Link"], func(v string) string { return editParameter(v, `<"`, "anchor", a.reference) })
+	edit(h["Www-Authenticate"], func(v string) string {
+		return editParameter(v, `"`, "resource_metadata", func(target string) string { return c.absolute(target, a.reference(target)) })
+	})
 	if cookies := h["Set-Cookie"]; len(cookies) > 0 {
-		host, _, _ := strings.Cut(strings.ToLower(client), ":")
+		host, _, _ := strings.Cut(strings.ToLower(c.Host), ":")
 		edit(cookies, func(cookie string) string { return a.cookie(cookie, host) })
 	}
 	if slices.ContainsFunc(h["Alt-Svc"], a.alternative) {
 		delete(h, "Alt-Svc")
 	}
+}
+
+// Client is what the request of a client says about the address that the client has called.
+type Client struct {
+	Scheme string
+	Host   string // with the port
+}
+
+// absolute returns a reference to a path as a URL of the address that the client has called, if the
+// reference is not what the target was.
+func (c Client) absolute(target, reference string) string {
+	if reference == target || c.Scheme == "" || c.Host == "" || strings.ContainsAny(c.Host, `"\/, `) {
+		return reference
+	}
+	return c.Scheme + "://" + c.Host + reference
 }
 
 // edit replaces each value of a field.
@@ -103,6 +166,7 @@ func edit(values []string, by func(string) string) {
 
 // reference returns a URL of an upstream as a reference to its path, and any other unchanged. It
 // finds the authority where browsers do, which take \ for /, leave tabs out, and skip controls.
+// After a scheme that is not that of the page they need no slashes.
 func (a *Addresses) reference(target string) string {
 	u := strings.TrimFunc(strings.ReplaceAll(target, "\t", ""), func(r rune) bool { return r <= ' ' })
 	scheme, rest := "", u
@@ -110,7 +174,7 @@ func (a *Addresses) reference(target string) string {
 		scheme, rest = strings.ToLower(before), after
 	}
 	authority := strings.TrimLeft(rest, `/\`)
-	if len(rest)-len(authority) < 2 {
+	if scheme == "" && len(rest)-len(authority) < 2 {
 		return target
 	}
 	path := ""
@@ -118,18 +182,24 @@ func (a *Addresses) reference(target string) string {
 		authority, path = authority[:i], authority[i:]
 	}
 	authority = authority[strings.LastIndexByte(authority, '@')+1:]
-	x := a.find(scheme, authority)
+	x := a.find(scheme, authority, path)
 	if x == nil {
 		return target
 	}
 	return x.relative(path)
 }
 
+// below returns what comes after the upstream's path in path, if that begins with it.
+func (x *address) below(path string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(path, x.path)
+	return rest, ok && (rest == "" || strings.IndexByte(`/\?#`, rest[0]) >= 0)
+}
+
 // relative returns a reference to a path of the upstream, as the client has to ask for it. It never
 // begins with two slashes, which would name another host.
 func (x *address) relative(path string) string {
-	if below, ok := strings.CutPrefix(path, x.path); ok && (below == "" || strings.IndexByte(`/\?#`, below[0]) >= 0) {
-		path = below
+	if rest, ok := x.below(path); ok {
+		path = rest
 	}
 	if path == "" || path[0] != '/' && path[0] != '\\' {
 		return "/" + path
@@ -140,13 +210,18 @@ func (x *address) relative(path string) string {
 	return path
 }
 
-// refresh edits a Refresh field: a number of seconds, and optionally a URL.
+// refresh edits a Refresh field: a number of seconds, and optionally a URL. A semicolon, a comma or
+// white space alone separates them.
 func (a *Addresses) refresh(v string) string {
-	i := strings.IndexAny(v, ";,")
+	begin := spaces(v)
+	i := strings.IndexAny(v[begin:], ";, \t")
 	if i < 0 {
 		return v
 	}
-	begin := i + 1 + spaces(v[i+1:])
+	begin += i + spaces(v[begin+i:])
+	if begin < len(v) && (v[begin] == ';' || v[begin] == ',') {
+		begin += 1 + spaces(v[begin+1:])
+	}
 	if rest := v[begin:]; len(rest) > 3 && strings.EqualFold(rest[:3], "url") {
 		after := 3 + spaces(rest[3:])
 		if after < len(rest) && rest[after] == '=' {
@@ -167,34 +242,42 @@ func (a *Addresses) refresh(v string) string {
 // spaces counts the white space that s begins with.
 func spaces(s string) int { return len(s) - len(strings.TrimLeft(s, " \t")) }
 
-// link edits a Link field (RFC 8288): the target of each link, in <>, and its anchor.
-func (a *Addresses) link(v string) string {
+// separators end a value that is not quoted.
+const separators = "\";,<> \t"
+
+// editParameter edits the value of a parameter, quoted or not, and what is in <> if that is one of
+// the marks. They begin what is passed over: all other quoted strings.
+func editParameter(v, marks, parameter string, by func(string) string) string {
 	var b strings.Builder
 	for i := 0; i < len(v); {
-		mark := byte(0)
-		switch v[i] {
-		case '<':
-			mark = '>'
-		case '"':
-			mark = '"'
-		}
-		end := -1
-		if mark != 0 {
+		mark, end := byte(0), -1
+		if strings.IndexByte(marks, v[i]) >= 0 {
+			if mark = v[i]; mark == '<' {
+				mark = '>'
+			}
 			end = closing(v[i+1:], mark)
 		}
-		if end < 0 {
+		switch {
+		case end >= 0:
+			text := v[i+1 : i+1+end]
+			if mark == '>' || endsWith(v[:i], parameter) {
+				text = by(text)
+			}
+			b.WriteByte(v[i])
+			b.WriteString(text)
+			b.WriteByte(mark)
+			i += end + 2
+		case strings.IndexByte(separators, v[i]) < 0 && endsWith(v[:i], parameter):
+			bare := v[i:]
+			if j := strings.IndexAny(bare, separators); j >= 0 {
+				bare = bare[:j]
+			}
+			b.WriteString(by(bare))
+			i += len(bare)
+		default:
 			b.WriteByte(v[i])
 			i++
-			continue
 		}
-		text := v[i+1 : i+1+end]
-		if mark == '>' || ofAnchor(v[:i]) {
-			text = a.reference(text)
-		}
-		b.WriteByte(v[i])
-		b.WriteString(text)
-		b.WriteByte(mark)
-		i += end + 2
 	}
 	return b.String()
 }
@@ -212,11 +295,11 @@ func closing(s string, mark byte) int {
 	return -1
 }
 
-// ofAnchor reports whether the text before a quoted string ends with anchor=.
-func ofAnchor(before string) bool {
+// endsWith reports whether the text before a value ends with the name of a parameter and =.
+func endsWith(before, parameter string) bool {
 	name, ok := strings.CutSuffix(strings.TrimRight(before, " \t"), "=")
-	name = strings.ToLower(strings.TrimRight(name, " \t"))
-	return ok && strings.HasSuffix(name, "anchor")
+	name = strings.TrimRight(name, " \t")
+	return ok && len(name) >= len(parameter) && strings.EqualFold(name[len(name)-len(parameter):], parameter)
 }
 
 // cookie edits a Set-Cookie field; host is the one that the client has called.
@@ -239,7 +322,7 @@ func (a *Addresses) cookie(v, host string) string {
 // alternative reports whether an Alt-Svc field names an upstream.
 func (a *Addresses) alternative(v string) bool {
 	for i, quoted := range strings.Split(v, `"`) {
-		if i%2 == 1 && !strings.HasPrefix(quoted, ":") && a.find("", quoted) != nil {
+		if i%2 == 1 && !strings.HasPrefix(quoted, ":") && a.find("", quoted, "") != nil {
 			return true
 		}
 	}

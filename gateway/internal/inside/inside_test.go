@@ -46,8 +46,33 @@ func TestReferences(t *testing.T) {
 		{"http://127.0.0.1:9000", "votes/", same},
 		{"http://127.0.0.1:9000", "/go?to=http://127.0.0.1:9000/x", same},
 		{"http://127.0.0.1:9000", "mailto:a@127.0.0.1:9000", same},
-		{"http://127.0.0.1:9000", "http:/127.0.0.1:9000/x", same},
+		{"http://127.0.0.1:9000", "http:/127.0.0.1:9000/x", "/x"},
+		{"http://127.0.0.1:9000", "http:127.0.0.1:9000/x", "/x"},
+		{"http://127.0.0.1:9000", "/127.0.0.1:9000/x", same},
 		{"http://127.0.0.1:9000", "", same},
+		// Spellings of one host.
+		{"http://127.0.0.1:9000", "http://127.1:9000/x", "/x"},
+		{"http://127.1:9000", "http://127.0.0.1:9000/x", "/x"},
+		{"http://10.0.0.7:9000", "http://10.7:9000/x", "/x"},
+		{"http://10.0.0.7:9000", "http://10.0.7:9000/x", "/x"},
+		{"http://10.0.0.7:9000", "http://167772167:9000/x", "/x"},
+		{"http://10.0.0.7:9000", "http://0xa000007:9000/x", "/x"},
+		{"http://10.0.0.7:9000", "http://0XA.0x.00.07:9000/x", "/x"},
+		{"http://10.0.0.7:9000", "http://012.0.0.7.:9000/x", "/x"},
+		{"http://10.0.0.7:9000", "http://%31%30.0.0.7:9000/x", "/x"},
+		{"http://10.0.0.7:9000", "http://[::ffff:10.0.0.7]:9000/x", "/x"},
+		{"http://10.0.0.7:9000", "http://10.0.0.8:9000/x", same},
+		{"http://10.0.0.7:9000", "http://10.256.7:9000/x", same},
+		{"http://10.0.0.7:9000", "http://10.0.0.07.0:9000/x", same},
+		{"http://10.0.0.7:9000", "http://010.0.0.7:9000/x", same},
+		{"http://10.0.0.7:9000", "http://4462739463:9000/x", same},
+		{"http://10.0.0.7:9000", "http://10.+0.0.7:9000/x", same},
+		{"http://10.0.0.7:9000", "http://10..7:9000/x", same},
+		{"http://[2001:db8::7]:9000", "http://[2001:DB8:0:0::07]:9000/x", "/x"},
+		{"http://shop:9000", "http://sh%6Fp%2e:9000/x", "/x"},
+		{"http://shop:9000", "http://shop%3a9000/x", same},
+		{"http://bücher.example", "http://b%C3%BCcher.example/x", "/x"},
+		{"http://bücher.example", "http://xn--bcher-kva.example/x", same}, // they are not compared
 		{"http://shop", "http://shop/x", "/x"},
 		{"http://shop", "http://SHOP./x", "/x"},
 		{"http://shop", "http://shop:80/x", "/x"},
@@ -85,7 +110,7 @@ func TestReferences(t *testing.T) {
 			"Location": {}, "Content-Location": {}, "Refresh": {`5; url="`, `"`}, "Link": {`<https://far.example/>; title="<http://shop:9000/a,>\"", <`, `>; rel="next"`},
 		} {
 			h := http.Header{name: {around[0] + tt.target + around[1]}}
-			a.Hide(h, "shop.example:8080")
+			a.Hide(h, inside.Client{Scheme: "https", Host: "shop.example:8080"})
 			assert.Equal(t, h.Get(name), around[0]+tt.want+around[1], "%s before %s", name, tt.upstream)
 		}
 	}
@@ -100,12 +125,21 @@ func TestFieldsThatAreFollowed(t *testing.T) {
 		{"Refresh", "0; url = 'http://app.inside:9000/x'", "0; url = '/x'"},
 		{"Refresh", "0, http://app.inside:9000/x", "0, /x"},
 		{"Refresh", "0; http://app.inside:9000/x", "0; /x"},
+		{"Refresh", "0 url=http://app.inside:9000/x", "0 url=/x"},
+		{"Refresh", " 0 ; http://app.inside:9000/x", " 0 ; /x"},
+		{"Refresh", "0\t'http://app.inside:9000/x'", "0\t'/x'"},
+		{"Refresh", "0 ", "0 "},
 		{"Refresh", "5", "5"},
 		{"Refresh", `5; url="`, `5; url="`},
 		{"Refresh", "5;", "5;"},
 		{"Refresh", "5; url", "5; url"},
 		{"Link", `<http://app.inside:9000/a>; rel=next, <//app.inside:9000/b>; rel="prev"; anchor = "http://app.inside:9000/c"`, `</a>; rel=next, </b>; rel="prev"; anchor = "/c"`},
 		{"Link", `</a>; title="http://app.inside:9000/c"`, `</a>; title="http://app.inside:9000/c"`},
+		{"Link", `</a>; anchor=http://app.inside:9000/c; rel=next, </b>; ANCHOR = http://app.inside:9000/d`, `</a>; anchor=/c; rel=next, </b>; ANCHOR = /d`},
+		{"Link", `</a>; title=http://app.inside:9000/c`, `</a>; title=http://app.inside:9000/c`},
+		{"Www-Authenticate", `Bearer realm="http://app.inside:9000/", resource_metadata="http://app.inside:9000/.well-known/oauth-protected-resource/mcp", scope="a"`, `Bearer realm="http://app.inside:9000/", resource_metadata="https://shop.example:8080/.well-known/oauth-protected-resource/mcp", scope="a"`},
+		{"Www-Authenticate", `Bearer Resource_Metadata = http://app.inside:9000/m, Basic realm="<http://app.inside:9000/>"`, `Bearer Resource_Metadata = https://shop.example:8080/m, Basic realm="<http://app.inside:9000/>"`},
+		{"Www-Authenticate", `Bearer resource_metadata="https://shop.example/m"`, `Bearer resource_metadata="https://shop.example/m"`},
 		{"Link", `<http://app.inside:9000/a`, `<http://app.inside:9000/a`},
 		{"Set-Cookie", "sid=1; Path=/; Domain=app.inside; Secure", "sid=1; Path=/; Secure"},
 		{"Set-Cookie", "sid=1;domain=.APP.inside", "sid=1"},
@@ -118,18 +152,48 @@ func TestFieldsThatAreFollowed(t *testing.T) {
 		{"X-Debug", "http://app.inside:9000/x", "http://app.inside:9000/x"},
 	} {
 		h := http.Header{tt.name: {tt.value}}
-		a.Hide(h, "shop.example:8080")
+		a.Hide(h, inside.Client{Scheme: "https", Host: "shop.example:8080"})
 		assert.Equal(t, h.Get(tt.name), tt.want, "%s: %s", tt.name, tt.value)
 	}
 	several := http.Header{"Link": {"<http://app.inside:9000/a>", "<http://app.inside:9000/b>"}, "Set-Cookie": {"a=1; Domain=app.inside", "b=2"}}
-	a.Hide(several, "shop.example")
+	a.Hide(several, inside.Client{Host: "shop.example"})
 	assert.Equal(t, several, http.Header{"Link": {"</a>", "</b>"}, "Set-Cookie": {"a=1", "b=2"}}, "several lines")
 	// The upstream may have the gateway's own name, at another port.
 	for _, client := range []string{"app.inside", "app.inside:8080", "www.app.inside", "APP.INSIDE"} {
 		h := http.Header{"Set-Cookie": {"sid=1; Domain=app.inside"}}
-		a.Hide(h, client)
+		a.Hide(h, inside.Client{Host: client})
 		assert.Equal(t, h.Get("Set-Cookie"), "sid=1; Domain=app.inside", "the cookie of a client that calls %s", client)
 	}
+}
+
+// TestPathsOfOneHost tests upstreams at one authority: the one whose path is the longest that a URL
+// begins with is meant, in any order.
+func TestPathsOfOneHost(t *testing.T) {
+	t.Parallel()
+	upstreams := []string{"http://shop:9000", "http://shop:9000/a", "http://shop:9000/a/b/", "https://shop:9000/a/bc", "http://shop:9001/a/b/c"}
+	for range upstreams {
+		upstreams = append(upstreams[1:], upstreams[0])
+		a := of(t, upstreams...)
+		for target, want := range map[string]string{
+			"http://shop:9000/a/b/c?d":  "/c?d",
+			"http://shop:9000/a/b#x":    "/#x",
+			"http://shop:9000/a/bc/d":   "/d",
+			"http://shop:9000/a/bcd":    "/bcd",
+			"http://shop:9000/a":        "/",
+			"http://shop:9000/ab":       "/ab",
+			"http://shop:9000/":         "/",
+			"http://shop:9000?/a/b":     "/?/a/b",
+			"http://shop:9001/a/b":      "/a/b",
+			"http://shop:9000/a/b//x/y": "/.//x/y",
+		} {
+			h := http.Header{"Location": {target}}
+			a.Hide(h, inside.Client{})
+			assert.Equal(t, h.Get("Location"), want, "%s with %v", target, upstreams)
+		}
+	}
+	client := http.Header{"Www-Authenticate": {`Bearer resource_metadata="http://shop:9000/a/m"`}}
+	of(t, upstreams...).Hide(client, inside.Client{})
+	assert.Equal(t, client.Get("Www-Authenticate"), `Bearer resource_metadata="/m"`, "for a client that names no host")
 }
 
 // FuzzHide tests that no client ends at an upstream, and that a URL of an upstream never becomes
@@ -138,7 +202,7 @@ func FuzzHide(f *testing.F) {
 	for _, target := range []string{
 		"http://app.inside:9000/x", "//app.inside:9000//evil.example", `/\app.inside:9000`, "5; url='http://app.inside:9000/'", `<http://app.inside:9000/>; anchor="//app.inside:9000"`,
 		"https://a@app.inside:9000?x#y", "http://app.inside:9000\t/\t/evil.example", "sid=1; Domain=.app.inside", `http://app.inside:9000/base//evil.example`,
-		"A://App.inside:9000",
+		"A://App.inside:9000", "http:/app%2einside:9000/x", "0 url=http://app.inside:9000", `Bearer resource_metadata="http://app.inside:9000/base/m"`, "</a>; anchor=http://app.inside:9000/b;c",
 	} {
 		f.Add(target)
 	}
@@ -158,16 +222,16 @@ func FuzzHide(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, target string) {
 		a := of(t, "http://app.inside:9000/base")
-		for _, name := range []string{"Refresh", "Link", "Set-Cookie", "Alt-Svc"} {
+		for _, name := range []string{"Refresh", "Link", "Set-Cookie", "Alt-Svc", "Www-Authenticate"} {
 			// no panic, and nothing is hidden twice
 			h := http.Header{name: {target}}
-			a.Hide(h, "shop.example")
+			a.Hide(h, inside.Client{Scheme: "https", Host: "shop.example"})
 			once := h.Get(name)
-			a.Hide(h, "shop.example")
+			a.Hide(h, inside.Client{Scheme: "https", Host: "shop.example"})
 			assert.Equal(t, h.Get(name), once, "%s, hidden again", name)
 		}
 		h := http.Header{"Location": {target}}
-		a.Hide(h, "shop.example")
+		a.Hide(h, inside.Client{Scheme: "https", Host: "shop.example"})
 		for _, browser := range []bool{false, true} {
 			before, ok := follow(target, browser)
 			after, ok2 := follow(h.Get("Location"), browser)
