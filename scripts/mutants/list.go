@@ -326,7 +326,7 @@ var mutants = []mutant{
 	},
 	{
 		"a redirect leads past the gateway", "gateway/answer.go",
-		"g.inside.Hide(resp.Header, host)", "_ = host",
+		"g.inside.Hide(resp.Header, inside.Client{Scheme: scheme, Host: host})", "_ = inside.Client{Scheme: scheme, Host: host}",
 		"gateway", ". TestAnswersNameNoUpstream",
 	},
 	{
