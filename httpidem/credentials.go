@@ -115,7 +115,7 @@ func (c *Credentials) tenant(e *retrysafe.Engine, r *http.Request) (string, erro
 	if cert := c.certificate(r); cert != nil {
 		name := holderOf(cert)
 		if name == "" {
-			return "", NewProblem("tenant-missing", errors.New("the client certificate names no holder"))
+			return "", problemFor(retrysafe.CodeTenantMissing, errors.New("the client certificate names no holder"))
 		}
 		one("a certificate", []string{name}, whole("certificate"))
 	}
@@ -123,7 +123,7 @@ func (c *Credentials) tenant(e *retrysafe.Engine, r *http.Request) (string, erro
 		err = fmt.Errorf("it has %d credentials", found)
 	}
 	if err != nil {
-		p := NewProblem("caller-ambiguous", err)
+		p := problemFor(retrysafe.CodeCallerAmbiguous, err)
 		p.Detail = "Send one credential, once: " + err.Error() + ". Nothing was done."
 		return "", p
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/backoff"
 )
 
@@ -34,9 +35,6 @@ var passing = []int{
 	http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 }
 
-// final are the codes of problems that a retry would get again.
-var final = []string{"outcome-unknown", "already-done", "answer-not-kept", "principal-changed", "resolved-failed"}
-
 // repeatable reports whether the request that resp answers may be sent again, and the least wait
 // before that.
 func repeatable(resp *http.Response) (time.Duration, bool) {
@@ -50,10 +48,12 @@ func repeatable(resp *http.Response) (time.Duration, bool) {
 	if resp.ContentLength < 0 {
 		return after, true // the body may never end; a retry that gets the same answer does no harm
 	}
-	if p, ok := ProblemFrom(resp); ok && (slices.Contains(final, p.Code) || p.ErrorCode == errorDone) {
-		return 0, false
+	p, ok := ProblemFrom(resp)
+	if !ok {
+		return after, true
 	}
-	return after, true
+	code, known := retrysafe.ParseCode(p.Code)
+	return after, p.ErrorCode != errorDone && (!known || code.Retryable())
 }
 
 // retryAfter parses the field of RFC 9110, section 10.2.3: seconds, or a date. It compares a date
