@@ -135,7 +135,7 @@ func TestOutcomesOfTheScripts(t *testing.T) {
 		if releases, _ := notrun.Status(status); releases { // the script sends it again by itself
 			have = append(have, status)
 		} else {
-			assert.True(t, notrun.StatusUnderReexecute(status), "%d may be different at the next try", status)
+			assert.True(t, status >= 500, "%d may be different at the next try", status)
 		}
 	}
 	for _, r := range notrun.Always {
