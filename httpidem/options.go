@@ -284,7 +284,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 		}
 	}
 	for _, h := range o.KeyHeader {
-		if http.CanonicalHeaderKey(h) == "" || !validFieldName(h) {
+		if http.CanonicalHeaderKey(h) == "" || !IsToken(h) {
 			wrong("KeyHeader has %q, which is no header name", h)
 		}
 	}

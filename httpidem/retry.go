@@ -2,11 +2,8 @@ package httpidem
 
 import (
 	"context"
-	"math"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -38,7 +35,7 @@ var passing = []int{
 // repeatable reports whether the request that resp answers may be sent again, and the least wait
 // before that.
 func repeatable(resp *http.Response) (time.Duration, bool) {
-	after, told := retryAfter(resp.Header, time.Now())
+	after, told := RetryAfter(resp.Header, time.Now())
 	if conflict := resp.StatusCode == http.StatusConflict; conflict && !told || !conflict && !slices.Contains(passing, resp.StatusCode) {
 		return 0, false
 	}
@@ -54,28 +51,4 @@ func repeatable(resp *http.Response) (time.Duration, bool) {
 	}
 	code, known := retrysafe.ParseCode(p.Code)
 	return after, p.ErrorCode != errorDone && (!known || code.Retryable())
-}
-
-// retryAfter parses the field of RFC 9110, section 10.2.3: seconds, or a date. It compares a date
-// with the server's own Date if there is one. It ignores a value that is neither.
-func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
-	v := strings.Trim(h.Get("Retry-After"), " \t")
-	if v == "" {
-		return 0, false
-	}
-	if strings.Trim(v, "0123456789") == "" {
-		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil || n > int64(math.MaxInt64/time.Second) {
-			return math.MaxInt64, true
-		}
-		return time.Duration(n) * time.Second, true
-	}
-	at, err := http.ParseTime(v)
-	if err != nil {
-		return 0, false
-	}
-	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = date
-	}
-	return max(0, at.Sub(now)), true
 }
