@@ -2,8 +2,10 @@ package retrysafe
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/retrysafe/retrysafe/storeapi"
@@ -119,4 +121,113 @@ type issued struct {
 // for its first use has passed. [DoTx] does not support it: redeem the key around the transaction.
 func MustBeIssued() CallOption {
 	return optionFunc(func(c *callOptions) { c.issued.must = true })
+}
+
+// Call sets several options at once, for callers on a hot path. A *Call is a [CallOption]. Zero
+// fields change nothing.
+type Call struct {
+	// Fingerprint is the digest that [WithFingerprint] sets.
+	Fingerprint []byte
+	// FingerprintRule is the number of the rule that made the fingerprint, 1 to 127. Fingerprints
+	// of different rules are not compared. Zero means that there is only one rule.
+	FingerprintRule uint8
+	// Binding is the credential that [WithBinding] sets.
+	Binding []byte
+	// Account is the account that [WithAccount] sets.
+	Account string
+	// Detached does the same as the function [Detached].
+	Detached bool
+	// MustBeIssued does the same as the function [MustBeIssued].
+	MustBeIssued bool
+	// SignedUntil is for a key whose signature proves that the server issued it: until this time,
+	// by the store's clock, the store need not know the key. It counts only with MustBeIssued.
+	SignedUntil time.Time
+	// Life is how long issued keys may be used for the first time. Their records are kept for at
+	// least a minute longer, so that a key that was released can be used again.
+	Life time.Duration
+}
+
+func (c *Call) apply(o *callOptions) {
+	if c.Fingerprint != nil {
+		o.give(c.Fingerprint)
+		if c.FingerprintRule != 0 && len(o.fingerprint) > 0 {
+			o.fingerprint[0] = fingerprintOfRules | c.FingerprintRule
+		}
+	}
+	if c.Binding != nil {
+		o.binding = c.Binding
+	}
+	if c.Account != "" {
+		o.account = KeyPart(c.Account)
+	}
+	o.detached = o.detached || c.Detached
+	if c.MustBeIssued {
+		o.issued = issued{must: true, signedUntil: c.SignedUntil, life: c.Life}
+	}
+}
+
+// Versions of fingerprints: the first byte of what is stored. Fingerprints of different versions
+// are not compared, so a new algorithm does not turn retries in flight into mismatches.
+const (
+	fingerprintGiven   = 1
+	fingerprintPayload = 2
+	// fingerprintOfRules and the values above it stand for [Call].FingerprintRule.
+	fingerprintOfRules = 128
+)
+
+// maxFingerprint leaves room for a version byte in the one-byte length of the packed form.
+const maxFingerprint = 254
+
+// WithFingerprint sets the digest of the request, of at most 254 bytes. A duplicate with another
+// digest gets [ErrFingerprintMismatch]. An empty digest sets none.
+func WithFingerprint(digest []byte) CallOption {
+	return optionFunc(func(c *callOptions) { c.give(digest) })
+}
+
+func (c *callOptions) give(digest []byte) {
+	if len(digest) == 0 {
+		return
+	}
+	if len(digest) > maxFingerprint {
+		c.err = errors.Join(c.err, fmt.Errorf("retrysafe: the fingerprint has %d bytes, at most %d are allowed; hash it", len(digest), maxFingerprint))
+		return
+	}
+	c.fingerprint = append(append(c.space[:0], fingerprintGiven), digest...)
+}
+
+// WithPayload sets the fingerprint to the SHA-256 of the request in JSON; of a []byte or string, to
+// that of its bytes. The JSON must be the same in each retry: leave out send times and random
+// values. What JSON leaves out is not compared. A text that is no UTF-8 is an error of the call.
+func WithPayload(v any) CallOption {
+	return optionFunc(func(c *callOptions) {
+		fp, err := payloadFingerprint(v)
+		c.fingerprint, c.err = fp, errors.Join(c.err, err)
+	})
+}
+
+// errPayloadText: two payloads whose texts differ in such bytes alone would be one.
+var errPayloadText = errors.New("retrysafe: WithPayload: a text of the payload is no UTF-8, and JSON cannot tell such texts apart; check the input, or give a digest with WithFingerprint")
+
+func payloadFingerprint(v any) ([]byte, error) {
+	var kind string
+	var data []byte
+	switch v := v.(type) {
+	case []byte:
+		kind, data = "bytes", v
+	case string:
+		kind, data = "bytes", []byte(v)
+	default:
+		var err error
+		if data, err = json.Marshal(v); err != nil {
+			return nil, fmt.Errorf("retrysafe: WithPayload: the payload has no JSON form (%w); give a digest with WithFingerprint", err)
+		}
+		if hasReplacedText(data) && jsonTypeOf(reflect.TypeOf(v)).textsAreOurs() {
+			return nil, errPayloadText
+		}
+		kind = "json"
+	}
+	h := sha256.New()
+	h.Write([]byte("retrysafe payload 2 " + kind + "\n"))
+	h.Write(data)
+	return h.Sum([]byte{fingerprintPayload}), nil
 }

@@ -53,3 +53,16 @@ func (o *Options) Validate() error {
 	}
 	return errors.Join(append(errs, o.Policy.Validate())...)
 }
+
+// The methods below show no secret, so that printing options by mistake discloses nothing.
+
+// String returns the namespace, and whether a secret is set, without the secret.
+func (o Options) String() string {
+	return fmt.Sprintf("options (namespace %q, secret set %v)", o.Namespace, len(o.Secret) > 0)
+}
+
+// GoString returns the same as String.
+func (o Options) GoString() string { return o.String() }
+
+// LogValue returns the same as String.
+func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }

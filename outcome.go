@@ -1,6 +1,9 @@
 package retrysafe
 
-import "github.com/retrysafe/retrysafe/storeapi"
+import (
+	"github.com/retrysafe/retrysafe/internal/enum"
+	"github.com/retrysafe/retrysafe/storeapi"
+)
 
 // OnDoubt is the policy for work that may have taken effect and whose outcome is unknown, because
 // its process died, its lease expired or its answer was cut off.
@@ -33,3 +36,8 @@ const (
 	// Doubtful means that the work may have taken effect. [Policy].OnDoubt decides.
 	Doubtful
 )
+
+// String returns the constant's name in words.
+func (o Outcome) String() string {
+	return enum.Name(o, "none", "done", "not done", "failed", "doubtful")
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/enum"
 	"github.com/retrysafe/retrysafe/internal/journal"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
@@ -27,6 +28,9 @@ const (
 	// Succeed returns plain success and the zero value (over HTTP: a configured answer).
 	Succeed
 )
+
+// String returns the constant's name in words.
+func (d Duplicate) String() string { return enum.Name(d, "default", "replay", "reject", "succeed") }
 
 // Policy is the behaviour of one operation. A zero field takes the engine's default. In the
 // engine's policy it takes the default named here.

@@ -288,3 +288,105 @@ func (a *Attempt) Progress() (Progress, error) {
 	p, err := b.Progress()
 	return progressOf(p), err
 }
+
+// StepTx is [Step] with the effect and its recovery point in one database transaction. Either both
+// are there or neither, whatever dies, so the step takes effect exactly once, under [Reexecute]
+// too. db is the engine's own store, since the record is there.
+//
+// fn gets the transaction and must do its work in it. It must not commit or roll back, and must not
+// call an engine on the same database or another step ([ErrInTransaction]). Other steps of the same
+// attempt wait until it has ended. If the database has one writer (SQLite), heartbeats wait too:
+// the lease has to be longer than fn takes, or the step is rolled back with [ErrLeaseLost].
+//
+// Errors are those of Step. With [ErrUnavailable] nothing was committed. With [ErrUnconfirmed] it
+// is unknown whether it was, and no other step of this attempt runs.
+func StepTx[Tx, T any](ctx context.Context, db storeapi.StepStore[Tx], name string, fn func(context.Context, Tx) (T, error)) (v T, err error) {
+	a, found, err := stepOf[T](ctx, name)
+	if err != nil {
+		return v, err
+	}
+	if found != nil {
+		return recall[T](a, found)
+	}
+	b := a.journal()
+	if err := a.lockJournal(b); err != nil {
+		return v, a.stepError(name, err)
+	}
+	defer b.Unlock()
+	step, order := journal.Step{Name: name, Finished: true}, int64(0)
+	var workErr, encodeErr error
+	req := storeapi.StepRequest{Key: a.key, Owner: a.owner, Fence: a.fence, Lease: a.policy.Lease}
+	err = db.StepTx(context.WithValue(ctx, insideStepTx{}, true), req, func(ctx context.Context, tx Tx) (Answer, error) {
+		if v, workErr = fn(ctx, tx); workErr != nil {
+			return Answer{}, workErr
+		}
+		step.Answer, encodeErr = a.stepAnswer(encodeShared(a.codec, &v))
+		var progress *Answer
+		progress, order, workErr = b.Propose(&step)
+		if workErr != nil {
+			return Answer{}, workErr
+		}
+		return *progress, nil
+	})
+	b.Decide(&step, order, err == nil)
+	switch {
+	case err == nil:
+		if encodeErr != nil {
+			return v, a.stepError(name, encodeErr)
+		}
+		return v, nil
+	case workErr != nil && !errors.Is(err, ErrTxEnded), errors.Is(err, ErrCommitRefused):
+		return v, err
+	case errors.Is(err, ErrUnconfirmed), errors.Is(err, ErrTxEnded):
+		b.Fail(err)
+		return v, InDoubt(a.stepError(name, err))
+	case errors.Is(err, ErrLeaseLost):
+		return v, a.stepError(name, err)
+	}
+	return v, a.stepError(name, txError(err))
+}
+
+// Progress is what a call has done so far, as its record stores it until the call has ended. It is
+// for lists, for [Policy].Reconcile, and for an operator who resolves a key in doubt by hand.
+type Progress struct {
+	// Plan is the [Policy].Steps of the attempt that stored it; nil if that declared none.
+	Plan []string
+	// Input is the input of a resumable operation, in the engine's codec. Its Codec is empty if
+	// none is stored.
+	Input Answer
+	// Steps are the steps that were finished, in the order in which they were, and those under
+	// [AtMostOnce] that were begun.
+	Steps []StepRecord
+	// Reopened is the number of the attempt that last reopened the record (see
+	// [Resolution].Reopen). [Attempt.Tries] counts from the next one. Zero means none.
+	Reopened int
+}
+
+// StepRecord is one step of a half-done call.
+type StepRecord struct {
+	Name string
+	// Finished is false for a step under [AtMostOnce] that was begun and whose outcome is unknown.
+	Finished bool
+	// Answer is what the step returned. It is not stored if all answers together were too large.
+	Answer Answer
+}
+
+// ProgressOf returns what the call of a record has done so far, if it has not ended. It returns the
+// zero Progress if nothing is stored, and for a finished record. Records from lists do not have it:
+// look the record up. The returned bytes are parts of the record's.
+func ProgressOf(r *Record) (Progress, error) {
+	if r.State.Finished() || r.Answer.Codec == "" {
+		return Progress{}, nil
+	}
+	p, err := journal.Parse(&r.Answer)
+	return progressOf(p), err
+}
+
+// progressOf returns the progress of a journal.
+func progressOf(p journal.Progress) Progress {
+	own := Progress{Plan: p.Plan, Input: p.Input, Reopened: p.Reopened}
+	for _, s := range p.Steps {
+		own.Steps = append(own.Steps, StepRecord(s))
+	}
+	return own
+}

@@ -39,7 +39,7 @@ func New(e *retrysafe.Engine, o *Options) *Callback {
 	if c.time == 0 {
 		c.time = 30 * time.Second
 	}
-	c.limit = c.guard.Options().MaxBody
+	c.limit = c.guard.Options().Limit.Body
 	return c
 }
 

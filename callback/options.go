@@ -102,16 +102,25 @@ func (o *Options) guard() *httpidem.Options {
 		id = "header:" + bodyDigest
 	}
 	return &httpidem.Options{
-		Tenant: httpidem.Global, Key: httpidem.Fields, Fields: []string{id}, AnyPayload: true, Missing: o.Missing, InProgress: o.InProgress, Policy: p, Succeed: o.Succeed, MaxBody: o.MaxBody,
-		Operation: func(*http.Request) string { return o.Provider }, Layer: "callback",
-		Classify: func(status int, h http.Header) retrysafe.Outcome {
-			if status >= 500 && refuse && h.Get("Idempotency-Outcome") == "" {
-				// If it were stored, no one could change the answer of an event that was not
-				// handled.
-				return retrysafe.Doubtful
-			}
-			return 0
+		Tenant: httpidem.Global,
+		Key:    httpidem.Fields,
+		Request: httpidem.RequestOptions{
+			Operation: func(*http.Request) string { return o.Provider },
+			Fields:    []string{id}, AnyPayload: true, Missing: o.Missing,
 		},
+		Answer: httpidem.AnswerOptions{
+			InProgress: o.InProgress, Succeed: o.Succeed,
+			Classify: func(status int, h http.Header) retrysafe.Outcome {
+				if status >= 500 && refuse && h.Get("Idempotency-Outcome") == "" {
+					// If it were stored, no one could change the answer of an event that was not
+					// handled.
+					return retrysafe.Doubtful
+				}
+				return 0
+			},
+		},
+		Limit:  httpidem.LimitOptions{Body: o.MaxBody},
+		Policy: p, Layer: "callback",
 	}
 }
 

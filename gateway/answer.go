@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/gateway/internal/h1client"
+	"github.com/retrysafe/retrysafe/gateway/internal/once"
 )
 
 // status reports whether the answer has a status that can be passed on. 101 cannot: the request did
@@ -63,8 +63,8 @@ func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 	}
 	w.WriteHeader(resp.StatusCode)
 	_, _ = w.Write(x.start)
-	if h1client.EventStream(resp) || int64(len(x.start)) > g.limit {
-		if err := copyOn(w, resp.Body, h1client.EventStream(resp), g.clientTime); err != nil {
+	if once.EventStream(resp) || int64(len(x.start)) > g.limit {
+		if err := copyOn(w, resp.Body, once.EventStream(resp), g.clientTime); err != nil {
 			g.unknown(r, a, &doubt{cause: "truncated", err: err})
 			// the head has been sent: the client must not take this answer for complete
 			panic(http.ErrAbortHandler)

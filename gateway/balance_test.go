@@ -160,7 +160,7 @@ func TestStatusOfAKey(t *testing.T) {
 	t.Parallel()
 	a := newNode(t)
 	o := &gateway.Options{Upstreams: []string{a.URL}, Routes: []gateway.Route{{Match: "PUT /things/*"}}}
-	o.Routes[0].Guard.Operation = func(*http.Request) string { return "thing" }
+	o.Routes[0].Guard.Request.Operation = func(*http.Request) string { return "thing" }
 	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), o)
 	assert.Equal(t, told(t, base, "POST", "k", "x"), "201", "a request")
 	r, err := http.NewRequestWithContext(t.Context(), "PUT", base+"/things/7", strings.NewReader("x"))

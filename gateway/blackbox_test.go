@@ -27,7 +27,7 @@ func open(t *testing.T, origin http.Handler, s httpidemtest.Setup) string {
 	up.Start()
 	t.Cleanup(up.Close)
 	e := newEngine(t, s.Store, s.Policy)
-	if s.Guard.Key == httpidem.Fields || s.Guard.Rate.PerSecond > 0 {
+	if s.Guard.Key == httpidem.Fields || s.Guard.Limit.Rate.PerSecond > 0 {
 		// these require a named tenant; the suite knows its callers
 		s.Guard.Tenant, s.Guard.Binding = httpidem.ByAuthorization(e)
 	}

@@ -79,7 +79,7 @@ func TestServiceWithAGuard(t *testing.T) {
 	})))
 	t.Cleanup(up.Close)
 	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{
-		Upstreams: []string{up.URL}, Guard: httpidem.Options{NotRun: []int{http.StatusConflict}},
+		Upstreams: []string{up.URL}, Guard: httpidem.Options{Answer: httpidem.AnswerOptions{NotRun: []int{http.StatusConflict}}},
 	})
 	first := make(chan string)
 	go func() { first <- told(t, up.URL, "POST", "k", "x") }()

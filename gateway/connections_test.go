@@ -23,7 +23,7 @@ import (
 // each has a request, the new connection is closed.
 func TestConnections(t *testing.T) {
 	t.Parallel()
-	for _, way := range []string{"fast path", "net/http", "TLS"} {
+	for _, way := range []string{"plain", "TLS"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			const most = 20
@@ -45,7 +45,7 @@ func TestConnections(t *testing.T) {
 			figures := mon.Handler()
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			assert.NoError(t, err, "listen")
-			s := gateway.NewServer(g, &gateway.ServerOptions{Connections: most, NoFastPath: way == "net/http", Logger: slog.New(slog.DiscardHandler)})
+			s := gateway.NewServer(g, &gateway.ServerOptions{Connections: most, Logger: slog.New(slog.DiscardHandler)})
 			mon.WatchServer(s)
 			t.Cleanup(func() { _ = s.Close() })
 			dial := func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }

@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/gateway/internal/h1client"
+	"github.com/retrysafe/retrysafe/gateway/internal/once"
 )
 
 // class describes an error for the log: the text of some errors contains parts of the upstream's
@@ -35,7 +35,7 @@ func class(err error) string {
 		return op.Error() // addresses and system calls
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "connection closed"
-	case h1client.Refused(err), h1client.GoneAway(err):
+	case once.Refused(err), once.GoneAway(err):
 		return "refused by the service"
 	}
 	switch inner := err.(type) { //nolint:errorlint // one layer after the other

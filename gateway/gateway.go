@@ -16,8 +16,8 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway/internal/clientaddr"
-	"github.com/retrysafe/retrysafe/gateway/internal/h1client"
 	"github.com/retrysafe/retrysafe/gateway/internal/inside"
+	"github.com/retrysafe/retrysafe/gateway/internal/once"
 	"github.com/retrysafe/retrysafe/gateway/internal/route"
 	"github.com/retrysafe/retrysafe/gateway/internal/signed"
 	"github.com/retrysafe/retrysafe/httpidem"
@@ -31,7 +31,7 @@ type Gateway struct {
 	inside    *inside.Addresses // of the upstreams
 	keepHost  bool
 	logger    *slog.Logger
-	transport *h1client.Transport
+	transport *once.Transport
 	routes    *route.Table[*routed]
 	plain     *httputil.ReverseProxy
 	tokens    *token.Issuer // nil: no route requires tokens
@@ -82,7 +82,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{
-		logger: o.Logger, transport: h1client.NewTransport(o.UpstreamCAs), monitor: o.Monitor, access: o.AccessLog, continues: o.Continue, propagate: o.Propagate,
+		logger: o.Logger, transport: once.NewTransport(o.UpstreamCAs), monitor: o.Monitor, access: o.AccessLog, continues: o.Continue, propagate: o.Propagate,
 		keepHost: o.KeepHost, trusted: o.TrustedProxies, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.room()),
 		clientTime: cmp.Or(o.ClientTime, time.Minute), quietTime: cmp.Or(o.QuietTime, 5*time.Minute), upgrades: o.Upgrades, counts: map[string]bool{},
 	}
@@ -96,7 +96,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		if err != nil {
 			return nil, err
 		}
-		g.upstreams.all = append(g.upstreams.all, &upstream{url: u, bare: u.Scheme == "http" && (u.Path == "" || u.Path == "/")})
+		g.upstreams.all = append(g.upstreams.all, &upstream{url: u})
 		addresses = append(addresses, u)
 	}
 	g.inside = inside.Of(addresses)
@@ -152,7 +152,7 @@ func (g *Gateway) addRoutes(e *retrysafe.Engine, o *Options) error {
 		x := g.guard(e, r.Match, &r)
 		entry := &route.Entry[*routed]{
 			Pattern: p, Methods: x.methods, Guards: r.guards(), ExactCase: r.ExactCase, ExactExtension: r.ExactExtension, To: x,
-			EveryMethod: p.Method == "*" && (r.Signature != nil || r.Guard.Rate.PerSecond > 0),
+			EveryMethod: p.Method == "*" && (r.Signature != nil || r.Guard.Limit.Rate.PerSecond > 0),
 		}
 		if p.Method != "*" {
 			entry.Methods = []string{p.Method} // also if the route guards nothing
@@ -189,11 +189,11 @@ func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
 	if o.Tenant == nil && o.Credentials == nil {
 		o.Credentials = new(httpidem.Credentials)
 	}
-	if o.Account == nil && o.Credentials != nil {
-		o.Account = o.Credentials.Account(e, g.clientAddress)
+	if o.Limit.Account == nil && o.Credentials != nil {
+		o.Limit.Account = o.Credentials.Account(e, g.clientAddress)
 	}
-	if o.Bodies == nil {
-		o.Bodies = g.bodies
+	if o.Limit.Bodies == nil {
+		o.Limit.Bodies = g.bodies
 	}
 	if o.Admit == nil && g.newKeys != nil {
 		o.Admit = g.admit
@@ -205,11 +205,11 @@ func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
 	if o.Layer == "" {
 		o.Layer = "gw"
 	}
-	if o.Tokens == nil && g.tokens != nil {
-		o.Tokens = g.tokens
+	if o.KeySource.Tokens == nil && g.tokens != nil {
+		o.KeySource.Tokens = g.tokens
 	}
-	if o.BodyTime == 0 {
-		o.BodyTime = time.Minute
+	if o.Limit.BodyTime == 0 {
+		o.Limit.BodyTime = time.Minute
 	}
 	g.counting(&o, r.Signature != nil)
 	m := httpidem.New(e, &o)
@@ -219,21 +219,16 @@ func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
 		layer = "token" // whatever o says
 	}
 	s := &sender{
-		bodyTime: o.BodyTime, layer: layer, Gateway: g, middleware: m, keys: m.Options().KeyHeader, timeout: min(r.TimeoutAnswer, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20),
+		bodyTime: o.Limit.BodyTime, layer: layer, Gateway: g, middleware: m, keys: m.Options().KeySource.Header, timeout: min(r.TimeoutAnswer, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20),
 	}
 	for _, name := range s.keys {
 		if !slices.Contains(g.keys, name) {
 			g.keys = append(g.keys, name)
 		}
 	}
-	x := &routed{name: name, methods: m.Options().Methods, problem: m.Problem, cors: r.CORS.compile(s.keys, m.ExposedHeaders()), signed: signed.New(e, r.Signature, r.Guard.Docs, s.keys, g.logger)}
+	x := &routed{name: name, methods: m.Options().Request.Methods, problem: m.Problem, cors: r.CORS.compile(s.keys, m.ExposedHeaders()), signed: signed.New(e, r.Signature, r.Guard.Docs, s.keys, g.logger)}
 	x.handler, x.status = x.verified(m.Handler(s)), x.verified(m.Status())
 	return x
-}
-
-// FastPath implements [FastPathHandler]: a field of the request may have a key.
-func (g *Gateway) FastPath(r *http.Request) bool {
-	return r.Method != http.MethodGet && slices.ContainsFunc(g.keys, func(name string) bool { return r.Header[name] != nil })
 }
 
 // fromTrustedProxy reports whether the request comes from one of the trusted proxies.

@@ -29,7 +29,7 @@ func TestLateAnswersThatPanic(t *testing.T) {
 	t.Parallel()
 	u, answer := slow(t, "", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
 	o := &gateway.Options{Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: 2 * time.Second}
-	o.Guard.Classify = func(int, http.Header) retrysafe.Outcome { panic("a hook") }
+	o.Guard.Answer.Classify = func(int, http.Header) retrysafe.Outcome { panic("a hook") }
 	log := new(lockedBuffer)
 	o.Logger = slog.New(slog.NewTextHandler(log, nil))
 	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), o)

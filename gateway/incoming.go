@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/gateway/internal/h1"
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
@@ -29,7 +28,7 @@ func (g *Gateway) incoming(r *http.Request) (advice string) {
 	case strings.ContainsFunc(r.RequestURI, func(c rune) bool { return c <= ' ' || c == 0x7f }):
 		// possible over HTTP/2
 		return "The path has a space or a control character: encode it."
-	case g.keepHost && !ofHost.Has(r.Host):
+	case g.keepHost && !plainHost(r.Host):
 		return "The Host is no name and no address: send that of this service."
 	case g.dropsWhatCounts(r.Header):
 		return "Connection names a field that the service needs: take it out of Connection."
@@ -37,8 +36,13 @@ func (g *Gateway) incoming(r *http.Request) (advice string) {
 	return ""
 }
 
-// ofHost has the bytes of a Host that is passed on.
-var ofHost = h1.BytesOf(h1.Alphanumeric + ".:-[]_")
+// plainHost reports whether a Host has only bytes that a host and a port can have.
+func plainHost(host string) bool {
+	return !strings.ContainsFunc(host, func(c rune) bool {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		return !letter && !('0' <= c && c <= '9') && !strings.ContainsRune(".:-[]_", c)
+	})
+}
 
 // foldUnderscores removes fields whose name many services (CGI, WSGI and similar) read as a field
 // that only the gateway or a trusted server may set, or that a guard decides by.

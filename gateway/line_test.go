@@ -29,7 +29,7 @@ func TestLinesAreKept(t *testing.T) {
 // comes, and that the connection can be reused.
 func TestAnswersInPieces(t *testing.T) {
 	t.Parallel()
-	const pause = 250 * time.Millisecond // longer than quickTime
+	const pause = 250 * time.Millisecond
 	large := "X-Large: " + strings.Repeat("x", 20<<10) + "\r\n"
 	for name, pieces := range map[string][]string{
 		"at once":                  {"HTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\ndone"},

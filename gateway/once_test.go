@@ -21,7 +21,7 @@ var allMethods = []string{"POST", "PATCH", "PUT", "DELETE"}
 func before(t *testing.T, u *rawUpstream, p retrysafe.Policy, timeout time.Duration) string {
 	t.Helper()
 	return serve(t, newEngine(t, memstore.New(nil), p), &gateway.Options{
-		Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: timeout, Guard: httpidem.Options{Methods: allMethods},
+		Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: timeout, Guard: httpidem.Options{Request: httpidem.RequestOptions{Methods: allMethods}},
 	})
 }
 

@@ -278,7 +278,7 @@ func TestTenantOfATrustedProxy(t *testing.T) {
 func TestSlowRequests(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
-	o := &gateway.Options{Upstreams: []string{n.URL}, Guard: httpidem.Options{BodyTime: 3 * time.Second}, Logger: slog.New(slog.DiscardHandler)}
+	o := &gateway.Options{Upstreams: []string{n.URL}, Guard: httpidem.Options{Limit: httpidem.LimitOptions{BodyTime: 3 * time.Second}}, Logger: slog.New(slog.DiscardHandler)}
 	g, err := gateway.New(newEngine(t, memstore.New(nil), retrysafe.Policy{}), o)
 	assert.NoError(t, err, "gateway")
 	s := gateway.NewServer(g, &gateway.ServerOptions{Header: 4 << 10, HeaderTime: 3 * time.Second, IdleTime: time.Second, Logger: o.Logger})

@@ -158,9 +158,9 @@ func (o *Options) room() int64 {
 
 // largestBody returns the size of the largest body that is guarded.
 func (o *Options) largestBody() int64 {
-	most := cmp.Or(o.Guard.MaxBody, 1<<20)
+	most := cmp.Or(o.Guard.Limit.Body, 1<<20)
 	for _, r := range o.Routes {
-		most = max(most, cmp.Or(r.Guard.MaxBody, 1<<20))
+		most = max(most, cmp.Or(r.Guard.Limit.Body, 1<<20))
 	}
 	return most
 }
@@ -180,7 +180,7 @@ func namedByHimself(o *httpidem.Options) error {
 	if o.Key == httpidem.Fields {
 		errs = append(errs, errors.New("gateway: the key is made of fields, "+who))
 	}
-	if o.Rate.PerSecond > 0 && o.RateBy == nil {
+	if o.Limit.Rate.PerSecond > 0 && o.Limit.RateBy == nil {
 		errs = append(errs, errors.New("gateway: there is a rate for each tenant, "+who+"; or count by address"))
 	}
 	return errors.Join(errs...)

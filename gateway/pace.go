@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/retrysafe/retrysafe/gateway/internal/h1client"
+	"github.com/retrysafe/retrysafe/gateway/internal/once"
 )
 
 // leastRate is how many bytes of a body of known length must arrive in a second once the time for a
@@ -137,7 +137,7 @@ func (p *pace) stop() {
 // answered watches the body of an answer of known length, and stops watching any other: it may be a
 // stream.
 func (p *pace) answered(resp *http.Response) {
-	if resp.ContentLength < 0 || resp.StatusCode == http.StatusSwitchingProtocols || h1client.EventStream(resp) {
+	if resp.ContentLength < 0 || resp.StatusCode == http.StatusSwitchingProtocols || once.EventStream(resp) {
 		p.stop()
 		return
 	}

@@ -59,7 +59,7 @@ func TestQuietExchanges(t *testing.T) {
 	t.Parallel()
 	const quiet = 500 * time.Millisecond
 	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{
-		Upstreams: []string{resting(t, 4*quiet)}, QuietTime: quiet, Guard: httpidem.Options{BodyTime: time.Minute},
+		Upstreams: []string{resting(t, 4*quiet)}, QuietTime: quiet, Guard: httpidem.Options{Limit: httpidem.LimitOptions{BodyTime: time.Minute}},
 	})
 	for _, http2 := range []bool{false, true} {
 		transport := &http.Transport{Protocols: new(http.Protocols)}
@@ -101,7 +101,7 @@ func TestSlowBodies(t *testing.T) {
 	}))
 	t.Cleanup(service.Close)
 	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{
-		Upstreams: []string{service.URL}, Guard: httpidem.Options{BodyTime: bodyTime},
+		Upstreams: []string{service.URL}, Guard: httpidem.Options{Limit: httpidem.LimitOptions{BodyTime: bodyTime}},
 	})
 	addr := strings.TrimPrefix(base, "http://")
 	dial := func(head string) net.Conn {
@@ -166,7 +166,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	t.Cleanup(service.Close)
 	front := func(clientTime time.Duration) string {
 		return serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{
-			Upstreams: []string{service.URL}, ClientTime: clientTime, Guard: httpidem.Options{BodyTime: time.Minute},
+			Upstreams: []string{service.URL}, ClientTime: clientTime, Guard: httpidem.Options{Limit: httpidem.LimitOptions{BodyTime: time.Minute}},
 		})
 	}
 	// the machine may stop the client that reads for a second

@@ -27,9 +27,6 @@ func NewLive(g *Gateway) *Live {
 // ServeHTTP implements [http.Handler].
 func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) { l.now.Load().ServeHTTP(w, r) }
 
-// FastPath implements [FastPathHandler].
-func (l *Live) FastPath(r *http.Request) bool { return l.now.Load().FastPath(r) }
-
 // Replace serves with g from now on. It does not wait, and no request is lost.
 func (l *Live) Replace(g *Gateway) {
 	l.mu.Lock()

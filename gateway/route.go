@@ -54,16 +54,16 @@ func (r *Route) Validate(base retrysafe.Policy) error {
 
 // guardOf returns o with the method of the pattern.
 func guardOf(o httpidem.Options, p *route.Pattern) *httpidem.Options {
-	if o.RateMethods = []string{p.Method}; o.Rate.PerSecond <= 0 {
-		o.RateMethods = nil
+	if o.Limit.RateMethods = []string{p.Method}; o.Limit.Rate.PerSecond <= 0 {
+		o.Limit.RateMethods = nil
 	}
 	if p.Method != "*" && o.Key != httpidem.Off {
-		o.Methods = []string{p.Method}
+		o.Request.Methods = []string{p.Method}
 	}
 	return &o
 }
 
 // guards reports whether a route requires anything of the requests that it matches.
 func (r *Route) guards() bool {
-	return r.Guard.Key != httpidem.Off || r.Signature != nil || r.Guard.Rate.PerSecond > 0 || r.Guard.Age != nil
+	return r.Guard.Key != httpidem.Off || r.Signature != nil || r.Guard.Limit.Rate.PerSecond > 0 || r.Guard.Limit.Age != nil
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/gateway/internal/h1client"
+	"github.com/retrysafe/retrysafe/gateway/internal/once"
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
@@ -36,7 +36,7 @@ func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	metricsOf(r.Context()).record(unguarded)
 	r, p := paced(w, r, g.quietTime, g.bodyTime)
-	defer p.finish() // the fast path's contexts end only with their connections
+	defer p.finish()
 	// The service may answer before it has read all. Without full duplex the gateway's server would
 	// then read the rest of the body itself. A ResponseWriter that does not support it has read the
 	// body already.
@@ -50,9 +50,7 @@ func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // exchange is one guarded request to the service.
 type exchange struct {
-	turn     *upstream // the upstream to use next
-	delivery *h1client.Delivery
-	first    h1client.Delivery // used by quick
+	delivery *once.Delivery
 	resp     *http.Response
 	// the answer's body as far as it is stored, and one byte more of a longer one; empty for an
 	// event stream
@@ -61,8 +59,7 @@ type exchange struct {
 	sent  bool  // if there is no answer: the service may have received some of the request
 	cut   error // why the answer broke off
 
-	connected atomic.Bool    // from here on the request may be sent
-	conn      *h1client.Conn // the request was sent on it, and the answer has not arrived
+	connected atomic.Bool // from here on the request may be sent
 }
 
 // sendOnce sends a guarded request upstream at most once, and finishes its attempt if there is no
@@ -83,11 +80,6 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 		return
 	}
 	x := new(exchange)
-	if g.quick(x, r, a, body) {
-		defer g.finish()
-		g.conclude(w, r, a, x)
-		return
-	}
 	ctx, cancel := context.WithCancelCause(a.Context())
 	stop := context.AfterFunc(g.life, func() { cancel(retrysafe.ErrClosed) })
 	free := func() {
@@ -95,7 +87,6 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 		cancel(nil)
 		g.finish()
 	}
-	x.watch(ctx)
 	out := g.outgoing(r, a)
 	came := make(chan struct{})
 	g.running.Go(func() {
@@ -192,46 +183,30 @@ func (g *sender) late(finish func(http.Handler), r *http.Request, a *retrysafe.A
 // exchange fills x: it sends the request, and reads as much of the answer as the outcome depends
 // on.
 func (g *sender) exchange(ctx context.Context, x *exchange, out *http.Request, a *retrysafe.Attempt, body []byte) {
-	var err error
-	switch {
-	case x.resp != nil: // read the rest of its body
-	case x.conn != nil:
-		err = x.receive(out)
-	default:
-		err = g.send(ctx, x, out, a, body)
-	}
-	if err != nil {
-		x.fail(ctx, err)
+	if err := g.send(ctx, x, out, a, body); err != nil {
+		x.err = errors.Join(context.Cause(ctx), err)
 		return
 	}
-	if !h1client.EventStream(x.resp) && status(x.resp) {
-		var more []byte
-		more, x.cut = io.ReadAll(io.LimitReader(x.resp.Body, g.limit+1-int64(len(x.start))))
-		x.start = append(x.start, more...)
+	if !once.EventStream(x.resp) && status(x.resp) {
+		x.start, x.cut = io.ReadAll(io.LimitReader(x.resp.Body, g.limit+1))
 		if x.cut != nil {
 			x.cut = errors.Join(context.Cause(ctx), x.cut)
 		}
 	}
 }
 
-func (x *exchange) fail(ctx context.Context, err error) { x.err = errors.Join(context.Cause(ctx), err) }
-
 // send retries only if certainly nothing was sent: on a kept connection that the service had
 // closed, or to another address.
 func (g *sender) send(ctx context.Context, x *exchange, out *http.Request, a *retrysafe.Attempt, body []byte) (err error) {
 	var tried []*upstream
-	u, fresh := x.turn, 0
+	u, fresh := g.upstreams.pick(nil), 0
 	for {
 		x.connected.Store(false)
-		x.delivery = &h1client.Delivery{Check: func() error {
+		x.delivery = &once.Delivery{Check: func() error {
 			x.connected.Store(true)
 			return sure(ctx, a)
 		}}
-		if try := g.to(u, x.delivery.Follow(ctx), out, body); u.url.Scheme == "http" {
-			err = x.overConn(ctx, g.transport.Pool, try, body)
-		} else {
-			x.resp, err = g.transport.RoundTrip(try) //nolint:bodyclose // conclude does
-		}
+		x.resp, err = g.transport.RoundTrip(g.to(u, x.delivery.Follow(ctx), out, body)) //nolint:bodyclose // conclude does
 		if err == nil {
 			return nil
 		}
@@ -283,7 +258,7 @@ func (b balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 	var tried []*upstream
 	u := b.upstreams.pick(nil)
 	for {
-		t := new(h1client.Delivery)
+		t := new(once.Delivery)
 		try := b.direct(u, r.WithContext(b.hideHints(t.Follow(r.Context()), r)))
 		if body != nil && body != http.NoBody {
 			try.Body = &sentBody{body: body, left: r.ContentLength, ctx: r.Context(), answered: answered}

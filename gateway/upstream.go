@@ -24,7 +24,6 @@ type Health struct {
 // upstream is one address of the service.
 type upstream struct {
 	url   *url.URL
-	bare  bool         // http, and without a path: the target of a request is the same there
 	down  atomic.Bool  // by the last check
 	after atomic.Int64 // left out until then after a failed connection, in Unix nanoseconds
 }

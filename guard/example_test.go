@@ -54,13 +54,13 @@ func ExampleDuplicateKey() {
 // would move such a row again.
 func ExampleNewMachine() {
 	moves := map[string][]string{"new": {"paid"}, "paid": {"shipped"}}
-	_, err := guard.NewMachine("orders", "id", "state", moves)
+	_, err := guard.NewMachine("orders", "id", "state", moves, nil)
 	fmt.Println("without a way back:", err)
 
 	moves["paid"] = append(moves["paid"], "new") // a payment that failed later
-	_, err = guard.NewMachine("orders", "id", "state", moves)
+	_, err = guard.NewMachine("orders", "id", "state", moves, nil)
 	fmt.Println("with a way back is refused:", err != nil)
-	_, err = guard.NewMachine("orders", "id", "state", moves, guard.LastKey("last_key"))
+	_, err = guard.NewMachine("orders", "id", "state", moves, &guard.MachineOptions{LastKey: "last_key"})
 	fmt.Println("with LastKey:", err)
 	// Output:
 	// without a way back: <nil>

@@ -20,9 +20,9 @@ func moves() map[status][]status {
 	return map[status][]status{"placed": {"paid", "cancelled"}, "paid": {"done", "cancelled"}}
 }
 
-func machine(tb testing.TB, moves map[status][]status, opts ...guard.MachineOption) *guard.Machine[status] {
+func machine(tb testing.TB, moves map[status][]status, o *guard.MachineOptions) *guard.Machine[status] {
 	tb.Helper()
-	m, err := guard.NewMachine("orders", "id", "status", moves, opts...)
+	m, err := guard.NewMachine("orders", "id", "status", moves, o)
 	assert.NoError(tb, err, "a machine")
 	return m
 }
@@ -56,7 +56,7 @@ func calls(tb testing.TB) []call {
 	short := &guard.RowLock{Table: "account", ID: "id", Columns: []string{"amount", "version"}, Wait: 1500 * time.Millisecond}
 	fence := &guard.Fence{Table: "job", ID: "id", Column: "fence"}
 	upsert := &guard.Upsert{Table: "points", Columns: []string{"member"}}
-	forward, again := machine(tb, moves()), machine(tb, map[status][]status{"on": {"off"}, "off": {"on"}}, guard.LastKey("last_key"))
+	forward, again := machine(tb, moves(), nil), machine(tb, map[status][]status{"on": {"off"}, "off": {"on"}}, &guard.MachineOptions{LastKey: "last_key"})
 	locked := func(l *guard.RowLock) func(context.Context, dbtx.Tx) (guard.Outcome, error) {
 		return func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {
 			if f, ok := tx.(*fakeTx); ok {

@@ -181,15 +181,15 @@ func TestMisuse(t *testing.T) {
 			return err
 		}, "look at the error of NewMachine"},
 		{func(ctx context.Context, tx dbtx.Tx) error {
-			_, err := machine(t, moves()).MoveBy(ctx, tx, 7, by, "placed", "paid", nil)
+			_, err := machine(t, moves(), nil).MoveBy(ctx, tx, 7, by, "placed", "paid", nil)
 			return err
-		}, "guard.LastKey"},
+		}, "MachineOptions.LastKey"},
 		{func(ctx context.Context, tx dbtx.Tx) error {
-			_, err := machine(t, moves(), guard.LastKey("k")).Move(ctx, tx, 7, "placed", "paid", nil)
+			_, err := machine(t, moves(), &guard.MachineOptions{LastKey: "k"}).Move(ctx, tx, 7, "placed", "paid", nil)
 			return err
 		}, "call MoveBy"},
 		{func(ctx context.Context, tx dbtx.Tx) error {
-			_, err := machine(t, moves()).Move(ctx, tx, 7, "placed", "paid", guard.Set{"status": 1})
+			_, err := machine(t, moves(), nil).Move(ctx, tx, 7, "placed", "paid", guard.Set{"status": 1})
 			return err
 		}, "the guard's own"},
 		{put(nil, nil, set), "a value for each"},
@@ -246,20 +246,20 @@ func TestMachineDeclaration(t *testing.T) {
 		{map[status][]status{"a": {"a"}}, "again"},
 		{map[status][]status{"a": {"b"}, "b": {"c"}, "c": {"d", "b"}}, "again"},
 	} {
-		_, err := guard.NewMachine("orders", "id", "status", c.moves)
+		_, err := guard.NewMachine("orders", "id", "status", c.moves, nil)
 		assert.ErrorIs(t, err, guard.ErrMisuse, "%v", c.moves)
 		assert.Contains(t, err.Error(), c.want, "%v", c.moves)
 	}
-	_, err := guard.NewMachine("orders", "id", "status", map[status][]status{"a": {"a"}}, guard.LastKey("k"))
+	_, err := guard.NewMachine("orders", "id", "status", map[status][]status{"a": {"a"}}, &guard.MachineOptions{LastKey: "k"})
 	assert.NoError(t, err, "a cycle with a key column")
-	_, err = guard.NewMachine("orders", "id", "", moves())
+	_, err = guard.NewMachine("orders", "id", "", moves(), nil)
 	assert.ErrorIs(t, err, guard.ErrMisuse, "no column")
-	_, err = guard.NewMachine("orders", "id;", "status", moves())
+	_, err = guard.NewMachine("orders", "id;", "status", moves(), nil)
 	assert.ErrorIs(t, err, guard.ErrMisuse, "no name")
-	_, err = guard.NewMachine("orders", "id", "status", map[float64][]float64{1: {2}})
+	_, err = guard.NewMachine("orders", "id", "status", map[float64][]float64{1: {2}}, nil)
 	assert.ErrorIs(t, err, guard.ErrMisuse, "states that cannot be compared")
 	given := moves()
-	m := machine(t, given)
+	m := machine(t, given, nil)
 	given["placed"][0] = "done"
 	_, err = m.Move(t.Context(), fake(dbtx.SQLite), 7, "placed", "done", nil)
 	assert.ErrorIs(t, err, guard.ErrIllegal, "the map is copied")

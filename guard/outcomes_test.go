@@ -294,7 +294,7 @@ func TestDigestIsFrozen(t *testing.T) {
 	assert.NoError(t, err, "Update")
 	// "retrysafe guard 1\nversion version\nann/pay/8e03978e%2F%C3%BC"
 	assert.Equal(t, tx.digests, []string{"3defea80e090bbb41d4c3f8306bbfb677c35fb894bc1044a083a3eecabd788c9", "3defea80e090bbb41d4c3f8306bbfb677c35fb894bc1044a083a3eecabd788c9"}, "digests of Version")
-	m, err := guard.NewMachine("lamp", "id", "Status", map[string][]string{"on": {"off \"é"}, "off \"é": {"on"}}, guard.LastKey("last_key"))
+	m, err := guard.NewMachine("lamp", "id", "Status", map[string][]string{"on": {"off \"é"}, "off \"é": {"on"}}, &guard.MachineOptions{LastKey: "last_key"})
 	assert.NoError(t, err, "NewMachine")
 	tx = fake(dbtx.PostgreSQL)
 	_, err = m.MoveBy(t.Context(), tx, 7, by, "on", "off \"é", nil)

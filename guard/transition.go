@@ -25,10 +25,10 @@ import (
 // AlreadyApplied says that the move was made, but not by which request. So the Set of this request
 // may not be in the row.
 //
-// With a key column ([LastKey]) the row stores the key of its last move. Then the machine may have
-// cycles, and [Machine.MoveBy] returns AlreadyApplied only for this request's own move between
-// these two states. It knows only the last move. If others have moved the row on and it is back in
-// `from`, a late retry moves it again. Inside retrysafe.DoTx it does not.
+// With a key column ([MachineOptions].LastKey) the row stores the key of its last move. Then the
+// machine may have cycles, and [Machine.MoveBy] returns AlreadyApplied only for this request's own
+// move between these two states. It knows only the last move. If others have moved the row on and
+// it is back in `from`, a late retry moves it again. Inside retrysafe.DoTx it does not.
 //
 // A Machine is safe for concurrent use.
 type Machine[S comparable] struct {
@@ -38,30 +38,29 @@ type Machine[S comparable] struct {
 	plans plans
 }
 
-// MachineOption is an option of [NewMachine].
-type MachineOption func(*machineOptions)
-
-type machineOptions struct{ key string }
-
-// LastKey names the column that stores the digest of the key of the last move (see [Digest]).
-func LastKey(column string) MachineOption { return func(o *machineOptions) { o.key = column } }
+// MachineOptions configure a [Machine]. Nil is valid.
+type MachineOptions struct {
+	// LastKey names the column that stores the digest of the key of the last move (see [Digest]);
+	// default: none.
+	LastKey string
+}
 
 // NewMachine declares which states each state leads to. table may be schema.table, id is a column
 // with a unique index, and column has the state and is not NULL. S is an integer or string type, or
 // one that the driver can read and write.
 //
-// NewMachine refuses a machine with a cycle unless it has a [LastKey]: a late retry would find the
+// NewMachine refuses a machine with a cycle unless it has a LastKey: a late retry would find the
 // row in `from` again.
-func NewMachine[S comparable](table, id, column string, moves map[S][]S, opts ...MachineOption) (*Machine[S], error) {
-	o := machineOptions{}
-	for _, opt := range opts {
-		opt(&o)
+func NewMachine[S comparable](table, id, column string, moves map[S][]S, options *MachineOptions) (*Machine[S], error) {
+	var o MachineOptions
+	if options != nil {
+		o = *options
 	}
 	g, err := declared(moves)
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine[S]{table: table, id: id, column: column, key: o.key, moves: g}
+	m := &Machine[S]{table: table, id: id, column: column, key: o.LastKey, moves: g}
 	s := m.spec()
 	if err := s.check(); err != nil {
 		return nil, err
@@ -69,9 +68,9 @@ func NewMachine[S comparable](table, id, column string, moves map[S][]S, opts ..
 	if column == "" {
 		return nil, misuse("the machine on table %s names no column of the state", table)
 	}
-	if at, found := g.cycle(); found && o.key == "" {
+	if at, found := g.cycle(); found && o.LastKey == "" {
 		return nil, misuse("the machine on table %s can enter the state %v again, so that a late retry would find the row as it was before and move it once more; "+
-			"leave the move out, or add a column for the key of the last move: guard.LastKey(\"last_key\")", table, at)
+			"leave the move out, or add a column for the key of the last move: MachineOptions.LastKey", table, at)
 	}
 	return m, nil
 }
@@ -97,7 +96,7 @@ func (m *Machine[S]) Move(ctx context.Context, tx dbtx.Tx, id any, from, to S, a
 // [ErrStale] if another request has moved the row to `to`.
 func (m *Machine[S]) MoveBy(ctx context.Context, tx dbtx.Tx, id any, by retrysafe.Key, from, to S, also Set) (Outcome, error) {
 	if m != nil && m.key == "" {
-		return 0, misuse("the machine on table %s has no column for keys; declare it with guard.LastKey, or call Move", m.table)
+		return 0, misuse("the machine on table %s has no column for keys; declare it with MachineOptions.LastKey, or call Move", m.table)
 	}
 	digest, err := digestFor(by, fmt.Sprintf("move %s %q %q\n", strings.ToLower(m.column), fmt.Sprint(plain(from)), fmt.Sprint(plain(to))))
 	if err != nil {
@@ -171,7 +170,7 @@ func (m *Machine[S]) why(ctx context.Context, tx dbtx.Tx, p *plan, id any, diges
 		return AlreadyApplied, nil
 	case digest == "" && now == to:
 		return 0, fail(ErrStale, nil, "%s: the row is in %v, and may have come there in another way than from %v; read it again, or give the machine a column for the key of the last move: "+
-			"guard.LastKey(\"last_key\")", p.where, now, from)
+			"MachineOptions.LastKey", p.where, now, from)
 	case digest != "" && (now == to || now == from):
 		return 0, fail(ErrStale, nil, "%s: another request has moved the row to %v; read it again, and let the client decide on what is there now", p.where, now)
 	}

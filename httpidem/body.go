@@ -44,18 +44,18 @@ func (b *buffer) free() {
 	buffers.Put(b)
 }
 
-// readBodyIn is readBody with a time limit, and with room from Options.Bodies. It clears the read
-// deadline afterwards; otherwise that would end the request later.
+// readBodyIn is readBody with a time limit, and with room from LimitOptions.Bodies. It clears the
+// read deadline afterwards; otherwise that would end the request later.
 func (m *Middleware) readBodyIn(w http.ResponseWriter, r *http.Request) (*buffer, *Problem) {
-	limit, size := m.o.BodyTime, m.o.MaxBody
-	if limit <= 0 && m.o.Bodies == nil || r.Body == nil || r.Body == http.NoBody {
+	limit, size := m.o.Limit.BodyTime, m.o.Limit.Body
+	if limit <= 0 && m.o.Limit.Bodies == nil || r.Body == nil || r.Body == http.NoBody {
 		return readBody(r, size, nil)
 	}
 	if _, here := r.Body.(interface{ Len() int }); here {
 		return readBody(r, size, nil) // in memory
 	}
 	rc := http.NewResponseController(w)
-	room := m.o.Bodies.arrive(func() { _ = rc.SetReadDeadline(time.Unix(1, 0)) })
+	room := m.o.Limit.Bodies.arrive(func() { _ = rc.SetReadDeadline(time.Unix(1, 0)) })
 	if limit > 0 {
 		// a ResponseWriter without read deadlines has no connection that could be slow
 		_ = rc.SetReadDeadline(time.Now().Add(limit))
@@ -135,7 +135,7 @@ func (b *buffer) more(announced, limit int64) bool {
 	return true
 }
 
-var errNoRoom = errors.New("there is no room for the body in memory; Options.Bodies bounds it")
+var errNoRoom = errors.New("there is no room for the body in memory; Options.Limit.Bodies bounds it")
 
 func noRoom() *Problem {
 	return problemFor(retrysafe.CodeNoRoom, errNoRoom).WithRetryAfter(time.Second)

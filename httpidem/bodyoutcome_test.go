@@ -45,7 +45,7 @@ func TestOutcomeInBody(t *testing.T) {
 			for _, flush := range []bool{false, true} {
 				for _, policy := range []retrysafe.Policy{{}, {Duplicate: retrysafe.Succeed}} {
 					runs := 0
-					m := newMiddleware(t, &httpidem.Options{Outcome: outcome, Policy: policy, Succeed: httpidem.StaticAnswer{Body: []byte("static")}})
+					m := newMiddleware(t, &httpidem.Options{Answer: httpidem.AnswerOptions{Outcome: outcome, Succeed: httpidem.StaticAnswer{Body: []byte("static")}}, Policy: policy})
 					h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 						runs++
 						w.Header().Set("Content-Type", tt.media)
@@ -77,7 +77,7 @@ func TestOutcomeInBodyIsNotAlone(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]int{"executed": 1, "not-executed": 2} {
 		runs := 0
-		m := newMiddleware(t, &httpidem.Options{Outcome: &httpidem.BodyOutcome{Field: "/code", Done: []string{"0"}, NotRun: []string{"1"}}})
+		m := newMiddleware(t, &httpidem.Options{Answer: httpidem.AnswerOptions{Outcome: &httpidem.BodyOutcome{Field: "/code", Done: []string{"0"}, NotRun: []string{"1"}}}})
 		h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			runs++
 			w.Header().Set("Content-Type", jsonType)
@@ -94,11 +94,11 @@ func TestOutcomeInBodyIsNotAlone(t *testing.T) {
 func TestOutcomeInBodyIsChecked(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]httpidem.Options{
-		"Done has no value":     {Outcome: &httpidem.BodyOutcome{Field: "/code"}},
-		"no member of a body":   {Outcome: &httpidem.BodyOutcome{Field: "header:X-Code", Done: []string{"0"}}},
-		"is no field":           {Outcome: &httpidem.BodyOutcome{Done: []string{"0"}}},
-		"in Done and in NotRun": {Outcome: &httpidem.BodyOutcome{Field: "/code", Done: []string{"0"}, NotRun: []string{"0"}}},
-		"KeepNever":             {Outcome: &httpidem.BodyOutcome{Field: "/code", Done: []string{"0"}}, KeepAnswer: httpidem.KeepNever},
+		"Done has no value":     {Answer: httpidem.AnswerOptions{Outcome: &httpidem.BodyOutcome{Field: "/code"}}},
+		"no member of a body":   {Answer: httpidem.AnswerOptions{Outcome: &httpidem.BodyOutcome{Field: "header:X-Code", Done: []string{"0"}}}},
+		"is no field":           {Answer: httpidem.AnswerOptions{Outcome: &httpidem.BodyOutcome{Done: []string{"0"}}}},
+		"in Done and in NotRun": {Answer: httpidem.AnswerOptions{Outcome: &httpidem.BodyOutcome{Field: "/code", Done: []string{"0"}, NotRun: []string{"0"}}}},
+		"KeepNever":             {Answer: httpidem.AnswerOptions{Outcome: &httpidem.BodyOutcome{Field: "/code", Done: []string{"0"}}, Keep: httpidem.KeepNever}},
 	} {
 		o.Tenant = httpidem.Global
 		err := o.Validate(retrysafe.Policy{})
@@ -114,7 +114,7 @@ func FuzzOutcomeInBody(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body string) {
 		runs := 0
-		m := newMiddleware(t, &httpidem.Options{Outcome: &httpidem.BodyOutcome{Field: "/code", Done: []string{"0"}, NotRun: []string{"503"}}})
+		m := newMiddleware(t, &httpidem.Options{Answer: httpidem.AnswerOptions{Outcome: &httpidem.BodyOutcome{Field: "/code", Done: []string{"0"}, NotRun: []string{"503"}}}})
 		h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			runs++
 			w.Header().Set("Content-Type", jsonType)

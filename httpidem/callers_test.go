@@ -83,8 +83,9 @@ func TestFieldsTakeTheConfiguredCredential(t *testing.T) {
 	e := retrysafe.New(memstore.New(nil), nil)
 	votes := 0
 	h := httpidem.New(e, &httpidem.Options{
-		Credentials: &httpidem.Credentials{Cookie: "session"}, Key: httpidem.Fields, Operation: func(*http.Request) string { return "vote" },
-		Fields: []string{"pay"},
+		Credentials: &httpidem.Credentials{Cookie: "session"},
+		Key:         httpidem.Fields,
+		Request:     httpidem.RequestOptions{Operation: func(*http.Request) string { return "vote" }, Fields: []string{"pay"}},
 	}).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { votes++ }))
 	for i, change := range []func(*http.Request){
 		func(r *http.Request) { r.Header.Set("Cookie", "session=ann") },

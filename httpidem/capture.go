@@ -281,7 +281,7 @@ func (c *capture) whole() bool {
 // makeHead makes the head as it is stored.
 func (c *capture) makeHead() {
 	c.head = newBuffer()
-	c.head.b = appendHead(c.head.b, c.status, c.w.Header(), c.before, c.m.o.KeepCookies)
+	c.head.b = appendHead(c.head.b, c.status, c.w.Header(), c.before, c.m.o.Answer.KeepCookies)
 	if len(c.head.b) <= maxHead {
 		return
 	}
@@ -298,7 +298,7 @@ func (c *capture) stored() retrysafe.Answer {
 	if c.hijacked {
 		return retrysafe.Answer{Codec: codecName} // what was sent on the connection is not known
 	}
-	if c.m.o.KeepAnswer == KeepNever {
+	if c.m.o.Answer.Keep == KeepNever {
 		return c.statusAlone()
 	}
 	if c.head == nil {

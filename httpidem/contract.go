@@ -49,11 +49,11 @@ func (o *Options) underContract() *Options {
 	if full.Key == 0 {
 		full.Key = c.key
 	}
-	if full.Fingerprint == 0 && !full.Key.Derived() {
-		full.Fingerprint = c.fingerprint
+	if full.Request.Fingerprint == 0 && !full.Key.Derived() {
+		full.Request.Fingerprint = c.fingerprint
 	}
-	if full.After5xx == 0 {
-		full.After5xx = c.after5xx
+	if full.Answer.After5xx == 0 {
+		full.Answer.After5xx = c.after5xx
 	}
 	return &full
 }
@@ -65,9 +65,9 @@ func (o *Options) validateContract(given *Options, p *retrysafe.Policy, wrong fu
 	if int(o.Contract) >= len(contracts) {
 		wrong("Contract is %d; use the constants of this package", o.Contract)
 	}
-	switch reruns := o.After5xx == After5xxRelease && p.OnDoubt != retrysafe.Reexecute; {
-	case reruns && given.After5xx == 0 && o.Key == Off: // nothing is guarded
-	case reruns && given.After5xx == 0:
+	switch reruns := o.Answer.After5xx == After5xxRelease && p.OnDoubt != retrysafe.Reexecute; {
+	case reruns && given.Answer.After5xx == 0 && o.Key == Off: // nothing is guarded
+	case reruns && given.Answer.After5xx == 0:
 		wrong("Contract %s runs a request again after an answer of 500 or above, and work under Refuse starts at most once; set OnDoubt to Reexecute, or After5xx to After5xxKeep, which departs from it", c.name)
 	case reruns:
 		wrong("After5xx is After5xxRelease, which runs work again that may have acted; set Policy.OnDoubt to Reexecute, or use After5xxAuto")
@@ -78,10 +78,10 @@ func (o *Options) validateContract(given *Options, p *retrysafe.Policy, wrong fu
 	if o.Key.Derived() || o.Key == Token {
 		wrong("Contract %s is about keys that clients choose, and Key takes none of those; set Contract to %s there", c.name, ContractCustom)
 	}
-	if o.KeepAnswer == KeepNever {
-		wrong("Contract %s answers a duplicate with the first answer, and KeepAnswer KeepNever stores none; set Contract to %s there", c.name, ContractCustom)
+	if o.Answer.Keep == KeepNever {
+		wrong("Contract %s answers a duplicate with the first answer, and Answer.Keep KeepNever stores none; set Contract to %s there", c.name, ContractCustom)
 	}
-	if o.InProgress != nil {
+	if o.Answer.InProgress != nil {
 		wrong("Contract %s says what a duplicate gets while the first request runs; leave InProgress out, or set Contract to %s", c.name, ContractCustom)
 	}
 	if p.WithDefaults().Duplicate != retrysafe.Replay {
@@ -103,7 +103,7 @@ func (m *Middleware) ExposedHeaders() []string {
 	names := ExposedHeaders()
 	names[0] = m.contract.replayed
 	if m.contract.echo {
-		names = append(names, m.o.KeyHeader...)
+		names = append(names, m.o.KeySource.Header...)
 	}
 	return names
 }

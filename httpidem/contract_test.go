@@ -27,12 +27,12 @@ func TestContractsThatCannotBeKept(t *testing.T) {
 		"acp under Reexecute":          {httpidem.Options{Contract: httpidem.ContractACP}, reexecute, ""},
 		"acp with its own policy":      {httpidem.Options{Contract: httpidem.ContractACP, Policy: reexecute}, retrysafe.Policy{}, ""},
 		"acp with Refuse of its own":   {httpidem.Options{Contract: httpidem.ContractACP, Policy: retrysafe.Policy{OnDoubt: retrysafe.Refuse}}, reexecute, "set OnDoubt to Reexecute"},
-		"acp that keeps 5xx":           {httpidem.Options{Contract: httpidem.ContractACP, After5xx: httpidem.After5xxKeep}, retrysafe.Policy{}, ""},
-		"acp by the status":            {httpidem.Options{Contract: httpidem.ContractACP, After5xx: httpidem.After5xxAuto}, retrysafe.Policy{}, ""},
+		"acp that keeps 5xx":           {httpidem.Options{Contract: httpidem.ContractACP, Answer: httpidem.AnswerOptions{After5xx: httpidem.After5xxKeep}}, retrysafe.Policy{}, ""},
+		"acp by the status":            {httpidem.Options{Contract: httpidem.ContractACP, Answer: httpidem.AnswerOptions{After5xx: httpidem.After5xxAuto}}, retrysafe.Policy{}, ""},
 		"acp that guards nothing":      {httpidem.Options{Contract: httpidem.ContractACP, Key: httpidem.Off}, retrysafe.Policy{}, ""},
 		"stripe under Refuse":          {httpidem.Options{Contract: httpidem.ContractStripe}, retrysafe.Policy{}, ""},
 		"ietf under Refuse":            {httpidem.Options{Contract: httpidem.ContractIETF}, retrysafe.Policy{}, ""},
-		"stripe that releases 5xx":     {httpidem.Options{Contract: httpidem.ContractStripe, After5xx: httpidem.After5xxRelease}, retrysafe.Policy{}, "After5xx is After5xxRelease, which runs work again"},
+		"stripe that releases 5xx":     {httpidem.Options{Contract: httpidem.ContractStripe, Answer: httpidem.AnswerOptions{After5xx: httpidem.After5xxRelease}}, retrysafe.Policy{}, "After5xx is After5xxRelease, which runs work again"},
 		"duplicates that are rejected": {httpidem.Options{Contract: httpidem.ContractIETF}, retrysafe.Policy{Duplicate: retrysafe.Reject}, "Contract ietf answers a duplicate with the first answer"},
 		"custom rejects duplicates":    {httpidem.Options{Contract: httpidem.ContractCustom}, retrysafe.Policy{Duplicate: retrysafe.Reject}, ""},
 		"keys that are derived":        {httpidem.Options{Contract: httpidem.ContractStripe, Key: httpidem.Params}, retrysafe.Policy{}, "Contract stripe is about keys that clients choose"},
@@ -62,11 +62,11 @@ func TestContractOfARoute(t *testing.T) {
 	acp := m.With(func(o *httpidem.Options) { o.Contract = httpidem.ContractACP })
 	o := acp.Options()
 	assert.Equal(t, o.Key, httpidem.Required, "Key of acp")
-	assert.Equal(t, o.Fingerprint, httpidem.FingerprintJSON, "Fingerprint of acp")
-	assert.Equal(t, o.After5xx, httpidem.After5xxRelease, "After5xx of acp")
+	assert.Equal(t, o.Request.Fingerprint, httpidem.FingerprintJSON, "Fingerprint of acp")
+	assert.Equal(t, o.Answer.After5xx, httpidem.After5xxRelease, "After5xx of acp")
 	o = acp.With(func(o *httpidem.Options) { o.Contract = httpidem.ContractStripe }).Options()
 	assert.Equal(t, o.Key, httpidem.Optional, "Key of stripe")
-	assert.Equal(t, o.After5xx, httpidem.After5xxKeep, "After5xx of stripe")
+	assert.Equal(t, o.Answer.After5xx, httpidem.After5xxKeep, "After5xx of stripe")
 	w := httptest.NewRecorder()
 	acp.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
 	assert.Contains(t, w.Body.String(), `"code":"idempotency_key_required"`, "a POST without a key")
@@ -81,8 +81,10 @@ func TestContractEchoesTheField(t *testing.T) {
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1})
 	defer func() { _ = e.Shutdown(t.Context()) }()
 	h := httpidem.New(e, &httpidem.Options{
-		Contract: httpidem.ContractStripe, Tenant: httpidem.Global, KeyHeader: []string{"Idempotency-Key", "X-Request-Id"},
-		Age: &httpidem.Age{Field: "header:Date", Max: time.Minute},
+		Contract:  httpidem.ContractStripe,
+		Tenant:    httpidem.Global,
+		KeySource: httpidem.KeySource{Header: []string{"Idempotency-Key", "X-Request-Id"}},
+		Limit:     httpidem.LimitOptions{Age: &httpidem.Age{Field: "header:Date", Max: time.Minute}},
 	}).Handler(http.NotFoundHandler())
 	for _, c := range []struct{ name, value, want string }{{"X-Request-Id", "abc", "abc"}, {"X-Request-Id", "a b", ""}} {
 		r, w := httptest.NewRequest(http.MethodPost, "/", nil), httptest.NewRecorder()
@@ -100,7 +102,9 @@ func TestContractRate(t *testing.T) {
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1})
 	defer func() { _ = e.Shutdown(t.Context()) }()
 	h := httpidem.New(e, &httpidem.Options{
-		Contract: httpidem.ContractStripe, Tenant: httpidem.Global, Rate: retrysafe.Rate{PerSecond: 1e-3, Burst: 1},
+		Contract: httpidem.ContractStripe,
+		Tenant:   httpidem.Global,
+		Limit:    httpidem.LimitOptions{Rate: retrysafe.Rate{PerSecond: 1e-3, Burst: 1}},
 	}).Handler(http.NotFoundHandler())
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil))
 	w := httptest.NewRecorder()
@@ -116,7 +120,9 @@ func TestContractWithOneOperation(t *testing.T) {
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1})
 	defer func() { _ = e.Shutdown(t.Context()) }()
 	h := httpidem.New(e, &httpidem.Options{
-		Contract: httpidem.ContractStripe, Tenant: httpidem.Global, Operation: func(*http.Request) string { return "v1" },
+		Contract: httpidem.ContractStripe,
+		Tenant:   httpidem.Global,
+		Request:  httpidem.RequestOptions{Operation: func(*http.Request) string { return "v1" }},
 	}).Handler(http.NotFoundHandler())
 	send := func(path string) *httptest.ResponseRecorder {
 		r, w := httptest.NewRequest(http.MethodPost, path, nil), httptest.NewRecorder()

@@ -13,7 +13,7 @@
 // ([After5xx]). The statuses 401, 403, 407, 408, 409, 421, 423, 425 and 429 are not stored either,
 // unless the handler sets the header "Idempotency-Outcome: executed". A handler that certainly did
 // nothing sets "Idempotency-Outcome: not-executed" with any status, and the next request runs.
-// [Options].Classify can decide the outcome by status and header.
+// [AnswerOptions].Classify can decide the outcome by status and header.
 //
 // It works with every router that takes func(http.Handler) http.Handler. Put it after
 // authentication, so that only an authenticated caller can get a stored answer. The header follows

@@ -141,7 +141,7 @@ func (l *late) Flush() {}
 // different requests would share a fingerprint.
 func TestABodyThatWasReadBefore(t *testing.T) {
 	t.Parallel()
-	m := newMiddleware(t, &httpidem.Options{Tenant: func(r *http.Request) (string, error) { return r.FormValue("user"), nil }, MinKey: 1})
+	m := newMiddleware(t, &httpidem.Options{Tenant: func(r *http.Request) (string, error) { return r.FormValue("user"), nil }, KeySource: httpidem.KeySource{MinLength: 1}})
 	starts := 0
 	h := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { starts++ }))
 	for _, chunked := range []bool{false, true} {
@@ -179,7 +179,7 @@ func TestOperationIsAsSent(t *testing.T) {
 func TestCallbacksThatPanic(t *testing.T) {
 	t.Parallel()
 	e := retrysafe.New(memstore.New(nil), nil)
-	m := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global, Classify: func(int, http.Header) retrysafe.Outcome { panic("keep") }})
+	m := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global, Answer: httpidem.AnswerOptions{Classify: func(int, http.Header) retrysafe.Outcome { panic("keep") }}})
 	func() {
 		defer func() { assert.Equal(t, recover(), any("keep"), "the panic goes on up") }()
 		m.Handler(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), request("k", "x"))
@@ -227,7 +227,7 @@ func TestOddFieldNames(t *testing.T) {
 
 func TestOperationMayBeEmpty(t *testing.T) {
 	t.Parallel()
-	m := newMiddleware(t, &httpidem.Options{Operation: func(*http.Request) string { return "" }})
+	m := newMiddleware(t, &httpidem.Options{Request: httpidem.RequestOptions{Operation: func(*http.Request) string { return "" }}})
 	w := httptest.NewRecorder()
 	m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, request("k", "x"))
 	assert.Equal(t, w.Code, 200, "status")

@@ -30,7 +30,8 @@ func ExampleOptions_keyField() {
 	engine := retrysafe.New(memstore.New(nil), nil)
 	defer engine.Shutdown(context.Background())
 	guard := httpidem.New(engine, &httpidem.Options{
-		Key: httpidem.Required, KeyField: "/idempotency_key", Tenant: httpidem.Global,
+		Key: httpidem.Required, KeySource: httpidem.KeySource{Field: "/idempotency_key"},
+		Tenant: httpidem.Global,
 	})
 	payments := 0
 	postJSON(guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -49,8 +50,9 @@ func ExampleBodyOutcome() {
 	engine := retrysafe.New(memstore.New(nil), nil)
 	defer engine.Shutdown(context.Background())
 	guard := httpidem.New(engine, &httpidem.Options{
-		Outcome:  &httpidem.BodyOutcome{Field: "/code", Done: []string{"0", "200"}, NotRun: []string{"503"}},
-		KeyField: "/key", Tenant: httpidem.Global,
+		Answer:    httpidem.AnswerOptions{Outcome: &httpidem.BodyOutcome{Field: "/code", Done: []string{"0", "200"}, NotRun: []string{"503"}}},
+		KeySource: httpidem.KeySource{Field: "/key"},
+		Tenant:    httpidem.Global,
 	})
 	codes := []int{503, 0}
 	postJSON(guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -69,10 +71,12 @@ func ExampleMissing() {
 	engine := retrysafe.New(memstore.New(nil), nil)
 	defer engine.Shutdown(context.Background())
 	guard := httpidem.New(engine, &httpidem.Options{
-		Key: httpidem.Fields, Fields: []string{"/event_id"}, AnyPayload: true, Missing: httpidem.MissingPass,
-		Operation:  func(*http.Request) string { return "slack" },
-		InProgress: &httpidem.StaticAnswer{Status: http.StatusAccepted},
-		Tenant:     httpidem.Global, // the handler verifies the sender's signature
+		Key: httpidem.Fields, Request: httpidem.RequestOptions{
+			Fields: []string{"/event_id"}, AnyPayload: true, Missing: httpidem.MissingPass,
+			Operation: func(*http.Request) string { return "slack" },
+		},
+		Answer: httpidem.AnswerOptions{InProgress: &httpidem.StaticAnswer{Status: http.StatusAccepted}},
+		Tenant: httpidem.Global, // the handler verifies the sender's signature
 	})
 	events := 0
 	postJSON(guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -40,8 +40,9 @@ func quietEngine() *retrysafe.Engine {
 func ExampleOptions_params() {
 	orders := 0
 	idem := httpidem.New(quietEngine(), &httpidem.Options{
-		Tenant: userOf, Key: httpidem.Params,
-		Rule: fingerprint.Rule{Ignore: slices.Concat(fingerprint.TimeFields(), fingerprint.PositionFields())},
+		Tenant:  userOf,
+		Key:     httpidem.Params,
+		Request: httpidem.RequestOptions{Rule: fingerprint.Rule{Ignore: slices.Concat(fingerprint.TimeFields(), fingerprint.PositionFields())}},
 	})
 	tell(idem.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		orders++
@@ -60,8 +61,10 @@ func ExampleOptions_params() {
 func ExampleOptions_fields() {
 	votes := 0
 	idem := httpidem.New(quietEngine(), &httpidem.Options{
-		Tenant: userOf, Key: httpidem.Fields, Fields: []string{"poll"}, Operation: func(*http.Request) string { return "vote" },
-		Policy: retrysafe.Policy{Retention: 90 * 24 * time.Hour},
+		Tenant:  userOf,
+		Key:     httpidem.Fields,
+		Request: httpidem.RequestOptions{Fields: []string{"poll"}, Operation: func(*http.Request) string { return "vote" }},
+		Policy:  retrysafe.Policy{Retention: 90 * 24 * time.Hour},
 	})
 	tell(idem.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		votes++

@@ -125,7 +125,7 @@ func ExampleOptions_notRun() {
 	engine := retrysafe.New(memstore.New(nil), nil)
 	defer engine.Shutdown(context.Background())
 	taken := true
-	seats := httpidem.New(engine, &httpidem.Options{Tenant: userOf, NotRun: []int{http.StatusConflict}}).Handler(
+	seats := httpidem.New(engine, &httpidem.Options{Tenant: userOf, Answer: httpidem.AnswerOptions{NotRun: []int{http.StatusConflict}}}).Handler(
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if taken {
 				w.WriteHeader(http.StatusConflict)

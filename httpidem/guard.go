@@ -65,7 +65,7 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 func (m *Middleware) claim(w http.ResponseWriter, r *http.Request, next http.Handler, who *asker, body *buffer, x *claim) {
 	m.describe(r, who, body.bytes(), x)
 	a, p, err := m.begin(r, who.key, x)
-	busy := m.o.InProgress != nil && errors.Is(err, retrysafe.ErrInProgress)
+	busy := m.o.Answer.InProgress != nil && errors.Is(err, retrysafe.ErrInProgress)
 	if err != nil && p == nil && !busy {
 		p = m.refused(r, who.tenant, err)
 	}
@@ -73,7 +73,7 @@ func (m *Middleware) claim(w http.ResponseWriter, r *http.Request, next http.Han
 	case p != nil:
 		m.Problem(w, r, p)
 	case busy:
-		m.o.InProgress.send(w)
+		m.o.Answer.InProgress.send(w)
 	case a == nil:
 		m.replay(w, r, &x.found)
 	default:
@@ -85,7 +85,7 @@ func (m *Middleware) claim(w http.ResponseWriter, r *http.Request, next http.Han
 func (m *Middleware) describe(r *http.Request, who *asker, body []byte, x *claim) {
 	switch {
 	case strings.HasPrefix(who.id, madeMark):
-	case m.maker != nil: // Options.Rule also applies to a request that sends a key
+	case m.maker != nil: // RequestOptions.Rule also applies to a request that sends a key
 		m.maker.print(r, body, &x.call)
 	case m.meaning != nil:
 		x.print = m.meaning.sum(r, body)

@@ -89,7 +89,9 @@ func TestKeepNever(t *testing.T) {
 			t.Parallel()
 			runs, store := 0, memstore.New(nil)
 			m := httpidem.New(retrysafe.New(store, &retrysafe.Options{Sweep: -1}), &httpidem.Options{
-				Tenant: httpidem.Global, KeepAnswer: httpidem.KeepNever, Policy: retrysafe.Policy{Duplicate: tt.duplicate, MaxAnswer: 1000},
+				Tenant: httpidem.Global,
+				Answer: httpidem.AnswerOptions{Keep: httpidem.KeepNever},
+				Policy: retrysafe.Policy{Duplicate: tt.duplicate, MaxAnswer: 1000},
 			})
 			h := m.Handler(cards(&runs))
 			first := post(h, "/cards"+tt.query, "k")
@@ -115,13 +117,13 @@ func TestKeepNever(t *testing.T) {
 func TestKeepNeverContradicts(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]*httpidem.Options{
-		"KeepCookies": {KeepCookies: true},
+		"KeepCookies": {Answer: httpidem.AnswerOptions{KeepCookies: true}},
 		"stripe":      {Contract: httpidem.ContractStripe},
-		"constants":   {KeepAnswer: 9},
+		"constants":   {Answer: httpidem.AnswerOptions{Keep: 9}},
 	} {
 		o.Tenant = httpidem.Global
-		if o.KeepAnswer == 0 {
-			o.KeepAnswer = httpidem.KeepNever
+		if o.Answer.Keep == 0 {
+			o.Answer.Keep = httpidem.KeepNever
 		}
 		err := o.Validate(retrysafe.Policy{})
 		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%s: %v", want, err)

@@ -11,36 +11,36 @@ import (
 	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
 
-// keyField parses Options.KeyField; it returns nil if there is none.
+// keyField parses KeySource.Field; it returns nil if there is none.
 func (o *Options) keyField() (*reqfield.Field, error) {
-	if o.KeyField == "" {
+	if o.KeySource.Field == "" {
 		return nil, nil //nolint:nilnil // no body has the key
 	}
-	f, err := reqfield.Parse(o.KeyField)
+	f, err := reqfield.Parse(o.KeySource.Field)
 	if err == nil && !f.InBody() {
-		err = fmt.Errorf("%q is no field of a body; write it like /idempotency_key, and name headers in KeyHeader", o.KeyField)
+		err = fmt.Errorf("%q is no field of a body; write it like /idempotency_key, and name headers in KeyHeader", o.KeySource.Field)
 	}
 	return &f, err
 }
 
 // validateKeyField reports what is wrong with KeyField and FormKey.
 func (o *Options) validateKeyField(wrong func(format string, args ...any)) {
-	if o.FormKey && (o.Key.Derived() || o.Key == Off) {
-		wrong("FormKey reads keys that forms bring, and Key takes none; leave one of them out")
+	if o.KeySource.Form && (o.Key.Derived() || o.Key == Off) {
+		wrong("KeySource.Form reads keys that forms bring, and Key takes none; leave one of them out")
 	}
 	f, err := o.keyField()
 	switch {
 	case err != nil:
-		wrong("KeyField: %w", err)
+		wrong("KeySource.Field: %w", err)
 	case f == nil:
 	case o.Key.Derived() || o.Key == Off || o.Key == Token:
-		wrong("KeyField reads keys that clients make, and Key takes none of those; leave one of them out")
-	case f.InForm() && o.FormKey:
-		wrong("FormKey and KeyField both name a field of forms; write KeyField for JSON alone, like /idempotency_key, or leave FormKey out")
+		wrong("KeySource.Field reads keys that clients make, and Key takes none of those; leave one of them out")
+	case f.InForm() && o.KeySource.Form:
+		wrong("KeySource.Form and KeySource.Field both name a field of forms; write KeySource.Field for JSON alone, like /idempotency_key, or leave KeySource.Form out")
 	}
 }
 
-// mayBeInField reports whether the body of r may have the key in Options.KeyField. One that says in
+// mayBeInField reports whether the body of r may have the key in KeySource.Field. One that says in
 // two ways what it is may have it too, and is refused when it is read.
 func (m *Middleware) mayBeInField(r *http.Request) bool {
 	if m.keyField == nil {

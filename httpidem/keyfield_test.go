@@ -82,7 +82,7 @@ func TestKeyField(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := &httpidem.Options{KeyField: tt.field}
+			o := &httpidem.Options{KeySource: httpidem.KeySource{Field: tt.field}}
 			if tt.required {
 				o.Key = httpidem.Required
 			}
@@ -95,7 +95,7 @@ func TestKeyField(t *testing.T) {
 // TestKeyFieldSaysWhere tests that a refusal names the places of a key, and shows none.
 func TestKeyFieldSaysWhere(t *testing.T) {
 	t.Parallel()
-	m := newMiddleware(t, &httpidem.Options{KeyField: "/id", Key: httpidem.Required})
+	m := newMiddleware(t, &httpidem.Options{Key: httpidem.Required, KeySource: httpidem.KeySource{Field: "/id"}})
 	for body, want := range map[string]string{`{}`: "Idempotency-Key, or in the field /id of the body", `{"id":"sécret"}`: "The field /id of the body"} {
 		w := httptest.NewRecorder()
 		m.Handler(http.NotFoundHandler()).ServeHTTP(w, posted(jsonType, body))
@@ -109,7 +109,8 @@ func TestKeyFieldSaysWhere(t *testing.T) {
 func TestKeyFieldOfStrangers(t *testing.T) {
 	t.Parallel()
 	send, _ := counted(newMiddleware(t, &httpidem.Options{
-		KeyField: "/id", Tenant: func(r *http.Request) (string, error) { return r.Header.Get("X-User"), nil },
+		KeySource: httpidem.KeySource{Field: "/id"},
+		Tenant:    func(r *http.Request) (string, error) { return r.Header.Get("X-User"), nil },
 	}))
 	assert.Equal(t, send(posted(jsonType, `{"id":"k"}`, "X-User", "ann")), "order 1", "ann")
 	assert.Equal(t, send(posted(jsonType, `{"id":"k"}`, "X-User", "bob")), "order 2", "bob")
@@ -122,19 +123,19 @@ func TestKeyFieldIsChecked(t *testing.T) {
 		o    httpidem.Options
 		want string
 	}{
-		"a header":    {httpidem.Options{KeyField: "header:X-Key"}, "no field of a body"},
-		"a query":     {httpidem.Options{KeyField: "query:key"}, "no field of a body"},
-		"an array":    {httpidem.Options{KeyField: "$.a[0]"}, "no field"},
-		"made keys":   {httpidem.Options{KeyField: "/id", Key: httpidem.Params}, "takes none of those"},
-		"tokens":      {httpidem.Options{KeyField: "/id", Key: httpidem.Token}, "takes none of those"},
-		"off":         {httpidem.Options{KeyField: "/id", Key: httpidem.Off}, "takes none of those"},
-		"two of form": {httpidem.Options{KeyField: "id", FormKey: true}, "both name a field of forms"},
+		"a header":    {httpidem.Options{KeySource: httpidem.KeySource{Field: "header:X-Key"}}, "no field of a body"},
+		"a query":     {httpidem.Options{KeySource: httpidem.KeySource{Field: "query:key"}}, "no field of a body"},
+		"an array":    {httpidem.Options{KeySource: httpidem.KeySource{Field: "$.a[0]"}}, "no field"},
+		"made keys":   {httpidem.Options{Key: httpidem.Params, KeySource: httpidem.KeySource{Field: "/id"}}, "takes none of those"},
+		"tokens":      {httpidem.Options{Key: httpidem.Token, KeySource: httpidem.KeySource{Field: "/id"}}, "takes none of those"},
+		"off":         {httpidem.Options{Key: httpidem.Off, KeySource: httpidem.KeySource{Field: "/id"}}, "takes none of those"},
+		"two of form": {httpidem.Options{KeySource: httpidem.KeySource{Field: "id", Form: true}}, "both name a field of forms"},
 	} {
 		tt.o.Tenant = httpidem.Global
 		err := tt.o.Validate(retrysafe.Policy{})
 		assert.True(t, err != nil && strings.Contains(err.Error(), tt.want), "%s: %v", what, err)
 	}
-	good := httpidem.Options{Tenant: httpidem.Global, KeyField: "/idempotency_key", FormKey: true}
+	good := httpidem.Options{Tenant: httpidem.Global, KeySource: httpidem.KeySource{Field: "/idempotency_key", Form: true}}
 	assert.NoError(t, good.Validate(retrysafe.Policy{}), "JSON beside forms")
 }
 
@@ -147,7 +148,7 @@ func FuzzKeyField(f *testing.F) {
 	f.Add("application/json, text/plain", `{"id":"k"}`)
 	f.Fuzz(func(t *testing.T, media, body string) {
 		var guarded, ran bool
-		m := newMiddleware(t, &httpidem.Options{KeyField: "/id"})
+		m := newMiddleware(t, &httpidem.Options{KeySource: httpidem.KeySource{Field: "/id"}})
 		r := httptest.NewRequest("POST", "/", strings.NewReader(body))
 		r.Header["Content-Type"] = []string{media}
 		m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

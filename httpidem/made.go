@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
 
-// Missing says what a request gets that lacks one of Options.Fields.
+// Missing says what a request gets that lacks one of RequestOptions.Fields.
 type Missing uint8
 
 // The values of Missing.
@@ -57,8 +57,8 @@ func (o *Options) maker() (*maker, error) {
 	if !o.Key.Derived() {
 		return nil, nil //nolint:nilnil // no key is derived
 	}
-	k := &maker{any: o.AnyPayload, pass: o.Missing == MissingPass}
-	for _, text := range o.Fields {
+	k := &maker{any: o.Request.AnyPayload, pass: o.Request.Missing == MissingPass}
+	for _, text := range o.Request.Fields {
 		f, err := reqfield.Parse(text)
 		if err != nil {
 			return nil, err
@@ -77,27 +77,27 @@ func (o *Options) maker() (*maker, error) {
 // validateMade reports what is wrong with the rule, the fields or the mode.
 func (o *Options) validateMade(wrong func(format string, args ...any)) {
 	switch {
-	case o.Key == Fields && len(o.Fields) == 0:
+	case o.Key == Fields && len(o.Request.Fields) == 0:
 		wrong("Key is Fields, and Fields names none; name what makes a request the same, for example $.poll")
-	case o.Key == Fields && o.Operation == nil:
+	case o.Key == Fields && o.Request.Operation == nil:
 		wrong("Key is Fields, and Operation names no action: a path has many spellings, and each would be an operation of its own")
-	case o.Key == Fields && len(o.Rule.Only) > 0:
+	case o.Key == Fields && len(o.Request.Rule.Only) > 0:
 		wrong("Rule.Only is for the key Params; name in Fields what makes a request the same, and in Rule.Ignore what may differ")
-	case o.Key != Fields && len(o.Fields) > 0:
+	case o.Key != Fields && len(o.Request.Fields) > 0:
 		wrong("Fields is set, and Key is not Fields; set it, or leave Fields out")
-	case o.Key != Fields && o.AnyPayload:
+	case o.Key != Fields && o.Request.AnyPayload:
 		wrong("AnyPayload is for the key Fields; set it, or leave AnyPayload out")
-	case o.Missing > MissingPass:
-		wrong("Missing is %d; use MissingRefuse or MissingPass", o.Missing)
-	case o.Key != Fields && o.Missing != 0:
+	case o.Request.Missing > MissingPass:
+		wrong("Missing is %d; use MissingRefuse or MissingPass", o.Request.Missing)
+	case o.Key != Fields && o.Request.Missing != 0:
 		wrong("Missing is for the key Fields; set it, or leave Missing out")
-	case o.Missing == MissingPass && !o.AnyPayload:
+	case o.Request.Missing == MissingPass && !o.Request.AnyPayload:
 		wrong("Missing is MissingPass, and AnyPayload is not set: a caller who may act once could leave a field out and act again; set AnyPayload if these are events of a third party, or leave Missing out")
-	case o.Key.Derived() && o.Fingerprint != 0:
+	case o.Key.Derived() && o.Request.Fingerprint != 0:
 		wrong("Fingerprint is for keys that clients send, and Key derives them, by meaning already; leave Fingerprint out")
-	case o.Fingerprint > FingerprintJSON:
-		wrong("Fingerprint is %d; use FingerprintBytes or FingerprintJSON", o.Fingerprint)
-	case !o.Key.Derived() && o.Fingerprint != FingerprintJSON && (len(o.Rule.Only) > 0 || len(o.Rule.Ignore) > 0 || o.Rule.NumbersAsWritten):
+	case o.Request.Fingerprint > FingerprintJSON:
+		wrong("Fingerprint is %d; use FingerprintBytes or FingerprintJSON", o.Request.Fingerprint)
+	case !o.Key.Derived() && o.Request.Fingerprint != FingerprintJSON && (len(o.Request.Rule.Only) > 0 || len(o.Request.Rule.Ignore) > 0 || o.Request.Rule.NumbersAsWritten):
 		wrong("Rule is for the keys Params and Fields and for FingerprintJSON; set one of them, or leave Rule out")
 	}
 	_, errMade := o.maker()

@@ -20,9 +20,9 @@ func TestMadeFormats(t *testing.T) {
 		want string
 	}{
 		{Options{Key: Params}, "AcRuMXgcnjZ7ItOKk0RxIsgx4_d9YEbiv3bvmbTWGlwp 0 0"},
-		{Options{Key: Params, Rule: fingerprint.Rule{Ignore: []string{"ts"}, NumbersAsWritten: true}}, "AU3EzE0ldPtjv0twXGJwa6cq8eXgMi4X0RAnETfXvyjF 0 0"},
-		{Options{Key: Fields, Fields: []string{"$.poll", "query:q", "header:x-v"}}, "GEdgNSmX3XKNrs8i73t3EwutZo5Y_oASS3ayUiFoTNE 24 33"},
-		{Options{Key: Fields, Fields: []string{"header:X-V", "query:q", "/poll"}, Rule: fingerprint.Rule{Ignore: []string{"ts"}}}, "GEdgNSmX3XKNrs8i73t3EwutZo5Y_oASS3ayUiFoTNE 61 33"},
+		{Options{Key: Params, Request: RequestOptions{Rule: fingerprint.Rule{Ignore: []string{"ts"}, NumbersAsWritten: true}}}, "AU3EzE0ldPtjv0twXGJwa6cq8eXgMi4X0RAnETfXvyjF 0 0"},
+		{Options{Key: Fields, Request: RequestOptions{Fields: []string{"$.poll", "query:q", "header:x-v"}}}, "GEdgNSmX3XKNrs8i73t3EwutZo5Y_oASS3ayUiFoTNE 24 33"},
+		{Options{Key: Fields, Request: RequestOptions{Fields: []string{"header:X-V", "query:q", "/poll"}, Rule: fingerprint.Rule{Ignore: []string{"ts"}}}}, "GEdgNSmX3XKNrs8i73t3EwutZo5Y_oASS3ayUiFoTNE 61 33"},
 	} {
 		k, err := tt.o.maker()
 		assert.NoError(t, err, "maker")
@@ -35,7 +35,7 @@ func TestMadeFormats(t *testing.T) {
 		assert.True(t, p == nil, "problem %v", p)
 		mark, id := id[:1], id[1:]
 		assert.Equal(t, mark, "\x01", "the mark")
-		assert.Equal(t, fmt.Sprint(id, " ", c.FingerprintRule, " ", len(c.Fingerprint)), tt.want, "%v", tt.o.Fields)
+		assert.Equal(t, fmt.Sprint(id, " ", c.FingerprintRule, " ", len(c.Fingerprint)), tt.want, "%v", tt.o.Request.Fields)
 	}
 }
 
@@ -43,7 +43,7 @@ func TestMadeFormats(t *testing.T) {
 func TestMeaningFormat(t *testing.T) {
 	t.Parallel()
 	for name, mark := range map[string]uint8{"$.ts": 115, "ts": 119} {
-		o := Options{Fingerprint: FingerprintJSON, Rule: fingerprint.Rule{Ignore: []string{name}}}
+		o := Options{Request: RequestOptions{Fingerprint: FingerprintJSON, Rule: fingerprint.Rule{Ignore: []string{name}}}}
 		m, err := o.meaning()
 		assert.NoError(t, err, "meaning")
 		assert.Equal(t, m.mark, mark, "the number of a rule that ignores %s", name)

@@ -25,25 +25,25 @@ func TestMadeOptionsAreChecked(t *testing.T) {
 		o    httpidem.Options
 		want string
 	}{
-		"no fields":           {httpidem.Options{Key: httpidem.Fields, Operation: name}, "names none"},
-		"no operation":        {httpidem.Options{Key: httpidem.Fields, Fields: []string{"poll"}}, "many spellings"},
-		"an array":            {httpidem.Options{Key: httpidem.Fields, Operation: name, Fields: []string{"$.a[*]"}}, "no field"},
-		"no header":           {httpidem.Options{Key: httpidem.Fields, Operation: name, Fields: []string{"header:"}}, "names no header"},
-		"no parameter":        {httpidem.Options{Key: httpidem.Fields, Operation: name, Fields: []string{"query:"}}, "names no parameter"},
-		"only and fields":     {httpidem.Options{Key: httpidem.Fields, Operation: name, Fields: []string{"a"}, Rule: fingerprint.Rule{Only: []string{"a"}}}, "Params"},
-		"fields without mode": {httpidem.Options{Fields: []string{"poll"}}, "Key is not Fields"},
-		"a rule without mode": {httpidem.Options{Rule: fingerprint.Rule{Ignore: []string{"ts"}}}, "leave Rule out"},
-		"a rule that is none": {httpidem.Options{Key: httpidem.Params, Rule: fingerprint.Rule{Ignore: []string{"$.a..b"}}}, "cannot be read"},
-		"a form's key, off":   {httpidem.Options{Key: httpidem.Off, FormKey: true}, "FormKey"},
-		"a form's key, made":  {httpidem.Options{Key: httpidem.Params, FormKey: true}, "FormKey"},
-		"an age in a body":    {httpidem.Options{Age: &httpidem.Age{Field: "ts", Max: time.Minute}}, "take the time from a header"},
-		"an age of nothing":   {httpidem.Options{Key: httpidem.Off, Age: &httpidem.Age{Field: "header:Date", Max: time.Minute}}, "nothing is guarded"},
-		"a typing error":      {httpidem.Options{Key: httpidem.Fields, Operation: name, Fields: []string{"headers:X-Poll"}}, "header or query"},
-		"no age":              {httpidem.Options{Age: &httpidem.Age{Field: "ts"}}, "5s or more"},
-		"missing elsewhere":   {httpidem.Options{Missing: httpidem.MissingPass}, "Missing is for the key Fields"},
-		"missing of callers":  {httpidem.Options{Key: httpidem.Fields, Operation: name, Fields: []string{"a"}, Missing: httpidem.MissingPass}, "could leave a field out"},
-		"missing what":        {httpidem.Options{Missing: 9}, "MissingRefuse or MissingPass"},
-		"no time":             {httpidem.Options{Age: &httpidem.Age{Max: time.Minute}}, "no field"},
+		"no fields":           {httpidem.Options{Key: httpidem.Fields, Request: httpidem.RequestOptions{Operation: name}}, "names none"},
+		"no operation":        {httpidem.Options{Key: httpidem.Fields, Request: httpidem.RequestOptions{Fields: []string{"poll"}}}, "many spellings"},
+		"an array":            {httpidem.Options{Key: httpidem.Fields, Request: httpidem.RequestOptions{Operation: name, Fields: []string{"$.a[*]"}}}, "no field"},
+		"no header":           {httpidem.Options{Key: httpidem.Fields, Request: httpidem.RequestOptions{Operation: name, Fields: []string{"header:"}}}, "names no header"},
+		"no parameter":        {httpidem.Options{Key: httpidem.Fields, Request: httpidem.RequestOptions{Operation: name, Fields: []string{"query:"}}}, "names no parameter"},
+		"only and fields":     {httpidem.Options{Key: httpidem.Fields, Request: httpidem.RequestOptions{Operation: name, Fields: []string{"a"}, Rule: fingerprint.Rule{Only: []string{"a"}}}}, "Params"},
+		"fields without mode": {httpidem.Options{Request: httpidem.RequestOptions{Fields: []string{"poll"}}}, "Key is not Fields"},
+		"a rule without mode": {httpidem.Options{Request: httpidem.RequestOptions{Rule: fingerprint.Rule{Ignore: []string{"ts"}}}}, "leave Rule out"},
+		"a rule that is none": {httpidem.Options{Key: httpidem.Params, Request: httpidem.RequestOptions{Rule: fingerprint.Rule{Ignore: []string{"$.a..b"}}}}, "cannot be read"},
+		"a form's key, off":   {httpidem.Options{Key: httpidem.Off, KeySource: httpidem.KeySource{Form: true}}, "KeySource.Form"},
+		"a form's key, made":  {httpidem.Options{Key: httpidem.Params, KeySource: httpidem.KeySource{Form: true}}, "KeySource.Form"},
+		"an age in a body":    {httpidem.Options{Limit: httpidem.LimitOptions{Age: &httpidem.Age{Field: "ts", Max: time.Minute}}}, "take the time from a header"},
+		"an age of nothing":   {httpidem.Options{Key: httpidem.Off, Limit: httpidem.LimitOptions{Age: &httpidem.Age{Field: "header:Date", Max: time.Minute}}}, "nothing is guarded"},
+		"a typing error":      {httpidem.Options{Key: httpidem.Fields, Request: httpidem.RequestOptions{Operation: name, Fields: []string{"headers:X-Poll"}}}, "header or query"},
+		"no age":              {httpidem.Options{Limit: httpidem.LimitOptions{Age: &httpidem.Age{Field: "ts"}}}, "5s or more"},
+		"missing elsewhere":   {httpidem.Options{Request: httpidem.RequestOptions{Missing: httpidem.MissingPass}}, "Missing is for the key Fields"},
+		"missing of callers":  {httpidem.Options{Key: httpidem.Fields, Request: httpidem.RequestOptions{Operation: name, Fields: []string{"a"}, Missing: httpidem.MissingPass}}, "could leave a field out"},
+		"missing what":        {httpidem.Options{Request: httpidem.RequestOptions{Missing: 9}}, "MissingRefuse or MissingPass"},
+		"no time":             {httpidem.Options{Limit: httpidem.LimitOptions{Age: &httpidem.Age{Max: time.Minute}}}, "no field"},
 	} {
 		tt.o.Tenant = httpidem.Global
 		err := tt.o.Validate(retrysafe.Policy{})
@@ -138,8 +138,9 @@ func TestRuleChanges(t *testing.T) {
 	store := memstore.New(nil)
 	send := func(ignore, body string) string {
 		m := httpidem.New(retrysafe.New(store, nil), &httpidem.Options{
-			Tenant: httpidem.Global, Operation: func(*http.Request) string { return "vote" },
-			Key: httpidem.Fields, Fields: []string{"poll"}, Rule: fingerprint.Rule{Ignore: []string{ignore}},
+			Tenant:  httpidem.Global,
+			Request: httpidem.RequestOptions{Operation: func(*http.Request) string { return "vote" }, Fields: []string{"poll"}, Rule: fingerprint.Rule{Ignore: []string{ignore}}},
+			Key:     httpidem.Fields,
 		})
 		r := httptest.NewRequest("POST", "/votes", strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
@@ -162,7 +163,7 @@ func TestStatusOfMadeKeys(t *testing.T) {
 	t.Parallel()
 	for _, o := range []*httpidem.Options{
 		{Key: httpidem.Params},
-		{Key: httpidem.Fields, Fields: []string{"a"}, Operation: func(*http.Request) string { return "x" }},
+		{Key: httpidem.Fields, Request: httpidem.RequestOptions{Fields: []string{"a"}, Operation: func(*http.Request) string { return "x" }}},
 	} {
 		w := httptest.NewRecorder()
 		newMiddleware(t, o).Status().ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), "GET", "/s?method=POST&path=/", nil))
@@ -176,8 +177,8 @@ func TestMissingFields(t *testing.T) {
 	t.Parallel()
 	for _, missing := range []httpidem.Missing{0, httpidem.MissingRefuse, httpidem.MissingPass} {
 		send, _ := counted(newMiddleware(t, &httpidem.Options{
-			Key: httpidem.Fields, Fields: []string{"/event_id", "header:X-Topic"}, AnyPayload: true, Missing: missing,
-			Operation: func(*http.Request) string { return "events" },
+			Key:     httpidem.Fields,
+			Request: httpidem.RequestOptions{Fields: []string{"/event_id", "header:X-Topic"}, AnyPayload: true, Missing: missing, Operation: func(*http.Request) string { return "events" }},
 		}))
 		twice := func(media, body string, fields ...string) string {
 			return send(posted(media, body, fields...)) + ", " + send(posted(media, body, fields...))
@@ -217,7 +218,7 @@ func TestMissingFields(t *testing.T) {
 func TestInProgressAnswer(t *testing.T) {
 	t.Parallel()
 	began, end := make(chan struct{}), make(chan struct{})
-	m := newMiddleware(t, &httpidem.Options{InProgress: &httpidem.StaticAnswer{Status: 202, ContentType: "text/plain", Body: []byte("taken")}})
+	m := newMiddleware(t, &httpidem.Options{Answer: httpidem.AnswerOptions{InProgress: &httpidem.StaticAnswer{Status: 202, ContentType: "text/plain", Body: []byte("taken")}}})
 	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		close(began)
 		<-end

@@ -15,16 +15,16 @@ import (
 type Fingerprint uint8
 
 // The values of Fingerprint. In both, method, path, query and media type have to be as sent, except
-// for the parameters of the query that Options.Rule ignores by name.
+// for the parameters of the query that RequestOptions.Rule ignores by name.
 const (
 	// FingerprintBytes compares bodies byte for byte. It is the default.
 	FingerprintBytes Fingerprint = iota + 1
-	// FingerprintJSON compares JSON bodies by their meaning, as Options.Rule says: the order of
-	// members, white space and escapes do not count, 1.0 is 1, and null is not the same as an
+	// FingerprintJSON compares JSON bodies by their meaning, as RequestOptions.Rule says: the order
+	// of members, white space and escapes do not count, 1.0 is 1, and null is not the same as an
 	// absent member. It is for clients that write the JSON of each retry again. Bodies of other
-	// media types are compared byte for byte (a form without the fields that Options.Rule ignores
-	// by name, a multipart body without its boundary), and so is JSON that can be read in more than
-	// one way, or not at all, and a compressed body.
+	// media types are compared byte for byte (a form without the fields that RequestOptions.Rule
+	// ignores by name, a multipart body without its boundary), and so is JSON that can be read in
+	// more than one way, or not at all, and a compressed body.
 	FingerprintJSON
 )
 
@@ -36,12 +36,12 @@ type meaning struct {
 
 // meaning compiles the rule; it returns nil if bodies are compared byte for byte.
 func (o *Options) meaning() (*meaning, error) {
-	if o.Fingerprint != FingerprintJSON {
+	if o.Request.Fingerprint != FingerprintJSON {
 		return nil, nil //nolint:nilnil // no rule is needed
 	}
 	own := *o
 	// what Go and JavaScript read in different ways is compared byte for byte
-	own.Rule.DistinctNames = true
+	own.Request.Rule.DistinctNames = true
 	rule, err := own.compiled()
 	if err != nil {
 		return nil, err
@@ -60,9 +60,9 @@ func markOf(id [sha256.Size]byte) uint8 { return 1 + id[0]%127 }
 
 // compiled returns the rule, with the middleware's limit for a body.
 func (o *Options) compiled() (*fingerprint.Compiled, error) {
-	rule := o.Rule
-	if rule.MaxBytes == 0 && o.MaxBody > 0 {
-		rule.MaxBytes = int(min(o.MaxBody+64<<10, 64<<20)) // query and body
+	rule := o.Request.Rule
+	if rule.MaxBytes == 0 && o.Limit.Body > 0 {
+		rule.MaxBytes = int(min(o.Limit.Body+64<<10, 64<<20)) // query and body
 	}
 	return rule.Compile()
 }

@@ -36,7 +36,7 @@ type Middleware struct {
 	keyField  *reqfield.Field // nil: no body has the key
 	outcome   *bodyOutcome    // nil: the status says how a request ended
 	meaning   *meaning        // nil if bodies are compared byte for byte
-	age       *ager           // nil without Options.Age
+	age       *ager           // nil without LimitOptions.Age
 	contract  *profile
 }
 
@@ -51,11 +51,11 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 	if err := o.Validate(e.Policy()); err != nil {
 		panic(err)
 	}
-	m := &Middleware{source: e, given: *o, o: *o, policy: o.policy(e.Policy()), age: o.Age.compile(), contract: o.Contract.profile()}
+	m := &Middleware{source: e, given: *o, o: *o, policy: o.policy(e.Policy()), age: o.Limit.Age.compile(), contract: o.Contract.profile()}
 	if o.Credentials != nil {
 		m.o.Tenant, m.o.Binding = o.Credentials.TenantAndBinding(e)
 	}
-	if m.account = o.Account; m.account == nil && o.Credentials != nil {
+	if m.account = o.Limit.Account; m.account == nil && o.Credentials != nil {
 		m.account = o.Credentials.Account(e, nil)
 	}
 	m.o.fill()
@@ -69,7 +69,7 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 	if m.keyField, err = m.o.keyField(); err != nil {
 		panic(err)
 	}
-	if m.outcome, err = m.o.Outcome.compile(); err != nil {
+	if m.outcome, err = m.o.Answer.Outcome.compile(); err != nil {
 		panic(err)
 	}
 	m.bodyLimit = min(m.policy.MaxAnswer, 1<<20)
@@ -86,7 +86,7 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 // Options returns the options with every default filled in.
 func (m *Middleware) Options() Options {
 	o := m.o
-	o.KeyHeader, o.Methods = slices.Clone(o.KeyHeader), slices.Clone(o.Methods)
+	o.KeySource.Header, o.Request.Methods = slices.Clone(o.KeySource.Header), slices.Clone(o.Request.Methods)
 	if o.Credentials != nil {
 		o.Tenant, o.Binding = nil, nil // Credentials makes both
 	}
@@ -98,7 +98,7 @@ func (m *Middleware) Options() Options {
 // has defaults of its own.
 func (m *Middleware) With(change func(*Options)) *Middleware {
 	o := m.Options()
-	o.Key, o.Fingerprint, o.After5xx = m.given.Key, m.given.Fingerprint, m.given.After5xx
+	o.Key, o.Request.Fingerprint, o.Answer.After5xx = m.given.Key, m.given.Request.Fingerprint, m.given.Answer.After5xx
 	change(&o)
 	return New(m.source, &o)
 }
@@ -106,11 +106,11 @@ func (m *Middleware) With(change func(*Options)) *Middleware {
 // Handler returns a handler that guards next.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		guarded := slices.Contains(m.o.Methods, r.Method)
+		guarded := slices.Contains(m.o.Request.Methods, r.Method)
 		if guarded && m.contract.echo && m.o.Key != Off {
 			m.echo(w, r)
 		}
-		if m.o.Rate.PerSecond > 0 && m.rated(r.Method) {
+		if m.o.Limit.Rate.PerSecond > 0 && m.rated(r.Method) {
 			if p := m.tooOften(r); p != nil {
 				m.Problem(w, r, p)
 				return
@@ -145,7 +145,7 @@ func (m *Middleware) keyLines(r *http.Request) []string {
 	if m.o.Key == Fields {
 		return nil // a caller that could choose the key could act twice
 	}
-	for _, name := range m.o.KeyHeader {
+	for _, name := range m.o.KeySource.Header {
 		if lines, ok := r.Header[name]; ok {
 			return lines
 		}
@@ -194,18 +194,18 @@ func (m *Middleware) identify(r *http.Request, lines []string) (who asker, p *Pr
 
 // headerOf returns the name of the header that carries the key of r.
 func (m *Middleware) headerOf(r *http.Request) string {
-	for _, name := range m.o.KeyHeader {
+	for _, name := range m.o.KeySource.Header {
 		if len(r.Header.Values(name)) > 0 {
 			return name
 		}
 	}
-	return m.o.KeyHeader[0]
+	return m.o.KeySource.Header[0]
 }
 
 // places describes where a key or a token may be sent.
 func (m *Middleware) places() string {
-	text := strings.Join(m.o.KeyHeader, " or ")
-	if m.o.FormKey || m.o.Key == Token {
+	text := strings.Join(m.o.KeySource.Header, " or ")
+	if m.o.KeySource.Form || m.o.Key == Token {
 		text += ", or in the field " + TokenField + " of a form"
 	}
 	if m.keyField != nil {
@@ -231,7 +231,7 @@ func (m *Middleware) keyTooShort() *Problem {
 	p := problemFor(retrysafe.CodeKeyTooShort, nil)
 	p.Detail = fmt.Sprintf("This request names no caller, so nothing but its key tells it from those of strangers, and a short key can be guessed. "+
 		"Send at least %d characters in %s, 128 random bits or more, for example a UUID; or send a credential, with which a key of any length will do. "+
-		"Some browsers fill in a shorter key if the page sets none. Nothing was done.", m.o.MinKey, m.places())
+		"Some browsers fill in a shorter key if the page sets none. Nothing was done.", m.o.KeySource.MinLength, m.places())
 	return p
 }
 
@@ -256,10 +256,10 @@ func (m *Middleware) name(r *http.Request, who *asker, id string) *Problem {
 	switch {
 	case who.tenant == "" && made: // two strangers may send the same request
 		return problemFor(retrysafe.CodeTenantMissing, errNobody)
-	case who.tenant == "" && len(id) < m.o.MinKey:
+	case who.tenant == "" && len(id) < m.o.KeySource.MinLength:
 		return m.keyTooShort()
 	}
-	operation := m.o.Operation(r)
+	operation := m.o.Request.Operation(r)
 	if operation == "" && m.o.Key == Fields {
 		return problemFor(retrysafe.CodeKeyNotMade, errNoOperation)
 	}

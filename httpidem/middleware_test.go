@@ -41,16 +41,16 @@ func TestOptionsAreChecked(t *testing.T) {
 		want string
 	}{
 		"no tenant":              {httpidem.Options{}, "httpidem.Global"},
-		"5xx released":           {httpidem.Options{Tenant: httpidem.Global, After5xx: httpidem.After5xxRelease}, "Reexecute"},
-		"a safe method":          {httpidem.Options{Tenant: httpidem.Global, Methods: []string{"GET"}}, "never guarded"},
-		"a header name":          {httpidem.Options{Tenant: httpidem.Global, KeyHeader: []string{"no name"}}, "no header name"},
-		"an empty header name":   {httpidem.Options{Tenant: httpidem.Global, KeyHeader: []string{""}}, "no header name"},
+		"5xx released":           {httpidem.Options{Tenant: httpidem.Global, Answer: httpidem.AnswerOptions{After5xx: httpidem.After5xxRelease}}, "Reexecute"},
+		"a safe method":          {httpidem.Options{Tenant: httpidem.Global, Request: httpidem.RequestOptions{Methods: []string{"GET"}}}, "never guarded"},
+		"a header name":          {httpidem.Options{Tenant: httpidem.Global, KeySource: httpidem.KeySource{Header: []string{"no name"}}}, "no header name"},
+		"an empty header name":   {httpidem.Options{Tenant: httpidem.Global, KeySource: httpidem.KeySource{Header: []string{""}}}, "no header name"},
 		"policy":                 {httpidem.Options{Tenant: httpidem.Global, Policy: retrysafe.Policy{Lease: 1}}, "Lease"},
-		"static status":          {httpidem.Options{Tenant: httpidem.Global, Succeed: httpidem.StaticAnswer{Status: 500}}, "200 to 299"},
-		"status in progress":     {httpidem.Options{Tenant: httpidem.Global, InProgress: &httpidem.StaticAnswer{Status: 409}}, "200 to 299"},
+		"static status":          {httpidem.Options{Tenant: httpidem.Global, Answer: httpidem.AnswerOptions{Succeed: httpidem.StaticAnswer{Status: 500}}}, "200 to 299"},
+		"status in progress":     {httpidem.Options{Tenant: httpidem.Global, Answer: httpidem.AnswerOptions{InProgress: &httpidem.StaticAnswer{Status: 409}}}, "200 to 299"},
 		"constants":              {httpidem.Options{Tenant: httpidem.Global, Key: 77}, "constants"},
-		"negative":               {httpidem.Options{Tenant: httpidem.Global, MaxBody: -1}, "positive"},
-		"a key that is too long": {httpidem.Options{Tenant: httpidem.Global, MinKey: 256}, "MinKey"},
+		"negative":               {httpidem.Options{Tenant: httpidem.Global, Limit: httpidem.LimitOptions{Body: -1}}, "positive"},
+		"a key that is too long": {httpidem.Options{Tenant: httpidem.Global, KeySource: httpidem.KeySource{MinLength: 256}}, "MinLength"},
 	} {
 		err := tt.o.Validate(retrysafe.Policy{})
 		assert.True(t, err != nil && strings.Contains(err.Error(), tt.want), "%s: %v", name, err)
@@ -110,8 +110,8 @@ func TestWith(t *testing.T) {
 	m := newMiddleware(t, &httpidem.Options{})
 	votes := m.With(func(o *httpidem.Options) {
 		o.Policy.Duplicate = retrysafe.Reject
-		o.Operation = func(*http.Request) string { return "vote" }
-		o.Methods = append(o.Methods, "PUT")
+		o.Request.Operation = func(*http.Request) string { return "vote" }
+		o.Request.Methods = append(o.Request.Methods, "PUT")
 	})
 	none := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	codes := func(m *httpidem.Middleware) (codes []int) {

@@ -19,9 +19,9 @@ func NotRun(status int) bool {
 	return releases
 }
 
-// mayRelease reports whether Options.NotRun may have a status under Refuse. Success is an outcome.
-// 500, 502 and 504 may come from a service, or from a proxy before it, after the request has taken
-// effect.
+// mayRelease reports whether AnswerOptions.NotRun may have a status under Refuse. Success is an
+// outcome. 500, 502 and 504 may come from a service, or from a proxy before it, after the request
+// has taken effect.
 func mayRelease(status int) bool {
 	switch status {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
@@ -32,7 +32,7 @@ func mayRelease(status int) bool {
 
 // validateNotRun reports what is wrong with NotRun under the policy p.
 func (o *Options) validateNotRun(p *retrysafe.Policy, wrong func(format string, args ...any)) {
-	for _, status := range o.NotRun {
+	for _, status := range o.Answer.NotRun {
 		switch {
 		case status < 300 || status > 599:
 			wrong("NotRun has %d; use statuses of 300 to 599 that the service answers before it acts", status)
@@ -45,7 +45,7 @@ func (o *Options) validateNotRun(p *retrysafe.Policy, wrong func(format string, 
 // notRun reports whether the status of an answer releases the key. What a status of 500 and above
 // means is up to After5xx.
 func (m *Middleware) notRun(c *capture) bool {
-	if slices.Contains(m.o.NotRun, c.status) {
+	if slices.Contains(m.o.Answer.NotRun, c.status) {
 		return true
 	}
 	switch releases, ifSamePath := notrun.Status(c.status); {
@@ -82,8 +82,8 @@ func (m *Middleware) classify(c *capture) retrysafe.Outcome {
 	if c.outcome == "not-executed" {
 		return retrysafe.NotDone
 	}
-	if m.o.Classify != nil {
-		switch o := m.o.Classify(c.status, c.header); {
+	if m.o.Answer.Classify != nil {
+		switch o := m.o.Answer.Classify(c.status, c.header); {
 		case o == retrysafe.NotDone && refuse && !m.notRun(c):
 			return retrysafe.Doubtful
 		case o != 0:
@@ -96,7 +96,7 @@ func (m *Middleware) classify(c *capture) retrysafe.Outcome {
 	if m.notRun(c) {
 		return retrysafe.NotDone
 	}
-	if c.status >= 500 && (m.o.After5xx == After5xxRelease || m.o.After5xx == After5xxAuto && !refuse) {
+	if c.status >= 500 && (m.o.Answer.After5xx == After5xxRelease || m.o.Answer.After5xx == After5xxAuto && !refuse) {
 		return retrysafe.NotDone
 	}
 	if c.over == nil && m.outcome.saysNotRun(c.status, c.w.Header(), c.body.b) {

@@ -17,7 +17,7 @@ func TestNotRunOptions(t *testing.T) {
 		302: "", 400: "", 404: "", 409: "", 423: "", 429: "", 501: "", 503: "", 507: "", 599: "",
 		500: "NotRun has 500, which also comes after a request has taken effect", 502: "NotRun has 502, which also", 504: "NotRun has 504, which also",
 	} {
-		o := &httpidem.Options{Tenant: httpidem.Global, NotRun: []int{503, status}}
+		o := &httpidem.Options{Tenant: httpidem.Global, Answer: httpidem.AnswerOptions{NotRun: []int{503, status}}}
 		err := o.Validate(retrysafe.Policy{})
 		if want == "" {
 			assert.NoError(t, err, "%d", status)

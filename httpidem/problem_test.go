@@ -56,7 +56,8 @@ func TestProblemsNameTheHeader(t *testing.T) {
 	e := retrysafe.New(memstore.New(nil), nil)
 	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
 	h := httpidem.New(e, &httpidem.Options{
-		Credentials: new(httpidem.Credentials), Key: httpidem.Required, KeyHeader: []string{"X-Request-Key", "X-Old-Key"}, MinKey: 30,
+		Credentials: new(httpidem.Credentials),
+		Key:         httpidem.Required, KeySource: httpidem.KeySource{Header: []string{"X-Request-Key", "X-Old-Key"}, MinLength: 30},
 	}).Handler(http.NotFoundHandler())
 	for key, want := range map[string]string{
 		"": "Send a random key in X-Request-Key or X-Old-Key,", "not a key\x7f": "In X-Old-Key, ", "short": "at least 30 characters in X-Request-Key or X-Old-Key,",

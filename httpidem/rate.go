@@ -7,13 +7,13 @@ import (
 
 // rated reports whether requests of a method are counted.
 func (m *Middleware) rated(method string) bool {
-	return slices.Contains(m.o.RateMethods, method) || slices.Contains(m.o.RateMethods, "*")
+	return slices.Contains(m.o.Limit.RateMethods, method) || slices.Contains(m.o.Limit.RateMethods, "*")
 }
 
 // tooOften counts a request, and returns a problem if it exceeds the rate. It never counts by the
 // path as sent: a path has many spellings, and each would have a rate of its own.
 func (m *Middleware) tooOften(r *http.Request) *Problem {
-	by, what := m.o.RateBy, m.o.RateName
+	by, what := m.o.Limit.RateBy, m.o.Limit.RateName
 	if by == nil {
 		by = m.o.Tenant
 	}
@@ -24,10 +24,10 @@ func (m *Middleware) tooOften(r *http.Request) *Problem {
 	if err != nil {
 		return tenantProblem(err)
 	}
-	if m.o.RateBy == nil && m.account != nil {
+	if m.o.Limit.RateBy == nil && m.account != nil {
 		who = m.account(r)
 	}
-	if err := m.engine.Allow(r.Context(), who, what, m.o.Rate); err != nil {
+	if err := m.engine.Allow(r.Context(), who, what, m.o.Limit.Rate); err != nil {
 		return problemOf(err, false)
 	}
 	return nil

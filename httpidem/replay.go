@@ -21,7 +21,7 @@ func (m *Middleware) replay(w http.ResponseWriter, r *http.Request, rec *retrysa
 	switch {
 	case m.policy.Duplicate == retrysafe.Succeed && m.succeeded(rec):
 		h[m.contract.replayed] = yes
-		m.o.Succeed.send(w)
+		m.o.Answer.Succeed.send(w)
 	case rec.Answer.Codec == codecName && rec.Answer.Kept:
 		m.replayMessage(w, r, rec)
 	case rec.State == retrysafe.StateFailed:

@@ -20,10 +20,10 @@ func (m *Middleware) run(w http.ResponseWriter, r *http.Request, next http.Handl
 	if strings.HasPrefix(id, madeMark) {
 		// inner services can recognise duplicates by this key. Another caller, or a later request,
 		// has another key.
-		for _, name := range m.o.KeyHeader {
+		for _, name := range m.o.KeySource.Header {
 			delete(inner.Header, name)
 		}
-		inner.Header[m.o.KeyHeader[0]] = []string{a.KeyFor(forwarded)}
+		inner.Header[m.o.KeySource.Header[0]] = []string{a.KeyFor(forwarded)}
 	}
 	inner.Body, inner.ContentLength, inner.GetBody = body.body(), int64(len(body.bytes())), nil
 	inner.TransferEncoding = nil

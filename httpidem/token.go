@@ -39,14 +39,14 @@ func tokenKey(tenant, token string) retrysafe.Key {
 // redeem sets what the call requires of a token.
 func (m *Middleware) redeem(tenant, token string, c *retrysafe.Call) {
 	c.MustBeIssued = true
-	if m.o.Tokens != nil {
-		m.o.Tokens.Redeem(tenant, token, c)
+	if m.o.KeySource.Tokens != nil {
+		m.o.KeySource.Tokens.Redeem(tenant, token, c)
 	}
 }
 
 // mayBeInForm reports whether a request without a key in its header may have one in its body.
 func (m *Middleware) mayBeInForm(r *http.Request) bool {
-	return (m.o.Key == Token || m.o.FormKey) && isForm(r)
+	return (m.o.Key == Token || m.o.KeySource.Form) && isForm(r)
 }
 
 // isForm reports whether the body of r may have form fields.

@@ -35,7 +35,7 @@ func (c *capture) trailer() http.Header {
 
 // keepTrailer adds the trailers to the stored head.
 func (c *capture) keepTrailer() {
-	head := appendTrailer(c.head.b, c.trailer(), c.m.o.KeepCookies)
+	head := appendTrailer(c.head.b, c.trailer(), c.m.o.Answer.KeepCookies)
 	if len(head) > maxHead {
 		copy(c.head.b[len(c.head.b)-2:], "\r\n") // the trailers may have been written over its end
 		c.cut = true

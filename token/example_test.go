@@ -28,7 +28,7 @@ func Example() {
 	defer engine.Shutdown(context.Background())
 	tenant := func(*http.Request) (string, error) { return "ann", nil } // from the session
 	tokens := token.NewIssuer(engine, &token.Options{Tenant: tenant})
-	idem := httpidem.New(engine, &httpidem.Options{Tenant: tenant, Key: httpidem.Token, Tokens: tokens})
+	idem := httpidem.New(engine, &httpidem.Options{Tenant: tenant, Key: httpidem.Token, KeySource: httpidem.KeySource{Tokens: tokens}})
 
 	orders := 0
 	mux := http.NewServeMux()

@@ -103,7 +103,7 @@ func TestGuardInsideAGuard(t *testing.T) {
 	t.Parallel()
 	e := engineOn(t, newStore(), retrysafe.Policy{})
 	i := token.NewIssuer(e, nil)
-	idem := httpidem.New(e, &httpidem.Options{Tenant: user, Key: httpidem.Token, Tokens: i})
+	idem := httpidem.New(e, &httpidem.Options{Tenant: user, Key: httpidem.Token, KeySource: httpidem.KeySource{Tokens: i}})
 	runs := 0
 	h := idem.Handler(idem.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		runs++

@@ -42,11 +42,6 @@ var comparisons = []comparison{
 		rows:     gatewayRows(),
 	},
 	{
-		name: "fastpath", ours: "the fast path, or TLS", rival: "net/http without TLS", inner: 5,
-		programs: []program{{dir: "bench", pkg: "./gatewaybench", command: "fastpath/", args: []string{"-fast-path", "-rounds", "5", "-n", "30000"}}},
-		rows:     fastPathRows(),
-	},
-	{
 		name: "redis-do", ours: "`Do` over two bare scripts", inner: 5,
 		programs: []program{{dir: "integration", pkg: "./redis", bench: "RedisDo", time: "30000x", quick: "100x"}},
 		rows: []row{

@@ -26,20 +26,6 @@ func gatewayRows() (rows []row) {
 	return rows
 }
 
-// fastPathRows are the rows of the comparison of the gateway's own server for HTTP/1.1 with that of
-// net/http, which always serves TLS.
-func fastPathRows() (rows []row) {
-	for _, l := range []struct{ load, text string }{{"new keys", "new keys"}, {"repeats, cold", "repeats, each once"}, {"repeats, 100 hot keys", "repeats of 100 keys"}} {
-		for _, s := range []struct{ side, text string }{{"fast-path", ""}, {"net/http-TLS", ", with TLS"}} {
-			for _, u := range []struct{ unit, text, shown string }{{"requests/s", "requests", "/s"}, {"gateway-µs", "processor time of the gateway", "µs"}} {
-				figure := func(side string) string { return "fastpath/" + l.load + "/" + side + " " + u.unit }
-				rows = append(rows, row{text: l.text + s.text + ": " + u.text, ours: figure(s.side), rival: figure("net/http"), unit: u.shown})
-			}
-		}
-	}
-	return rows
-}
-
 func callerRows() (rows []row) {
 	for _, db := range []struct{ bench, text string }{{"SQLite", "SQLite"}, {"Postgres", "PostgreSQL"}, {"MySQL", "MariaDB"}} {
 		for _, call := range []struct{ bench, text string }{{"acquire+complete", "acquire and complete (two commits)"}, {"replay", "replay"}, {"extend", "extend"}} {

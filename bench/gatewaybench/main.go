@@ -15,11 +15,10 @@ func main() {
 	conns := flag.Int("c", 64, "connections")
 	workers := flag.Int("workers", 2, "processes of nginx, and processors that the gateway may use at once")
 	only := flag.String("only", "", "run only these sides, separated by commas: nginx or retrysafe")
-	fastPath := flag.Bool("fast-path", false, "compare the gateway's own server for HTTP/1.1 with net/http's, without TLS and with it, in place of nginx")
 	load := flag.String("load", "", "run only the loads whose name contains this text")
 	builds := flag.String("builds", "", "compare these programs, built before, with nginx: NAME=PATH, separated by commas")
 	flag.Parse()
-	if err := run(*rounds, *n, *conns, *workers, *only, *load, *fastPath, *builds); err != nil {
+	if err := run(*rounds, *n, *conns, *workers, *only, *load, *builds); err != nil {
 		fmt.Fprintln(os.Stderr, "gatewaybench:", err)
 		os.Exit(1)
 	}

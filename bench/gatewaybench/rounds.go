@@ -9,8 +9,8 @@ import (
 // figure is the result of one round of one side.
 type figure struct{ rate, gateway, redis float64 } // requests per second; microseconds a request
 
-func run(rounds, n, conns, workers int, only, load string, fastPath bool, builds string) error {
-	w, err := newWorld(workers, fastPath, builds)
+func run(rounds, n, conns, workers int, only, load, builds string) error {
+	w, err := newWorld(workers, builds)
 	if err != nil {
 		return err
 	}

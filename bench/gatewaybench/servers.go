@@ -19,7 +19,6 @@ import (
 type side struct {
 	name           string
 	addr           string
-	tls            bool
 	gateway, redis *server
 }
 
@@ -34,7 +33,7 @@ type world struct {
 	sides   []*side
 }
 
-func newWorld(workers int, fastPath bool, builds string) (*world, error) {
+func newWorld(workers int, builds string) (*world, error) {
 	w := &world{workers: strconv.Itoa(workers)}
 	var err error
 	if w.dir, err = os.MkdirTemp("", "gatewaybench-"); err != nil {
@@ -45,15 +44,12 @@ func newWorld(workers int, fastPath bool, builds string) (*world, error) {
 		w.close()
 		return nil, err
 	}
-	sides := []func(string) (*side, error){w.anchor, w.ours("retrysafe", "")}
-	if fastPath {
-		sides = []func(string) (*side, error){w.ours("net/http", "fast_path: off\n"), w.ours("fast-path", "fast_path: on\n"), w.ours("net/http-TLS", "fast_path: off\n"+tlsConfig)}
-	}
+	sides := []func(string) (*side, error){w.anchor, w.ours("retrysafe")}
 	if builds != "" {
 		sides = sides[:1]
 		for build := range strings.SplitSeq(builds, ",") {
 			name, path, _ := strings.Cut(build, "=")
-			sides = append(sides, w.built(name, path, ""))
+			sides = append(sides, w.built(name, path))
 		}
 	}
 	for _, start := range sides {
@@ -153,11 +149,11 @@ func (w *world) anchor(upstream string) (*side, error) {
 	}
 	host, port, _ := net.SplitHostPort(redisAddr)
 	gateway, addr, err := w.nginxServer("anchor", anchorConf, "$UPSTREAM$", upstream, "$REDIS_HOST$", host, "$REDIS_PORT$", port)
-	return &side{"nginx", addr, false, gateway, redis}, err
+	return &side{"nginx", addr, gateway, redis}, err
 }
 
 // ours returns a function that builds our gateway and starts it with more lines of configuration.
-func (w *world) ours(name, config string) func(upstream string) (*side, error) {
+func (w *world) ours(name string) func(upstream string) (*side, error) {
 	return func(upstream string) (*side, error) {
 		binary := filepath.Join(w.dir, "retrysafe")
 		build := exec.Command("go", "build", "-o", binary, ".") //nolint:noctx // it ends by itself
@@ -165,31 +161,25 @@ func (w *world) ours(name, config string) func(upstream string) (*side, error) {
 		if said, err := build.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("go build: %w\n%s", err, said)
 		}
-		return w.built(name, binary, config)(upstream)
+		return w.built(name, binary)(upstream)
 	}
 }
 
 // built returns a function that starts a gateway that was built before.
-func (w *world) built(name, binary, config string) func(upstream string) (*side, error) {
+func (w *world) built(name, binary string) func(upstream string) (*side, error) {
 	return func(upstream string) (*side, error) {
 		redis, redisAddr, err := w.redis()
 		if err != nil {
 			return nil, err
 		}
 		addr := freeAddr()
-		secure := strings.Contains(config, tlsConfig)
-		if secure {
-			if err := w.certificate(); err != nil {
-				return nil, err
-			}
-		}
 		file := filepath.Join(w.dir, "gateway-"+strconv.Itoa(len(w.all))+".yaml")
-		text := fmt.Sprintf("listen: %s\nupstream: http://%s\nnamespace: bench\nstore: redis://%s\n%s", addr, upstream, redisAddr, strings.ReplaceAll(config, "$DIR$", w.dir))
+		text := fmt.Sprintf("listen: %s\nupstream: http://%s\nnamespace: bench\nstore: redis://%s\n", addr, upstream, redisAddr)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return nil, err
 		}
 		gateway, err := w.start(addr, binary, "gateway", "--config", file)
-		return &side{name, addr, secure, gateway, redis}, err
+		return &side{name, addr, gateway, redis}, err
 	}
 }
 

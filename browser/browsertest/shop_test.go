@@ -69,7 +69,9 @@ func noField(...any) string { return "" }
 func bySelf(s *shop) *httpidem.Middleware { return s.idem }
 
 func byToken(s *shop) *httpidem.Middleware {
-	return s.idem.With(func(o *httpidem.Options) { o.Key, o.FormKey, o.Tokens = httpidem.Token, false, s.issuer })
+	return s.idem.With(func(o *httpidem.Options) {
+		o.Key, o.KeySource.Form, o.KeySource.Tokens = httpidem.Token, false, s.issuer
+	})
 }
 
 const byFetch = `import { fetchOnce } from "/retrysafe.js";
@@ -110,7 +112,10 @@ func openShopWith(t *testing.T, keepAlive bool) *shop {
 	s := &shop{t: t, issuer: token.NewIssuer(e, &token.Options{Tenant: httpidem.Global})}
 	s.came = sync.NewCond(&s.mu)
 	s.idem = httpidem.New(e, &httpidem.Options{
-		Tenant: httpidem.Global, FormKey: true, ErrorHandler: forms.ErrorHandler(nil), Policy: retrysafe.Policy{Wait: patience},
+		Tenant:       httpidem.Global,
+		KeySource:    httpidem.KeySource{Form: true},
+		ErrorHandler: forms.ErrorHandler(nil),
+		Policy:       retrysafe.Policy{Wait: patience},
 	})
 	mux := http.NewServeMux()
 	mux.Handle("GET /retrysafe.js", browser.Handler())

@@ -70,9 +70,11 @@ type site struct {
 // second vote.
 func (s *site) options(rate float64) *httpidem.Options {
 	return &httpidem.Options{
-		Tenant: voter, Key: httpidem.Fields, Fields: []string{"poll"},
-		Operation: func(*http.Request) string { return "vote" },
-		Rate:      retrysafe.Rate{PerSecond: rate}, RateBy: address,
+		Tenant: voter, Key: httpidem.Fields, Request: httpidem.RequestOptions{
+			Fields:    []string{"poll"},
+			Operation: func(*http.Request) string { return "vote" },
+		},
+		Limit: httpidem.LimitOptions{Rate: retrysafe.Rate{PerSecond: rate}, RateBy: address},
 		Policy: retrysafe.Policy{
 			Retention: 90 * 24 * time.Hour, Wait: 5 * time.Second,
 			// After a crash the vote is cast again: the primary key finds the row of the first try.

@@ -48,7 +48,6 @@ type file struct {
 	Seal           sealOptions     `yaml:"seal" default:"none" doc:"encrypt what the store keeps of answers, with a key for each tenant"`
 	AccessLog      string          `yaml:"access_log" default:"off" doc:"a line of JSON for each request: off, stdout, or a file, opened again on SIGHUP"`
 	Limits         serverLimits    `yaml:"limits" default:"below" doc:"limits of the server"`
-	FastPath       onOff           `yaml:"fast_path" default:"on" doc:"serve small guarded requests of HTTP/1.1 without TLS by a server that costs less than net/http's; off: net/http serves all"`
 	Drain          duration        `yaml:"drain" default:"the longest timeout_answer and 5s" doc:"grace period for requests in flight at shutdown"`
 	Delay          duration        `yaml:"drain_delay" default:"none" doc:"how long new requests are accepted after /readyz reports the shutdown"`
 	Tokens         tokenOptions    `yaml:"tokens" default:"below" doc:"the one-time tokens of routes with key: token"`
@@ -98,7 +97,7 @@ func (c *Config) DrainDelay() time.Duration { return c.file.Delay.d }
 // Options that are not set are zero, which means their defaults.
 func (c *Config) ServerOptions() *gateway.ServerOptions {
 	l := &c.file.Limits
-	return &gateway.ServerOptions{Header: l.Header.n, HeaderTime: l.HeaderTime.d, IdleTime: l.IdleTime.d, Connections: int(l.Conns.n), Streams: int(l.Streams.n), NoFastPath: c.file.FastPath.off}
+	return &gateway.ServerOptions{Header: l.Header.n, HeaderTime: l.HeaderTime.d, IdleTime: l.IdleTime.d, Connections: int(l.Conns.n), Streams: int(l.Streams.n)}
 }
 
 // Acks returns the value of acks: how many replicas must have a win before it counts; -1: all.

@@ -46,17 +46,17 @@ func TestConfig(t *testing.T) {
 	assert.NoError(t, err, "options")
 	assert.Equal(t, policy.Lease, 30*time.Second, "lease")
 	assert.Equal(t, o.TimeoutAnswer, time.Minute, "timeout_answer")
-	assert.Equal(t, o.Guard.KeyHeader, []string{"Idempotency-Key", "X-Request-Id"}, "key_header")
+	assert.Equal(t, o.Guard.KeySource.Header, []string{"Idempotency-Key", "X-Request-Id"}, "key_header")
 	assert.Equal(t, len(o.Routes), 8, "routes")
 	assert.Equal(t, o.Routes[0].Guard.Policy.Wait, 5*time.Second, "in_progress of the first route")
 	assert.Equal(t, o.Routes[0].Guard.Policy.Lease, 30*time.Second, "an inherited lease")
 	assert.Equal(t, o.Routes[1].Guard.Policy.Retention, retrysafe.Forever, "retention of the second")
 	assert.Equal(t, o.Routes[1].Guard.Policy.Duplicate, retrysafe.Reject, "on_duplicate of the second")
-	assert.Equal(t, string(o.Routes[2].Guard.Succeed.Body), "success", "body of the third")
+	assert.Equal(t, string(o.Routes[2].Guard.Answer.Succeed.Body), "success", "body of the third")
 	assert.Equal(t, o.Routes[3].Guard.Policy.OnDoubt, retrysafe.Reexecute, "on_doubt of the fourth")
 	assert.Equal(t, o.Routes[3].Guard.Policy.Lease, 2*time.Second, "its lease")
 	assert.Equal(t, o.Routes[4].Guard.Policy.MaxRun, 2*time.Minute, "max_run of the fifth")
-	assert.True(t, o.Routes[4].Guard.KeepCookies && o.Routes[4].Guard.MinKey == 8, "the rest of the fifth")
+	assert.True(t, o.Routes[4].Guard.Answer.KeepCookies && o.Routes[4].Guard.KeySource.MinLength == 8, "the rest of the fifth")
 }
 
 // TestConfigOfMadeKeys tests where keys come from, and what such routes inherit.
@@ -78,14 +78,14 @@ routes:
 	o, _, err := c.Options()
 	assert.NoError(t, err, "options")
 	g := func(i int) httpidem.Options { return o.Routes[i].Guard }
-	assert.Equal(t, fmt.Sprintln(g(0).Key, g(0).Policy.Retention, g(0).Policy.Lease, g(0).FormKey), fmt.Sprintln(httpidem.Params, "10s", "0s", false), "params")
-	assert.True(t, slices.Contains(g(0).Rule.Ignore, "timestamp") && !slices.Contains(g(0).Rule.Ignore, "lat"), "what params leave out: %v", g(0).Rule.Ignore)
-	assert.Equal(t, g(1).Rule.Ignore, []string{"note"}, "without times")
+	assert.Equal(t, fmt.Sprintln(g(0).Key, g(0).Policy.Retention, g(0).Policy.Lease, g(0).KeySource.Form), fmt.Sprintln(httpidem.Params, "10s", "0s", false), "params")
+	assert.True(t, slices.Contains(g(0).Request.Rule.Ignore, "timestamp") && !slices.Contains(g(0).Request.Rule.Ignore, "lat"), "what params leave out: %v", g(0).Request.Rule.Ignore)
+	assert.Equal(t, g(1).Request.Rule.Ignore, []string{"note"}, "without times")
 	assert.Equal(t, g(1).Policy.Retention, time.Hour, "a retention of its own")
-	assert.True(t, slices.Contains(g(2).Rule.Ignore, "lng") && !slices.Contains(g(2).Rule.Ignore, "lat"), "a name that is asked for is kept")
-	assert.Equal(t, fmt.Sprintln(g(3).Key, g(3).Fields, g(3).Policy.Retention == retrysafe.Forever, g(3).Policy.Lease), fmt.Sprintln(httpidem.Fields, "[poll query:round]", true, "30s"), "fields")
-	assert.True(t, slices.Contains(g(3).Rule.Ignore, "comment") && g(3).AnyPayload, "what a repeat may change")
-	assert.Equal(t, fmt.Sprintln(g(5).Key, g(5).FormKey, g(5).Age.Field, g(5).Age.Max, g(3).Age.Field, g(3).Age.Max), fmt.Sprintln(httpidem.Required, true, "header:X-Sent", "10s", "header:Date", "5m0s"), "forms and ages")
+	assert.True(t, slices.Contains(g(2).Request.Rule.Ignore, "lng") && !slices.Contains(g(2).Request.Rule.Ignore, "lat"), "a name that is asked for is kept")
+	assert.Equal(t, fmt.Sprintln(g(3).Key, g(3).Request.Fields, g(3).Policy.Retention == retrysafe.Forever, g(3).Policy.Lease), fmt.Sprintln(httpidem.Fields, "[poll query:round]", true, "30s"), "fields")
+	assert.True(t, slices.Contains(g(3).Request.Rule.Ignore, "comment") && g(3).Request.AnyPayload, "what a repeat may change")
+	assert.Equal(t, fmt.Sprintln(g(5).Key, g(5).KeySource.Form, g(5).Limit.Age.Field, g(5).Limit.Age.Max, g(3).Limit.Age.Field, g(3).Limit.Age.Max), fmt.Sprintln(httpidem.Required, true, "header:X-Sent", "10s", "header:Date", "5m0s"), "forms and ages")
 	_, err = gateway.New(retrysafe.New(memstore.New(nil), &retrysafe.Options{Policy: retrysafe.Policy{Lease: 30 * time.Second, Retention: 24 * time.Hour}}), o)
 	assert.NoError(t, err, "a gateway of it")
 }
@@ -108,15 +108,15 @@ routes:
 	o, _, err := c.Options()
 	assert.NoError(t, err, "options")
 	for i, want := range []httpidem.Options{
-		{Fingerprint: httpidem.FingerprintJSON},
-		{Fingerprint: httpidem.FingerprintBytes},
-		{Fingerprint: httpidem.FingerprintJSON, Rule: fingerprint.Rule{Ignore: []string{"$.sentAt", "nonce"}, NumbersAsWritten: true}},
-		{Fingerprint: httpidem.FingerprintJSON, Rule: fingerprint.Rule{Only: []string{"$.order"}}},
+		{Request: httpidem.RequestOptions{Fingerprint: httpidem.FingerprintJSON}},
+		{Request: httpidem.RequestOptions{Fingerprint: httpidem.FingerprintBytes}},
+		{Request: httpidem.RequestOptions{Fingerprint: httpidem.FingerprintJSON, Rule: fingerprint.Rule{Ignore: []string{"$.sentAt", "nonce"}, NumbersAsWritten: true}}},
+		{Request: httpidem.RequestOptions{Fingerprint: httpidem.FingerprintJSON, Rule: fingerprint.Rule{Only: []string{"$.order"}}}},
 	} {
 		got := o.Routes[i].Guard
-		assert.Equal(t, fmt.Sprint(got.Fingerprint, got.Rule), fmt.Sprint(want.Fingerprint, want.Rule), "route %d", i)
+		assert.Equal(t, fmt.Sprint(got.Request.Fingerprint, got.Request.Rule), fmt.Sprint(want.Request.Fingerprint, want.Request.Rule), "route %d", i)
 	}
-	assert.Equal(t, o.Routes[4].Guard.Fingerprint, httpidem.Fingerprint(0), "keys that are derived")
+	assert.Equal(t, o.Routes[4].Guard.Request.Fingerprint, httpidem.Fingerprint(0), "keys that are derived")
 }
 
 // TestConfigOfNotRun tests which statuses the routes release a key by.
@@ -137,9 +137,9 @@ routes:
 	assert.NoError(t, err, "options")
 	var all []string
 	for _, r := range o.Routes {
-		all = append(all, fmt.Sprint(r.Match, r.Guard.NotRun))
+		all = append(all, fmt.Sprint(r.Match, r.Guard.Answer.NotRun))
 	}
-	assert.Equal(t, fmt.Sprint(o.Guard.NotRun, all), "[409 503] [POST /orders[409 503] POST /seats[423] POST /payments[] POST /refunds[] POST /reports[502]]", "statuses")
+	assert.Equal(t, fmt.Sprint(o.Guard.Answer.NotRun, all), "[409 503] [POST /orders[409 503] POST /seats[423] POST /payments[] POST /refunds[] POST /reports[502]]", "statuses")
 }
 
 // TestConfigOfOperation tests the options of the server, and who may set which field.
@@ -152,7 +152,6 @@ health: {path: /healthz, every: 1s}
 access_log: stdout
 drain: 20s
 keep_host: true
-fast_path: off
 limits: {header: 16KiB, header_time: 3s, body_time: 30s, idle_time: 1m, streams: 50}
 defaults: {tenant: "header:x-user"}
 routes:
@@ -167,8 +166,8 @@ routes:
 	assert.Equal(t, o.TrustedHeaders, []string{"X-User", "X-Account"}, "fields of trusted proxies")
 	assert.True(t, o.KeepHost, "keep_host")
 	assert.Equal(t, o.Health, gateway.Health{Path: "/healthz", Every: time.Second}, "health")
-	assert.Equal(t, o.Guard.BodyTime, 30*time.Second, "body_time")
-	assert.Equal(t, *c.ServerOptions(), gateway.ServerOptions{Header: 16 << 10, HeaderTime: 3 * time.Second, IdleTime: time.Minute, Streams: 50, NoFastPath: true}, "limits")
+	assert.Equal(t, o.Guard.Limit.BodyTime, 30*time.Second, "body_time")
+	assert.Equal(t, *c.ServerOptions(), gateway.ServerOptions{Header: 16 << 10, HeaderTime: 3 * time.Second, IdleTime: time.Minute, Streams: 50}, "limits")
 	assert.Equal(t, fmt.Sprint(c.DrainTime(), c.AccessLog), "20sstdout", "drain and access_log")
 	r := httptest.NewRequest("POST", "/", nil)
 	_, err = o.Guard.Tenant(r)
@@ -220,6 +219,7 @@ func TestConfigTimes(t *testing.T) {
 func TestConfigErrors(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
+		"fast_path: on":                                           `:1:1: fast_path is no option any more: net/http serves all requests now; delete the line`,
 		"upstrem: http://x":                                       `:1:1: unknown field "upstrem"`,
 		"listen: a\nlisten: b":                                    ":2:1:",
 		"listen: [1":                                              ":2:1:",

@@ -29,7 +29,7 @@ func (all *reached) add(r *gateway.Route, line int) error {
 	switch {
 	case p.Method != "*":
 		now.methods = []string{p.Method}
-	case r.Signature == nil && r.Guard.Rate.PerSecond <= 0:
+	case r.Signature == nil && r.Guard.Limit.Rate.PerSecond <= 0:
 		now.methods = []string{http.MethodPost, http.MethodPatch} // the guarded ones
 	}
 	for _, first := range *all {

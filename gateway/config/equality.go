@@ -47,9 +47,9 @@ func (v *equality) UnmarshalYAML(n ast.Node) (err error) {
 
 // configure sets the options of a guard for keys that clients send.
 func (v *equality) configure(o *httpidem.Options) {
-	o.Fingerprint = v.v
+	o.Request.Fingerprint = v.v
 	if v.rule != nil {
-		o.Rule = *v.rule
+		o.Request.Rule = *v.rule
 	}
 }
 
@@ -65,7 +65,7 @@ func (all comparisons) other(r *gateway.Route, operation string, key httpidem.Ke
 		return ""
 	}
 	g := &r.Guard
-	rule := fmt.Sprint(max(g.Fingerprint, httpidem.FingerprintBytes), g.Rule)
+	rule := fmt.Sprint(max(g.Request.Fingerprint, httpidem.FingerprintBytes), g.Request.Rule)
 	first, ok := all[operation]
 	if !ok {
 		all[operation] = compares{r.Match, rule}

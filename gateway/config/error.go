@@ -34,6 +34,11 @@ var at = regexp.MustCompile(`^\[(\d+):(\d+)\] `)
 
 var unknownField = regexp.MustCompile(`^unknown field "([^"]*)"`)
 
+// removed are the options of earlier versions, and what to do about each.
+var removed = map[string]string{
+	"fast_path": "net/http serves all requests now; delete the line",
+}
+
 // placed returns the error for a message that starts with its place.
 func placed(file, message string, cause error) *Error {
 	e := &Error{File: file, Message: strings.TrimSpace(message), cause: cause}
@@ -43,6 +48,8 @@ func placed(file, message string, cause error) *Error {
 		e.Message = strings.TrimSpace(message[len(m[0]):])
 	}
 	switch m := unknownField.FindStringSubmatch(e.Message); {
+	case m != nil && removed[m[1]] != "":
+		e.Message = m[1] + " is no option any more: " + removed[m[1]]
 	case m != nil:
 		e.Message += nearest(m[1], optionNames)
 	case wrongType.MatchString(e.Message):

@@ -27,14 +27,14 @@ routes:
 	assert.NoError(t, err, "options")
 	said := func(g httpidem.Options) string {
 		answer := "none"
-		if a := g.InProgress; a != nil {
+		if a := g.Answer.InProgress; a != nil {
 			answer = fmt.Sprint(a.Status, " ", a.ContentType, " ", string(a.Body))
 		}
 		outcome := "none"
-		if g.Outcome != nil {
-			outcome = fmt.Sprint(*g.Outcome)
+		if g.Answer.Outcome != nil {
+			outcome = fmt.Sprint(*g.Answer.Outcome)
 		}
-		return fmt.Sprintf("%q %v %s, %v, %s", g.KeyField, g.Missing, answer, g.Policy.Wait, outcome)
+		return fmt.Sprintf("%q %v %s, %v, %s", g.KeySource.Field, g.Request.Missing, answer, g.Policy.Wait, outcome)
 	}
 	const inherited = "202 text/plain; charset=utf-8 taken, -1ns, {/code [0 200 ok true] [503]}"
 	assert.Equal(t, said(o.Guard), `"/idempotency_key" 0 `+inherited, "defaults")

@@ -91,7 +91,7 @@ func (v *keyMode) configure(o *httpidem.Options) {
 	if v.made == nil {
 		return
 	}
-	o.Fields, o.Rule, o.AnyPayload, o.Missing = v.made.fields, v.made.rule, v.made.any, v.made.missing
+	o.Request.Fields, o.Request.Rule, o.Request.AnyPayload, o.Request.Missing = v.made.fields, v.made.rule, v.made.any, v.made.missing
 }
 
 // missing is what a request gets that lacks a field of its key.

@@ -170,9 +170,11 @@ func (c *Config) byCertificate() error {
 // guard returns the options of the middleware for requests with these settings.
 func (c *Config) guard(s *settings) httpidem.Options {
 	o := httpidem.Options{
-		Contract: s.Contract.v, Policy: s.policy(), FormKey: s.FormKey != nil && *s.FormKey, KeyField: s.KeyField, Age: s.MaxAge.age(), KeyHeader: c.file.KeyHeader, BodyTime: c.file.Limits.BodyTime.d, MinKey: int(s.MinKey.n), MaxBody: s.MaxBody.n,
-		After5xx: s.After5xx.v, Succeed: s.OnDuplicate.answer, KeepCookies: s.KeepCookies != nil && *s.KeepCookies,
-		KeepAnswer: s.Keep.v, NotRun: s.NotRun.all, InProgress: s.InProgress.answer, Outcome: s.Outcome.is,
+		Contract:  s.Contract.v,
+		Policy:    s.policy(),
+		KeySource: httpidem.KeySource{Form: s.FormKey != nil && *s.FormKey, Field: s.KeyField, Header: c.file.KeyHeader, MinLength: int(s.MinKey.n)},
+		Limit:     httpidem.LimitOptions{Age: s.MaxAge.age(), BodyTime: c.file.Limits.BodyTime.d, Body: s.MaxBody.n},
+		Answer:    httpidem.AnswerOptions{After5xx: s.After5xx.v, Succeed: s.OnDuplicate.answer, KeepCookies: s.KeepCookies != nil && *s.KeepCookies, Keep: s.Keep.v, NotRun: s.NotRun.all, InProgress: s.InProgress.answer, Outcome: s.Outcome.is},
 	}
 	s.Key.configure(&o)
 	s.Fingerprint.configure(&o)
@@ -192,7 +194,7 @@ func (c *Config) guard(s *settings) httpidem.Options {
 		}
 	}
 	if name := s.Operation; name != "" {
-		o.Operation = func(*http.Request) string { return name }
+		o.Request.Operation = func(*http.Request) string { return name }
 	}
 	return o
 }

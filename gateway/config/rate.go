@@ -52,10 +52,10 @@ func (v rateOrNone) configure(o *httpidem.Options, route string, trusted []netip
 	if v.is == nil {
 		return
 	}
-	o.Rate, o.RateName = v.is.rate(), "by tenant: "+route
+	o.Limit.Rate, o.Limit.RateName = v.is.rate(), "by tenant: "+route
 	if v.is.By.address {
-		o.RateName = "by address: " + route
-		o.RateBy = func(r *http.Request) (string, error) { return clientaddr.Of(r, trusted), nil }
+		o.Limit.RateName = "by address: " + route
+		o.Limit.RateBy = func(r *http.Request) (string, error) { return clientaddr.Of(r, trusted), nil }
 	}
 }
 

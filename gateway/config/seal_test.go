@@ -92,7 +92,7 @@ routes:
 	assert.NoError(t, err, "parse")
 	o, _, err := c.Options()
 	assert.NoError(t, err, "options")
-	assert.Equal(t, o.Guard.KeepAnswer, httpidem.KeepNever, "defaults")
-	assert.Equal(t, o.Routes[0].Guard.KeepAnswer, httpidem.KeepNever, "inherited")
-	assert.Equal(t, o.Routes[1].Guard.KeepAnswer, httpidem.KeepAlways, "of its own")
+	assert.Equal(t, o.Guard.Answer.Keep, httpidem.KeepNever, "defaults")
+	assert.Equal(t, o.Routes[0].Guard.Answer.Keep, httpidem.KeepNever, "inherited")
+	assert.Equal(t, o.Routes[1].Guard.Answer.Keep, httpidem.KeepAlways, "of its own")
 }

@@ -2,7 +2,7 @@
 // reload, or Back and another press all lead to one order, with or without a script in the page.
 //
 // A page gets a hidden field with its own key ([Funcs], [Render]). The middleware takes the key
-// from it (httpidem.Options.FormKey, or the key httpidem.Token). The answer is a redirect to the
+// from it (httpidem.KeySource.Form, or the key httpidem.Token). The answer is a redirect to the
 // result ([SeeOther]). A user who presses again gets the same redirect from the record:
 //
 //	idem := httpidem.New(engine, &httpidem.Options{

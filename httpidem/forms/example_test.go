@@ -28,7 +28,7 @@ func Example() {
 	defer engine.Shutdown(context.Background())
 	idem := httpidem.New(engine, &httpidem.Options{
 		Tenant: func(*http.Request) (string, error) { return "ann", nil }, // from the session
-		Key:    httpidem.Required, FormKey: true,
+		Key:    httpidem.Required, KeySource: httpidem.KeySource{Form: true},
 		Policy:       retrysafe.Policy{Wait: 10 * time.Second},
 		ErrorHandler: forms.ErrorHandler(nil),
 	})

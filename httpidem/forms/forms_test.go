@@ -39,8 +39,10 @@ func newDesk(t *testing.T, change func(*httpidem.Options)) *desk {
 	t.Cleanup(func() { assert.NoError(t, e.Shutdown(context.Background()), "shutdown") })
 	d := &desk{mux: http.NewServeMux(), issuer: token.NewIssuer(e, nil)}
 	o := &httpidem.Options{
-		Tenant: ann, Key: httpidem.Required, FormKey: true, Tokens: d.issuer, ErrorHandler: forms.ErrorHandler(nil),
-		Policy: retrysafe.Policy{Wait: 5 * time.Second},
+		Tenant: ann,
+		Key:    httpidem.Required, KeySource: httpidem.KeySource{Form: true, Tokens: d.issuer},
+		ErrorHandler: forms.ErrorHandler(nil),
+		Policy:       retrysafe.Policy{Wait: 5 * time.Second},
 	}
 	if change != nil {
 		change(o)
@@ -86,7 +88,7 @@ func TestFormRepeated(t *testing.T) {
 		change func(*httpidem.Options)
 	}{
 		"key":   {`<form>{{retrysafeKey}}</form>`, nil},
-		"token": {`<form>{{retrysafeToken .Request}}</form>`, func(o *httpidem.Options) { o.Key, o.FormKey = httpidem.Token, false }},
+		"token": {`<form>{{retrysafeToken .Request}}</form>`, func(o *httpidem.Options) { o.Key, o.KeySource.Form = httpidem.Token, false }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

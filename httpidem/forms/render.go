@@ -44,7 +44,7 @@ func Header(h http.Header) { h.Set("Cache-Control", cacheControl) }
 // result again and sends nothing. A duplicate of the form gets the same redirect from the record.
 // Use a path of this site for location ("/orders/7"). Check a location that is built from request
 // data, since it may lead to another site. Under the policy Succeed, duplicates get
-// httpidem.Options.Succeed instead.
+// httpidem.AnswerOptions.Succeed instead.
 func SeeOther(w http.ResponseWriter, r *http.Request, location string) {
 	w.Header().Set("Cache-Control", "no-store") // the record answers duplicates, not a cache
 	http.Redirect(w, r, location, http.StatusSeeOther)

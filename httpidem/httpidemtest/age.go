@@ -19,8 +19,9 @@ func testAge(t *testing.T, open Open) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	guard := func(field string) httpidem.Options {
 		return httpidem.Options{
-			Key: httpidem.Params, Rule: fingerprint.Rule{Ignore: fingerprint.TimeFields()},
-			Age: &httpidem.Age{Field: field, Max: 5 * time.Second, Now: func() time.Time { return now }},
+			Key:     httpidem.Params,
+			Request: httpidem.RequestOptions{Rule: fingerprint.Rule{Ignore: fingerprint.TimeFields()}},
+			Limit:   httpidem.LimitOptions{Age: &httpidem.Age{Field: field, Max: 5 * time.Second, Now: func() time.Time { return now }}},
 		}
 	}
 	unix := func(d time.Duration, unit time.Duration) string {
@@ -89,7 +90,7 @@ func testAge(t *testing.T, open Open) {
 	t.Run("optional", func(t *testing.T) {
 		t.Parallel()
 		g := guard("header:Date")
-		g.Key, g.Rule = httpidem.Optional, fingerprint.Rule{}
+		g.Key, g.Request.Rule = httpidem.Optional, fingerprint.Rule{}
 		wd := newWorld(t, open, Setup{Guard: g}, nil)
 		old := []string{"Authorization", ann, "Date", now.Add(-time.Hour).Format(http.TimeFormat)}
 		wd.problem(wd.do(call{header: old}), 400, "time-refused", false)
@@ -109,7 +110,7 @@ func testAge(t *testing.T, open Open) {
 	t.Run("with a key", func(t *testing.T) {
 		t.Parallel()
 		g := guard("header:Date")
-		g.Key, g.Rule = httpidem.Required, fingerprint.Rule{}
+		g.Key, g.Request.Rule = httpidem.Required, fingerprint.Rule{}
 		wd := newWorld(t, open, Setup{Guard: g, Policy: retrysafe.Policy{}}, nil)
 		assert.Equal(t, wd.do(keyed("k", "x", "Date", now.Format(http.TimeFormat))).status, 201, "in time")
 		wd.problem(wd.do(keyed("k", "x", "Date", now.Add(-time.Hour).Format(http.TimeFormat))), 400, "time-refused", false)
@@ -125,7 +126,7 @@ func testFormKey(t *testing.T, open Open) {
 	}
 	t.Run("in the field", func(t *testing.T) {
 		t.Parallel()
-		wd := newWorld(t, open, Setup{Guard: httpidem.Options{FormKey: true}}, nil)
+		wd := newWorld(t, open, Setup{Guard: httpidem.Options{KeySource: httpidem.KeySource{Form: true}}}, nil)
 		first := wd.do(form("a"))
 		wd.same(first, wd.do(form("a")))
 		wd.problem(wd.do(from(ann, formBody, "item=coffee&idempotency_key=a")), 422, "payload-mismatch", false)
@@ -155,7 +156,7 @@ func testFormKey(t *testing.T, open Open) {
 	})
 	t.Run("required", func(t *testing.T) {
 		t.Parallel()
-		wd := newWorld(t, open, Setup{Guard: httpidem.Options{FormKey: true, Key: httpidem.Required}}, nil)
+		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Key: httpidem.Required, KeySource: httpidem.KeySource{Form: true}}}, nil)
 		wd.same(wd.do(form("a")), wd.do(form("a")))
 		wd.problem(wd.do(from(ann, formBody, "item=tea")), 400, "key-missing", false)
 		wd.problem(wd.do(from(ann, jsonBody, `{"idempotency_key":"a"}`)), 400, "key-missing", false)

@@ -82,7 +82,7 @@ func testReplay(t *testing.T, open Open) {
 	})
 	t.Run("cookies where they are kept", func(t *testing.T) {
 		t.Parallel()
-		wd := newWorld(t, open, Setup{Guard: httpidem.Options{KeepCookies: true}}, func(w http.ResponseWriter, _ *http.Request) {
+		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Answer: httpidem.AnswerOptions{KeepCookies: true}}}, func(w http.ResponseWriter, _ *http.Request) {
 			http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"})
 		})
 		first := wd.do(keyed("k", "x"))
@@ -301,7 +301,7 @@ func testDuplicates(t *testing.T, open Open) {
 		t.Parallel()
 		wd := newWorld(t, open, Setup{
 			Policy: retrysafe.Policy{Duplicate: retrysafe.Succeed},
-			Guard:  httpidem.Options{Succeed: httpidem.StaticAnswer{Status: 202, ContentType: "text/x-ok", Body: []byte("success")}},
+			Guard:  httpidem.Options{Answer: httpidem.AnswerOptions{Succeed: httpidem.StaticAnswer{Status: 202, ContentType: "text/x-ok", Body: []byte("success")}}},
 		}, nil)
 		assert.Equal(t, wd.do(keyed("k", "x")).status, 201, "the first")
 		r := wd.do(keyed("k", "x"))

@@ -175,7 +175,7 @@ func testContractEquality(t *testing.T, open Open, p *promise) {
 	same(p.setup(), p.meaning)
 	for as, meaning := range map[httpidem.Fingerprint]bool{httpidem.FingerprintBytes: false, httpidem.FingerprintJSON: true} {
 		s := p.setup()
-		s.Guard.Fingerprint = as
+		s.Guard.Request.Fingerprint = as
 		same(s, meaning)
 	}
 }
@@ -200,9 +200,9 @@ func testServerErrors(t *testing.T, open Open, p *promise) {
 	s := p.setup()
 	s.Policy.OnDoubt = retrysafe.Reexecute
 	kept(s, p.keepsAlways)
-	s.Guard.After5xx = httpidem.After5xxKeep
+	s.Guard.Answer.After5xx = httpidem.After5xxKeep
 	kept(s, true)
-	s.Guard.After5xx = httpidem.After5xxRelease
+	s.Guard.Answer.After5xx = httpidem.After5xxRelease
 	kept(s, false)
 }
 

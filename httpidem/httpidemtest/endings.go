@@ -66,7 +66,7 @@ func testEndings(t *testing.T, open Open) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := Setup{Policy: retrysafe.Policy{OnDoubt: tt.onDoubt}, Guard: httpidem.Options{After5xx: tt.after, NotRun: tt.notRun, Classify: tt.keep}}
+			s := Setup{Policy: retrysafe.Policy{OnDoubt: tt.onDoubt}, Guard: httpidem.Options{Answer: httpidem.AnswerOptions{After5xx: tt.after, NotRun: tt.notRun, Classify: tt.keep}}}
 			wd := newWorld(t, open, s, func(w http.ResponseWriter, _ *http.Request) {
 				if tt.outcome != "" {
 					w.Header().Set("Idempotency-Outcome", tt.outcome)

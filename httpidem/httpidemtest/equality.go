@@ -14,7 +14,7 @@ func written(key, media, body string) call { return keyed(key, body, "Content-Ty
 // testEquality tests which requests with one key are duplicates under FingerprintJSON.
 func testEquality(t *testing.T, open Open) {
 	const order = `{"item":"tea","n":2,"note":null,"to":{"city":"Zürich","zip":"8001"},"sentAt":1}`
-	byMeaning := httpidem.Options{Fingerprint: httpidem.FingerprintJSON}
+	byMeaning := httpidem.Options{Request: httpidem.RequestOptions{Fingerprint: httpidem.FingerprintJSON}}
 	t.Run("the same meaning", func(t *testing.T) {
 		t.Parallel()
 		wd := newWorld(t, open, Setup{Guard: byMeaning}, nil)
@@ -61,7 +61,7 @@ func testEquality(t *testing.T, open Open) {
 	t.Run("names that differ in case", func(t *testing.T) {
 		t.Parallel()
 		guard := byMeaning
-		guard.Rule = fingerprint.Rule{Only: []string{"$.amount"}}
+		guard.Request.Rule = fingerprint.Rule{Only: []string{"$.amount"}}
 		wd := newWorld(t, open, Setup{Guard: guard}, nil)
 		// Programs take either amount.
 		wd.do(written("k", jsonBody, `{"amount":1000,"AMOUNT":1}`))
@@ -85,7 +85,7 @@ func testEquality(t *testing.T, open Open) {
 	t.Run("ignored members", func(t *testing.T) {
 		t.Parallel()
 		guard := byMeaning
-		guard.Rule = fingerprint.Rule{Ignore: []string{"$.sentAt"}}
+		guard.Request.Rule = fingerprint.Rule{Ignore: []string{"$.sentAt"}}
 		wd := newWorld(t, open, Setup{Guard: guard}, nil)
 		first := wd.do(written("k", jsonBody, `{"n":2,"sentAt":1}`))
 		wd.same(first, wd.do(written("k", jsonBody, `{"sentAt":99,"n":2}`)))
@@ -97,7 +97,7 @@ func testEquality(t *testing.T, open Open) {
 	t.Run("ignored names", func(t *testing.T) {
 		t.Parallel()
 		guard := byMeaning
-		guard.Rule = fingerprint.Rule{Ignore: []string{"_t"}}
+		guard.Request.Rule = fingerprint.Rule{Ignore: []string{"_t"}}
 		wd := newWorld(t, open, Setup{Guard: guard}, nil)
 		ask := func(key, media, query, body string) call {
 			return call{path: "/orders?" + query, body: body, header: withKey(key, "Content-Type", media)}
@@ -122,7 +122,7 @@ func testEquality(t *testing.T, open Open) {
 	t.Run("counted members", func(t *testing.T) {
 		t.Parallel()
 		guard := byMeaning
-		guard.Rule = fingerprint.Rule{Only: []string{"$.order"}}
+		guard.Request.Rule = fingerprint.Rule{Only: []string{"$.order"}}
 		wd := newWorld(t, open, Setup{Guard: guard}, nil)
 		first := wd.do(written("k", jsonBody, `{"order":{"n":2},"try":1}`))
 		wd.same(first, wd.do(written("k", jsonBody, `{"try":2,"order":{"n":2}}`)))

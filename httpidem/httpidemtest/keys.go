@@ -56,7 +56,7 @@ func testKeys(t *testing.T, open Open) {
 	})
 	t.Run("names", func(t *testing.T) {
 		t.Parallel()
-		wd := newWorld(t, open, Setup{Guard: httpidem.Options{KeyHeader: []string{"X-First", "x-second"}}}, nil)
+		wd := newWorld(t, open, Setup{Guard: httpidem.Options{KeySource: httpidem.KeySource{Header: []string{"X-First", "x-second"}}}}, nil)
 		r := wd.do(call{header: []string{"X-Second", longKey}})
 		again := wd.do(call{header: []string{"X-First", longKey, "X-Second", "other"}})
 		wd.same(r, again)
@@ -90,7 +90,7 @@ func testGuarded(t *testing.T, open Open) {
 	})
 	t.Run("configured methods", func(t *testing.T) {
 		t.Parallel()
-		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Methods: []string{"PUT", "DELETE"}}}, nil)
+		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Request: httpidem.RequestOptions{Methods: []string{"PUT", "DELETE"}}}}, nil)
 		for _, m := range []string{"PUT", "DELETE"} {
 			c := keyed("k-"+m, "")
 			c.method = m

@@ -134,7 +134,7 @@ func (wd *world) raw(request string, closeWrite bool) (status int, code string, 
 func testBodies(t *testing.T, open Open) {
 	t.Run("too large", func(t *testing.T) {
 		t.Parallel()
-		wd := newWorld(t, open, Setup{Guard: httpidem.Options{MaxBody: 1000}}, nil)
+		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Limit: httpidem.LimitOptions{Body: 1000}}}, nil)
 		r, err := wd.try(keyed("k", strings.Repeat("x", 1001)))
 		assert.NoError(t, err, "request")
 		wd.problem(r, 413, "body-too-large", false)

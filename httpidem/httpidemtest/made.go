@@ -31,7 +31,7 @@ func from(credential, contentType, body string, more ...string) call {
 
 // testParams tests keys that are derived from all parameters.
 func testParams(t *testing.T, open Open) {
-	guard := httpidem.Options{Key: httpidem.Params, Rule: fingerprint.Rule{Ignore: slices.Concat(fingerprint.TimeFields(), fingerprint.PositionFields())}}
+	guard := httpidem.Options{Key: httpidem.Params, Request: httpidem.RequestOptions{Rule: fingerprint.Rule{Ignore: slices.Concat(fingerprint.TimeFields(), fingerprint.PositionFields())}}}
 	const order = `{"item":"tea","n":2,"timestamp":1,"lat":52.5}`
 	t.Run("a double click", func(t *testing.T) {
 		t.Parallel()
@@ -144,7 +144,7 @@ func testParams(t *testing.T, open Open) {
 	})
 	t.Run("only what is named", func(t *testing.T) {
 		t.Parallel()
-		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Key: httpidem.Params, Rule: fingerprint.Rule{Only: []string{"$.id"}}}}, nil)
+		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Key: httpidem.Params, Request: httpidem.RequestOptions{Rule: fingerprint.Rule{Only: []string{"$.id"}}}}}, nil)
 		wd.same(wd.do(from(ann, jsonBody, `{"id":7,"x":1}`)), wd.do(from(ann, jsonBody, `{"id":7,"x":2}`)))
 		wd.problem(wd.do(from(ann, jsonBody, `{"x":2}`)), 400, "key-not-made", false)
 		wd.started(1, "for one id")
@@ -155,8 +155,9 @@ func testParams(t *testing.T, open Open) {
 func testFields(t *testing.T, open Open) {
 	vote := func(*http.Request) string { return "vote" }
 	guard := httpidem.Options{
-		Key: httpidem.Fields, Fields: []string{"poll"}, Rule: fingerprint.Rule{Ignore: fingerprint.TimeFields()}, Operation: vote,
-		Policy: retrysafe.Policy{Retention: retrysafe.Forever},
+		Key:     httpidem.Fields,
+		Request: httpidem.RequestOptions{Fields: []string{"poll"}, Rule: fingerprint.Rule{Ignore: fingerprint.TimeFields()}, Operation: vote},
+		Policy:  retrysafe.Policy{Retention: retrysafe.Forever},
 	}
 	t.Run("one vote", func(t *testing.T) {
 		t.Parallel()
@@ -240,7 +241,7 @@ func testFields(t *testing.T, open Open) {
 	t.Run("several fields", func(t *testing.T) {
 		t.Parallel()
 		guard := guard
-		guard.Fields = []string{"$.a.b", "query:c", "header:X-D", "/e~1f"}
+		guard.Request.Fields = []string{"$.a.b", "query:c", "header:X-D", "/e~1f"}
 		wd := newWorld(t, open, Setup{Guard: guard}, nil)
 		one := func(body, query, head string) call {
 			return call{path: "/orders?" + query, body: body, header: []string{"Content-Type", jsonBody, "Authorization", ann, "X-D", head}}

@@ -85,14 +85,17 @@ func testProblems(t *testing.T, open Open) {
 	})
 	t.Run("answers of one's own", func(t *testing.T) {
 		t.Parallel()
-		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Key: httpidem.Required, ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			var p *httpidem.Problem
-			if !errors.As(err, &p) {
-				http.Error(w, "no problem", 500)
-				return
-			}
-			http.Error(w, "own "+p.Code, p.Status)
-		}}}, nil)
+		wd := newWorld(t, open, Setup{Guard: httpidem.Options{
+			Key: httpidem.Required,
+			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+				var p *httpidem.Problem
+				if !errors.As(err, &p) {
+					http.Error(w, "no problem", 500)
+					return
+				}
+				http.Error(w, "own "+p.Code, p.Status)
+			},
+		}}, nil)
 		r := wd.do(call{})
 		assert.Equal(t, fmt.Sprint(r.status, r.body), "400own key-missing\n", "answer")
 	})
@@ -101,7 +104,7 @@ func testProblems(t *testing.T, open Open) {
 // testSecrets tests H16: no answer of the implementation itself contains keys, bodies, queries or
 // causes.
 func testSecrets(t *testing.T, open Open) {
-	wd := newWorld(t, open, Setup{Guard: httpidem.Options{MaxBody: 100}}, func(_ http.ResponseWriter, r *http.Request) {
+	wd := newWorld(t, open, Setup{Guard: httpidem.Options{Limit: httpidem.LimitOptions{Body: 100}}}, func(_ http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "panic") {
 			panic("panic-secret")
 		}

@@ -21,7 +21,7 @@ func testRate(t *testing.T, open Open) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clock := new(setClock)
-			wd := newWorld(t, open, Setup{Store: memstore.New(&memstore.Options{Now: clock.now}), Guard: httpidem.Options{Key: key, Rate: slow}}, nil)
+			wd := newWorld(t, open, Setup{Store: memstore.New(&memstore.Options{Now: clock.now}), Guard: httpidem.Options{Key: key, Limit: httpidem.LimitOptions{Rate: slow}}}, nil)
 			for range 3 {
 				assert.Equal(t, wd.do(from(ann, jsonBody, "{}", "Idempotency-Key", "k")).status, 201, "within the burst, repeats too")
 			}
@@ -44,7 +44,7 @@ func testRate(t *testing.T, open Open) {
 	}
 	t.Run("a flood", func(t *testing.T) {
 		t.Parallel()
-		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Rate: retrysafe.Rate{PerSecond: 0.001, Burst: 7}}}, nil)
+		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Limit: httpidem.LimitOptions{Rate: retrysafe.Rate{PerSecond: 0.001, Burst: 7}}}}, nil)
 		var passed, refused atomic.Int64
 		var all sync.WaitGroup
 		for i := range 60 {
@@ -65,7 +65,7 @@ func testRate(t *testing.T, open Open) {
 		t.Parallel()
 		store := &breakable{Store: memstore.New(nil)}
 		store.down.Store(true)
-		wd := newWorld(t, open, Setup{Store: store, Guard: httpidem.Options{Key: httpidem.Off, Rate: slow}}, nil)
+		wd := newWorld(t, open, Setup{Store: store, Guard: httpidem.Options{Key: httpidem.Off, Limit: httpidem.LimitOptions{Rate: slow}}}, nil)
 		wd.problem(wd.do(from(ann, jsonBody, "{}")), 503, "store-unavailable", true)
 		wd.started(0, "that nobody could count")
 	})

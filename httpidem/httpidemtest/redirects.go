@@ -21,8 +21,8 @@ func testRedirects(t *testing.T, open Open) {
 	for name, status := range map[string]int{"absolute": http.StatusTemporaryRedirect, "relative": http.StatusPermanentRedirect} {
 		named := func(*http.Request) string { return "vote" }
 		for kind, guard := range map[string]httpidem.Options{
-			"a key": {}, "a key of a named operation": {Operation: named}, "a token": {Key: httpidem.Token},
-			"fields": {Key: httpidem.Fields, Fields: []string{"poll"}, Operation: named},
+			"a key": {}, "a key of a named operation": {Request: httpidem.RequestOptions{Operation: named}}, "a token": {Key: httpidem.Token},
+			"fields": {Key: httpidem.Fields, Request: httpidem.RequestOptions{Fields: []string{"poll"}, Operation: named}},
 		} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
@@ -36,7 +36,7 @@ func testRedirects(t *testing.T, open Open) {
 					v.world = newWorld(t, open, setup, v.serve)
 					cast.header = append(cast.header, "Idempotency-Key", "a-vote")
 				}
-				v.press(cast, guard.Operation != nil && guard.Key != httpidem.Fields || guard.Key == httpidem.Token)
+				v.press(cast, guard.Request.Operation != nil && guard.Key != httpidem.Fields || guard.Key == httpidem.Token)
 			})
 		}
 	}

@@ -69,7 +69,7 @@ func testTenants(t *testing.T, open Open) {
 		wd.problem(wd.do(call{header: []string{"Idempotency-Key", "123456789012345678901"}}), 400, "key-too-short", false)
 		wd.started(0, "for 21 characters")
 		assert.Equal(t, wd.do(call{header: []string{"Idempotency-Key", "1234567890123456789012"}}).status, 201, "22 characters")
-		loose := newWorld(t, open, Setup{Guard: httpidem.Options{MinKey: 3}}, nil)
+		loose := newWorld(t, open, Setup{Guard: httpidem.Options{KeySource: httpidem.KeySource{MinLength: 3}}}, nil)
 		assert.Equal(t, loose.do(call{header: []string{"Idempotency-Key", "abc"}}).status, 201, "where shorter ones are allowed")
 	})
 	t.Run("operations", func(t *testing.T) {

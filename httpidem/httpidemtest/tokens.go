@@ -55,7 +55,7 @@ func newMint(t *testing.T, open Open, s Setup, stateless bool, handler origin) *
 		m.options.StatelessSecret = []byte("the same 32 bytes on all processes")
 	}
 	s.Store, s.Guard.Key = m.store, httpidem.Token
-	s.Guard.Tokens = token.NewIssuer(m.process(), &m.options)
+	s.Guard.KeySource.Tokens = token.NewIssuer(m.process(), &m.options)
 	m.world = newWorld(t, open, s, handler)
 	return m
 }
@@ -152,7 +152,7 @@ func testTokens(t *testing.T, open Open) {
 	})
 	t.Run("a body that is too large", func(t *testing.T) {
 		t.Parallel()
-		m := newMint(t, open, Setup{Guard: httpidem.Options{MaxBody: 100}}, false, nil)
+		m := newMint(t, open, Setup{Guard: httpidem.Options{Limit: httpidem.LimitOptions{Body: 100}}}, false, nil)
 		m.problem(m.do(sent["multipart"](m.issue(ann))), 413, "body-too-large", false)
 		m.started(0, "in all")
 	})

@@ -174,7 +174,7 @@ func Example_guardTransition() {
 	db, _, _, end := exampleShop("CREATE TABLE orders (id INTEGER PRIMARY KEY, status TEXT NOT NULL, note TEXT)", "INSERT INTO orders VALUES (1, 'placed', NULL)")
 	defer end()
 	type status string
-	orders, err := guard.NewMachine("orders", "id", "status", map[status][]status{"placed": {"paid", "cancelled"}, "paid": {"sent"}})
+	orders, err := guard.NewMachine("orders", "id", "status", map[status][]status{"placed": {"paid", "cancelled"}, "paid": {"sent"}}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func retryables(t *testing.T) map[string]struct {
 	version := &guard.Version{Table: "account", ID: "id", Column: "version", LastKey: "last_key"}
 	unique := &guard.Unique{Table: "vote", Columns: []string{"poll", "voter"}, Key: "by_key"}
 	primary := &guard.PrimaryKey{Table: "purchase", ID: "id", Key: "by_key"}
-	orders, err := guard.NewMachine("purchase", "id", "status", map[status][]status{"placed": {"paid"}})
+	orders, err := guard.NewMachine("purchase", "id", "status", map[status][]status{"placed": {"paid"}}, nil)
 	assert.NoError(t, err, "the machine")
 	return map[string]struct {
 		run  guardedCall

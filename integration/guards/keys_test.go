@@ -16,7 +16,7 @@ func TestGuardKeyOfSeveralUses(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
 		t.Helper()
-		orders, err := guard.NewMachine("purchase", "id", "status", map[string][]string{"placed": {"paid"}, "paid": {"sent"}}, guard.LastKey("last_key"))
+		orders, err := guard.NewMachine("purchase", "id", "status", map[string][]string{"placed": {"paid"}, "paid": {"sent"}}, &guard.MachineOptions{LastKey: "last_key"})
 		assert.NoError(t, err, "a machine")
 		edit := &guard.Version{Table: "purchase", ID: "id", Column: "step", LastKey: "last_key"}
 		move := func(from, to string) guardedCall {
@@ -77,7 +77,7 @@ func TestGuardMachineOtherWays(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
 		t.Helper()
-		orders, err := guard.NewMachine("purchase", "id", "status", map[string][]string{"placed": {"paid", "cancelled"}, "paid": {"cancelled"}})
+		orders, err := guard.NewMachine("purchase", "id", "status", map[string][]string{"placed": {"paid", "cancelled"}, "paid": {"cancelled"}}, nil)
 		assert.NoError(t, err, "a machine")
 		move := func(from, to string) guardedCall {
 			return func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {

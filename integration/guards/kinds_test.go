@@ -29,7 +29,7 @@ func TestGuardKinds(t *testing.T) {
 		fence := guard.Fence{Table: "job", ID: "id", Column: "fence"}
 		lock := guard.RowLock{Table: "account", ID: "id", Columns: []string{"amount"}}
 		short := guard.RowLock{Table: "account", ID: "id", Columns: []string{"amount"}, Wait: 1e9}
-		jobs, err := guard.NewMachine("account", "id", "points", map[int][]int{0: {1}})
+		jobs, err := guard.NewMachine("account", "id", "points", map[int][]int{0: {1}}, nil)
 		assert.NoError(t, err, "the machine")
 		made := guard.PrimaryKey{Table: "account", ID: "id", Key: "last_key"}
 		votes := guard.Unique{Table: "vote", Columns: []string{"poll", "voter"}, Key: "by_key"}

@@ -145,7 +145,7 @@ func TestGuardMachine(t *testing.T) {
 	type status string
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
 		t.Helper()
-		orders, err := guard.NewMachine("purchase", "id", "status", map[status][]status{"placed": {"paid", "cancelled"}, "paid": {"sent"}, "sent": {"done"}})
+		orders, err := guard.NewMachine("purchase", "id", "status", map[status][]status{"placed": {"paid", "cancelled"}, "paid": {"sent"}, "sent": {"done"}}, nil)
 		assert.NoError(t, err, "the machine")
 		move := func(id string, from, to status) guardedCall {
 			return func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {
@@ -166,7 +166,7 @@ func TestGuardMachine(t *testing.T) {
 		w.wantErr(t, guard.ErrIllegal, "a state that the machine does not know", move("o1", "placed", "paid"))
 
 		type step int
-		steps, err := guard.NewMachine("purchase", "id", "step", map[step][]step{1: {2}, 2: {3}})
+		steps, err := guard.NewMachine("purchase", "id", "step", map[step][]step{1: {2}, 2: {3}}, nil)
 		assert.NoError(t, err, "a machine of numbers")
 		sqltest.Exec(t, w.db, "UPDATE purchase SET step = 1")
 		for i, want := range []guard.Outcome{guard.Applied, guard.AlreadyApplied} {
@@ -185,7 +185,7 @@ func TestGuardMachineCycle(t *testing.T) {
 	type status string
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
 		t.Helper()
-		orders, err := guard.NewMachine("purchase", "id", "status", map[status][]status{"placed": {"held"}, "held": {"placed", "held"}}, guard.LastKey("last_key"))
+		orders, err := guard.NewMachine("purchase", "id", "status", map[status][]status{"placed": {"held"}, "held": {"placed", "held"}}, &guard.MachineOptions{LastKey: "last_key"})
 		assert.NoError(t, err, "the machine")
 		move := func(key string, from, to status) guardedCall {
 			return func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {

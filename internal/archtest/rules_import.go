@@ -189,8 +189,7 @@ func internalsStayInModule(t *Tree) []Violation {
 // below it only: the proxy knows nothing of its configuration file, and the routes nothing of HTTP
 // beyond a method and a path.
 var gatewayLayers = [][]string{
-	{"gateway/internal/h1", "gateway/internal/route", "gateway/internal/clientaddr", "gateway/internal/signed", "gateway/internal/bearer", "gateway/internal/inside"},
-	{"gateway/internal/h1client", "gateway/internal/h1server"},
+	{"gateway/internal/once", "gateway/internal/route", "gateway/internal/clientaddr", "gateway/internal/signed", "gateway/internal/bearer", "gateway/internal/inside"},
 	{"gateway"},
 	{"gateway/config"},
 }

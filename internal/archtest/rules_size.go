@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// maxFunction is the limit for the lines between the braces of a function. Files have no limit: a
-	// file is a subject, as long as it is.
+	// maxFunction is the limit for the lines between the braces of a function. Files have no limit:
+	// a file is a subject, as long as it is.
 	maxFunction = 80
 	// maxMain limits a main.go to a list of the parts of the program.
 	maxMain = 39

@@ -141,8 +141,8 @@ var breaks = map[string][]struct{ path, text, reported string }{
 	},
 	"the gateway's packages point down": {
 		{"gateway/b.go", goFile("gateway", "example.com/m/gateway/config"), "gateway/b.go"},
-		{"gateway/internal/route/a.go", goFile("route", "example.com/m/gateway/internal/h1server"), "gateway/internal/route/a.go"},
-		{"gateway/internal/new/a.go", goFile("new", "example.com/m/gateway/internal/h1"), "gateway/internal/new/a.go"},
+		{"gateway/internal/route/a.go", goFile("route", "example.com/m/gateway"), "gateway/internal/route/a.go"},
+		{"gateway/internal/new/a.go", goFile("new", "example.com/m/gateway/internal/once"), "gateway/internal/new/a.go"},
 		{"gateway/b.go", goFile("gateway", "example.com/m/gateway/internal/new"), "gateway/b.go"},
 	},
 	"programs are lists of their parts": {

@@ -32,11 +32,11 @@ func New(store *storecall.Store, life *lifetime.Life, lapse func(context.Context
 	return &Claims{store: store, lost: lost{store: store, life: life, lapse: lapse}}
 }
 
-// Acquire calls the store until it answers, at most a few times. All tries have the same owner, so a
-// lost reply does no harm. An error means that the caller must not run the work. If a claim may have
-// been made nevertheless, it is given back in the background. seen is the record that IfFence names,
-// if it does. Without an error *found is set to the record of the answer. reserved is finished here,
-// or when the claim has been given back; sent is when the answered request was sent.
+// Acquire calls the store until it answers, at most a few times. All tries have the same owner, so
+// a lost reply does no harm. An error means that the caller must not run the work. If a claim may
+// have been made nevertheless, it is given back in the background. seen is the record that IfFence
+// names, if it does. Without an error *found is set to the record of the answer. reserved is
+// finished here, or when the claim has been given back; sent is when the answered request was sent.
 //
 // A store that fails slowly is asked only twice: the first try may have used a dead connection, and
 // after the second the caller has waited long enough.

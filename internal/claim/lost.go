@@ -31,9 +31,9 @@ const (
 	storeRest    = 5 * time.Second // between two looks at a store that is away, at most
 )
 
-// lostClaim is a claim whose reply was lost. After notAfter the store can no longer apply it. If the
-// record is then in progress under its owner, no caller got that attempt, since an owner is made
-// for one call. ours is the fence that this call got in the end, if it got one.
+// lostClaim is a claim whose reply was lost. After notAfter the store can no longer apply it. If
+// the record is then in progress under its owner, no caller got that attempt, since an owner is
+// made for one call. ours is the fence that this call got in the end, if it got one.
 type lostClaim struct {
 	key      storeapi.StoreKey
 	owner    storeapi.Owner
@@ -54,7 +54,7 @@ type lostClaim struct {
 type lost struct {
 	store *storecall.Store
 	life  *lifetime.Life
-	lapse func(context.Context, storeapi.StoreKey) // nil: nobody is told
+	lapse func(context.Context, storeapi.StoreKey) // may be nil
 
 	mu sync.Mutex
 	// A store may have parts, and one of them may be away. So that its claims do not hold up those

@@ -73,7 +73,8 @@ func (j *Journal) fits(plan []string) error {
 	return nil
 }
 
-// Ask notes that the attempt asks for a step. found is what earlier attempts have left of it, or nil.
+// Ask notes that the attempt asks for a step. found is what earlier attempts have left of it, or
+// nil.
 func (j *Journal) Ask(name string, plan []string) (found *Step, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package lease keeps the leases of an engine's live attempts: heartbeats extend them, and an attempt
-// whose lease was lost is told in time.
+// Package lease keeps the leases of an engine's live attempts: heartbeats extend them, and an
+// attempt whose lease was lost ends in time.
 package lease
 
 import (
@@ -27,7 +27,7 @@ type Holder interface {
 
 // Lease is the lease of one attempt. Only the methods of a [Keeper] use it after Add.
 type Lease struct {
-	key    storeapi.StoreKey
+	key    *storeapi.StoreKey
 	owner  storeapi.Owner
 	fence  storeapi.Fence
 	length time.Duration
@@ -40,11 +40,11 @@ type Lease struct {
 	index                  int       // in the queue; -1: ended or lost
 }
 
-// Start sets the lease of a claim that was sent at sent. It is believed in for nine tenths of its
-// length from then on, and heartbeats go on for maxRun. work is the context of the work, for the
-// trace.
-func (l *Lease) Start(rec *storeapi.Record, length, maxRun time.Duration, sent time.Time, work context.Context, holder Holder) { //nolint:revive // ctx is not for a call
-	l.key, l.owner, l.fence, l.length, l.holder, l.work = rec.Key, rec.Owner, rec.Fence, length, holder, work
+// Start sets the lease of a claim that was sent at sent. The key must not change. It is believed in
+// for nine tenths of its length from then on, and heartbeats go on for maxRun. work is the context
+// of the work, for the trace.
+func (l *Lease) Start(key *storeapi.StoreKey, owner storeapi.Owner, fence storeapi.Fence, length, maxRun time.Duration, sent time.Time, work context.Context, holder Holder) { //nolint:revive // ctx is not for a call
+	l.key, l.owner, l.fence, l.length, l.holder, l.work = key, owner, fence, length, holder, work
 	l.until = sent.Add(length - length/10)
 	l.beatAt = sent.Add(length / 3)
 	l.boundAt = sent.Add(maxRun)
@@ -71,8 +71,8 @@ func (l *Lease) due() time.Time {
 // Keeper extends the leases of all live attempts of an engine, and ends their work in time. One
 // goroutine keeps the times. It runs only while attempts are live, and sleeps until the first is
 // due, so an attempt that ends within a third of its lease costs neither a timer nor a goroutine.
-// The Extend calls run in goroutines of their own, so that a store that hangs does not delay the end
-// of the work.
+// The Extend calls run in goroutines of their own, so that a store that hangs does not delay the
+// end of the work.
 type Keeper struct {
 	store *storecall.Store
 	life  *lifetime.Life
@@ -242,7 +242,7 @@ func (k *Keeper) beat(l *Lease, sent time.Time) {
 // extend makes one Extend call and applies its result. The new lease counts from when the call was
 // sent, since the store counts from then or later.
 func (k *Keeper) extend(ctx context.Context, l *Lease, sent time.Time, more storeapi.ExtendRequest) error {
-	more.Key, more.Owner, more.Fence, more.Lease = l.key, l.owner, l.fence, l.length
+	more.Key, more.Owner, more.Fence, more.Lease = *l.key, l.owner, l.fence, l.length
 	k.mu.Lock()
 	until := l.until
 	k.mu.Unlock()

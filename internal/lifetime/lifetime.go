@@ -25,7 +25,8 @@ type Life struct {
 
 	closing chan struct{} // closed by Close
 
-	// ctx ends when Shutdown stops waiting, or has finished. Goroutines in the background stop then.
+	// ctx ends when Shutdown stops waiting, or has finished. Goroutines in the background stop
+	// then.
 	ctx        context.Context
 	stop       context.CancelFunc
 	background struct {

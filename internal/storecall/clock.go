@@ -58,7 +58,8 @@ func (s *Store) ReadTime(ctx context.Context, key storeapi.StoreKey) error {
 	return err
 }
 
-// NotAfter returns the store's time after which an Acquire that is sent at sent must not be applied.
+// NotAfter returns the store's time after which an Acquire that is sent at sent must not be
+// applied.
 func (s *Store) NotAfter(ctx context.Context, sent time.Time) time.Time {
 	limit := Limit
 	if end, ok := ctx.Deadline(); ok {

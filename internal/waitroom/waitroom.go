@@ -18,9 +18,9 @@ import (
 // ErrAttemptFailed means that the attempt that was waited for ended without an answer.
 var ErrAttemptFailed = errors.New("the attempt that was waited for ended without an answer")
 
-// Waiting lets the callers of this process that wait for one attempt share one look at the store. An
-// attempt that ends in this process wakes them at once. For other attempts the store is polled. It
-// is safe for concurrent use.
+// Waiting lets the callers of this process that wait for one attempt share one look at the store.
+// An attempt that ends in this process wakes them at once. For other attempts the store is polled.
+// It is safe for concurrent use.
 type Waiting struct {
 	store *storecall.Store
 	life  *lifetime.Life

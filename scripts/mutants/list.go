@@ -36,7 +36,7 @@ var mutants = []mutant{
 	},
 	{
 		"what is never kept is kept", "httpidem/capture.go",
-		"if c.m.o.KeepAnswer == KeepNever {", "if false {",
+		"if c.m.o.Answer.Keep == KeepNever {", "if false {",
 		".", "./httpidem TestKeepNever",
 	},
 	{
@@ -70,12 +70,12 @@ var mutants = []mutant{
 		".", ". TestWorkerLeavesWhatCallersWereTold",
 	},
 	{
-		"each lost claim is looked after by itself", "giveback.go",
-		"if !g.rt.sleep(away/2 + rand.N(away)) {", "if !g.rt.sleep(time.Microsecond + rand.N(away)/1e6) {",
+		"each lost claim is looked after by itself", "internal/claim/lost.go",
+		"if !g.life.Sleep(away/2 + rand.N(away)) {", "if !g.life.Sleep(time.Microsecond + rand.N(away)/1e6) {",
 		".", ". TestOutageLeavesOneCaller",
 	},
 	{
-		"a caller that hangs up ends the work", "attempt_start.go",
+		"a caller that hangs up ends the work", "attempt.go",
 		"if o.detached || o.outlives && !o.attached && !o.policy.Attached {", "if o.detached {",
 		".", ". TestCallerThatLeaves",
 	},
@@ -101,7 +101,7 @@ var mutants = []mutant{
 	},
 	{
 		"bodies have no bound", "gateway/gateway.go",
-		"		o.Bodies = g.bodies\n", "		_ = g.bodies\n",
+		"		o.Limit.Bodies = g.bodies\n", "		_ = g.bodies\n",
 		"gateway", "./attacks TestHalfSentBodies",
 	},
 	{
@@ -235,13 +235,13 @@ var mutants = []mutant{
 		"integration", "./tx TestOutboxOrderOfALateCommit",
 	},
 	{
-		"a part that is away holds up the others", "giveback.go",
+		"a part that is away holds up the others", "internal/claim/lost.go",
 		"if last := len(g.ready) - 1; last >= 0 && (!failedIsDue || !g.failedNext) {", "if last := len(g.ready) - 1; last >= 0 && len(g.failed) == 0 {",
 		".", ". TestPartThatIsAwayHoldsUpNoOther",
 	},
 	{
 		"a contract runs work again under Refuse", "httpidem/contract.go",
-		"	case reruns && given.After5xx == 0:\n", "	case reruns && given.After5xx == 0: // nothing\n		return\n	case reruns && c == nil:\n",
+		"	case reruns && given.Answer.After5xx == 0:\n", "	case reruns && given.Answer.After5xx == 0: // nothing\n		return\n	case reruns && c == nil:\n",
 		".", "./httpidem TestContractsThatCannotBeKept",
 	},
 	{
@@ -265,9 +265,9 @@ var mutants = []mutant{
 		"gateway", ". TestPropagate",
 	},
 	{
-		"a step that was begun has another name in the record", "progress.go",
+		"a step that was begun has another name in the record", "internal/journal/format.go",
 		"`json:\"begun,omitempty\"`", "`json:\"started,omitempty\"`",
-		".", ". TestProgressFormat",
+		".", "./internal/journal TestProgressFormat",
 	},
 	{
 		"the parts of a key change their places", "sqlstore/record_id.go",
@@ -285,7 +285,7 @@ var mutants = []mutant{
 		".", ". TestGoValues",
 	},
 	{
-		"bytes that are no UTF-8 are taken as kept", "codec_json.go",
+		"bytes that are no UTF-8 are taken as kept", "codec.go",
 		"return jsonTypeOf(t).exact && !hasReplacedText(b)", "return jsonTypeOf(t).exact",
 		".", ". TestGoValues",
 	},
@@ -295,7 +295,7 @@ var mutants = []mutant{
 		".", ". TestGoValues",
 	},
 	{
-		"a large number in an interface is rounded", "codec_json.go",
+		"a large number in an interface is rounded", "codec.go",
 		"		if n, ok := v.Interface().(json.Number); !ok {", "		if n, ok := v.Interface().(json.Number); ok {\n			f, _ := n.Float64()\n			v.Set(reflect.ValueOf(f))\n		} else if !ok {",
 		".", ". TestNumbersInInterfaces",
 	},

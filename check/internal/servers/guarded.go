@@ -35,7 +35,7 @@ func openIETF(string) (disk, error) {
 // openWaiting makes a shop whose duplicates wait for the first answer.
 func openWaiting(string) (disk, error) {
 	return &guardedDisk{
-		options: httpidem.Options{Policy: retrysafe.Policy{Wait: time.Minute}, KeepCookies: true},
+		options: httpidem.Options{Policy: retrysafe.Policy{Wait: time.Minute}, Answer: httpidem.AnswerOptions{KeepCookies: true}},
 		store:   memstore.New(nil), paid: map[string]int64{},
 	}, nil
 }

@@ -60,7 +60,9 @@ type form struct {
 func byKey(d *desk) *httpidem.Middleware { return d.idem }
 
 func byToken(d *desk) *httpidem.Middleware {
-	return d.idem.With(func(o *httpidem.Options) { o.Key, o.FormKey, o.Tokens = httpidem.Token, false, d.issuer })
+	return d.idem.With(func(o *httpidem.Options) {
+		o.Key, o.KeySource.Form, o.KeySource.Tokens = httpidem.Token, false, d.issuer
+	})
 }
 
 func noField(*desk, *http.Request) (template.HTML, error) { return "", nil }
@@ -87,7 +89,10 @@ func newDesk(shop, run string) *desk {
 		last: map[string]sent{}, told: map[string]replay{}, used: map[string]map[string]bool{},
 	}
 	d.idem = httpidem.New(e, &httpidem.Options{
-		Tenant: httpidem.Global, Key: httpidem.Required, FormKey: true, ErrorHandler: forms.ErrorHandler(nil), Policy: retrysafe.Policy{Wait: time.Minute},
+		Tenant: httpidem.Global,
+		Key:    httpidem.Required, KeySource: httpidem.KeySource{Form: true},
+		ErrorHandler: forms.ErrorHandler(nil),
+		Policy:       retrysafe.Policy{Wait: time.Minute},
 	})
 	return d
 }

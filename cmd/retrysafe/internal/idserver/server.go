@@ -15,11 +15,9 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
@@ -43,8 +41,6 @@ type Server struct {
 	mux      *http.ServeMux
 	draining atomic.Bool
 }
-
-var _ gateway.FastPathHandler = (*Server)(nil)
 
 // New claims a worker number, and returns a server that is ready.
 func New(ctx context.Context, o *Options) (*Server, error) {
@@ -71,11 +67,6 @@ func elsewhere(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	plain(w, http.StatusNotFound, "There is nothing here. Ask GET /api/snowflake/get/{key}, /api/segment/get/{tag}, /api/time, /healthz, /readyz or /metrics.\n")
-}
-
-// FastPath implements [gateway.FastPathHandler]: the request asks for ids.
-func (s *Server) FastPath(r *http.Request) bool {
-	return r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/api/")
 }
 
 // ServeHTTP implements [http.Handler].

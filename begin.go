@@ -1,0 +1,184 @@
+package retrysafe
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/claim"
+	"github.com/retrysafe/retrysafe/storeapi"
+)
+
+// Begin acquires a key for a caller that finishes the attempt itself, such as a middleware or a
+// consumer. [Do] is simpler.
+//
+// Exactly one of the three results is not nil:
+//
+//   - An attempt: run the work with its Context, and finish it with Complete, Fail, Release or
+//     LeaveInDoubt.
+//   - A record: the key is finished, and the record has the answer. [Record].Answer.Kept reports
+//     whether the answer was stored.
+//   - An error: neither.
+//
+// Under [Reject] completed work gets [ErrDuplicate], and work that was refused for good gets
+// [ErrFailedBefore].
+func (e *Engine) Begin(ctx context.Context, k Key, opts ...CallOption) (*Attempt, *Record, error) {
+	var rec Record
+	a, err := e.BeginTo(ctx, k, &rec, opts...)
+	if a != nil || err != nil {
+		return a, nil, err
+	}
+	finished := rec // a copy, so that rec escapes to the heap only here
+	return nil, &finished, nil
+}
+
+// BeginTo is like [Engine.Begin], for callers that have a place for the finished record. If the
+// attempt and the error are both nil, the key is finished and *rec is its record.
+func (e *Engine) BeginTo(ctx context.Context, k Key, rec *Record, opts ...CallOption) (*Attempt, error) {
+	call := e.c.traceCall(&ctx, e.storeKey(k))
+	a, err := e.claim(ctx, k, e.callOptions(opts), rec)
+	if a != nil {
+		a.traced(call)
+		return a, nil
+	}
+	call.found(rec)
+	call.done(outcome(err), rec.Attempt, err)
+	return nil, err
+}
+
+// claim returns an attempt, or sets *rec to the finished record, or returns an error and sets *rec
+// to the record that was found, if any.
+func (e *Engine) claim(ctx context.Context, k Key, o *callOptions, rec *Record) (*Attempt, error) {
+	c, key := e.c, e.storeKey(k)
+	err := o.err
+	if err == nil {
+		err = key.Validate()
+	}
+	if err != nil {
+		return nil, &Error{Op: k.Operation, Err: err}
+	}
+	if !c.enter() {
+		return nil, c.wrap(key, 0, ErrClosed, time.Second)
+	}
+	var a *Attempt
+	defer func() { // also if Reconcile panics
+		if a == nil {
+			c.life.Leave()
+		}
+	}()
+	a, err = c.win(ctx, key, o, rec)
+	if a == nil && err == nil && o.policy.Duplicate == Reject {
+		err = c.rejected(rec)
+	}
+	return a, err
+}
+
+// request returns the AcquireRequest for a key and the options of a call. It has no owner and no
+// time limit yet.
+func (c *core) request(key storeapi.StoreKey, o *callOptions) storeapi.AcquireRequest {
+	return storeapi.AcquireRequest{
+		Key: key, Fingerprint: o.fingerprint, Binding: c.binding(o.binding), MustBeIssued: o.issued.must,
+		Lease: o.policy.Lease, Retention: o.policy.Retention, OnDoubt: o.policy.OnDoubt,
+	}
+}
+
+// win acquires the key. If another attempt runs, it waits for that attempt if the policy says so.
+func (c *core) win(ctx context.Context, key storeapi.StoreKey, o *callOptions, rec *Record) (*Attempt, error) {
+	o, err := c.lasting(ctx, key, o)
+	if err != nil {
+		return nil, c.wrap(key, 0, err, time.Second)
+	}
+	_, inside := AttemptFrom(ctx)
+	reserved, wait, err := c.quotas.Reserve(ctx, c.store.Inner(), key, o.charge(key), inside)
+	if err != nil {
+		return nil, c.wrap(key, 0, err, wait)
+	}
+	if err = c.issueSigned(ctx, key, o); err != nil {
+		reserved.Finish(false)
+		return nil, c.wrap(key, 0, err, time.Second)
+	}
+	req := c.request(key, o)
+	var waitsUntil time.Time
+	for {
+		// Another owner each time, since what is left of an earlier claim is given back by its
+		// owner.
+		req.Owner = claim.NewOwner()
+		status, sent, err := c.claims.Acquire(ctx, &req, nil, rec, reserved)
+		reserved = nil // it is finished, or will be when the claim is given back
+		if err != nil {
+			return nil, c.wrap(key, 0, err, time.Second)
+		}
+		switch status {
+		case storeapi.StatusAcquired:
+			a, err := c.start(ctx, rec, sent, o)
+			if a != nil && o.issuedTooLate(rec) {
+				c.life.Stay() // Release leaves once, and so does claim
+				_ = a.Release(ctx, nil)
+				return nil, c.wrap(key, 0, ErrNotIssued, 0)
+			}
+			return a, err
+		case storeapi.StatusFinished:
+			return nil, nil
+		case storeapi.StatusInProgress:
+			if waitsUntil.IsZero() && o.policy.Wait > 0 {
+				waitsUntil = time.Now().Add(o.policy.Wait)
+			}
+			if finished, err := c.await(ctx, rec, o.policy, waitsUntil); finished || err != nil {
+				return nil, err
+			}
+			// The attempt is in doubt, or another one has taken over. Acquire decides again: of all
+			// callers that ask, at most one acquires the key.
+		case storeapi.StatusInDoubt:
+			if o.policy.Reconcile == nil {
+				return nil, c.wrap(key, rec.Attempt, ErrInDoubt, 0)
+			}
+			v, err := c.reconcileToRun(ctx, rec, o)
+			if v.attempt != nil || err != nil {
+				return v.attempt, err
+			}
+		default:
+			return nil, c.wrap(key, rec.Attempt, status.Err(), 0)
+		}
+	}
+}
+
+// await waits for the attempt of rec, until end at the latest. It reports whether that attempt has
+// finished, and sets *rec to its record then.
+func (c *core) await(ctx context.Context, rec *Record, p *Policy, end time.Time) (finished bool, err error) {
+	ended, retry, err := c.waiting.Wait(ctx, rec, end, p.OnDoubt == Reexecute)
+	switch {
+	case err != nil:
+		return false, c.wrap(rec.Key, rec.Attempt, err, retry)
+	case ended.State.Finished():
+		*rec = ended
+		return true, nil
+	case c.life.IsClosing():
+		return false, c.wrap(rec.Key, 0, ErrClosed, time.Second)
+	}
+	return false, nil
+}
+
+// start returns the attempt for a claim that was sent at sent and acquired rec, and starts its
+// heartbeats.
+func (c *core) start(ctx context.Context, rec *Record, sent time.Time, o *callOptions) (*Attempt, error) {
+	a := newAttempt(ctx, c, rec, sent, o)
+	// Nothing has run yet. If the caller has gone, or the reply came after the lease had expired,
+	// the key is given back.
+	err := ctx.Err()
+	if err == nil && a.lease.Expired() {
+		err = fmt.Errorf("%w: its answer came after the lease (%v) had passed", ErrUnavailable, o.policy.Lease)
+	}
+	if err == nil && !c.leases.Add(&a.lease) {
+		err = ErrClosed
+	}
+	if err == nil {
+		return a, nil
+	}
+	c.life.Stay() // the attempt leaves once, and so does the caller of start
+	if claim.MayFollowDoubt(rec, 0) {
+		_ = a.LeaveInDoubt(ctx, err)
+	} else {
+		_ = a.Release(ctx, NothingDone(err))
+	}
+	return nil, c.wrap(rec.Key, rec.Attempt, err, time.Second)
+}

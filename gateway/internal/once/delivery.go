@@ -1,0 +1,246 @@
+// Package once sends requests to a service, and never the same one twice. net/http's Transport
+// sends a request again by itself when a kept connection breaks, also a POST if it has an
+// Idempotency-Key. A [Transport] does not, and a [Delivery] knows whether any byte of a request was
+// given to the kernel.
+package once
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http/httptrace"
+	"strings"
+	"sync"
+)
+
+// Delivery follows one request to its connection, and knows whether any byte of it was given to the
+// kernel. It is safe for concurrent use.
+type Delivery struct {
+	// Check is called once there is a connection, just before the request is written. Its error
+	// stops the request.
+	Check func() error
+
+	mu     sync.Mutex
+	got    bool // there is a connection
+	away   bool // no connection could be made
+	conn   *meter
+	writes int // on the connection before this request
+	reads  int
+	reused bool
+	shared bool // HTTP/2: other requests share the connection
+	// encrypted: what comes on the connection is not the service's alone
+	encrypted bool
+	stopped   error // error of Check: nothing was written
+}
+
+// Follow returns the context for the request.
+func (t *Delivery) Follow(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		DNSDone:          func(info httptrace.DNSDoneInfo) { t.connects(info.Err) },
+		ConnectDone:      func(_, _ string, err error) { t.connects(err) },
+		PutIdleConn:      func(error) { t.rests() },
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { t.connects(err) },
+		GotConn: func(info httptrace.GotConnInfo) {
+			t.has(info)
+			if t.Check == nil {
+				return
+			}
+			if err := t.Check(); err != nil {
+				t.Stop(err)
+				cancel(err) // net/http checks it before it writes the head of a request of HTTP/2
+			}
+		},
+	})
+}
+
+func (t *Delivery) connects(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.away = t.away || err != nil
+}
+
+func (t *Delivery) has(info httptrace.GotConnInfo) {
+	c := info.Conn
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if over, ok := c.(*tls.Conn); ok {
+		t.encrypted = true
+		t.shared = over.ConnectionState().NegotiatedProtocol == "h2"
+		c = over.NetConn()
+	}
+	m, _ := c.(*meter)
+	t.on(m, info.Reused)
+}
+
+// rests notes that the connection waits for another request. What the service sends now answers
+// none: the connection fails instead of passing it on, or net/http would write it to its log.
+func (t *Delivery) rests() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conn != nil && !t.encrypted {
+		t.conn.rest()
+	}
+}
+
+// on starts counting on a connection; m is nil if it is not a meter. The caller holds t.mu.
+func (t *Delivery) on(m *meter, reused bool) {
+	t.got, t.reused, t.conn = true, reused, m
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t.writes, t.reads = m.writes, m.reads
+}
+
+// Stop records that err stopped the request before anything of it was written, and makes sure that
+// nothing is written later.
+func (t *Delivery) Stop(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = err
+	if t.conn != nil && !t.shared {
+		t.conn.seal()
+	}
+}
+
+// Stopped returns the error that stopped the request before it was written, or nil.
+func (t *Delivery) Stopped() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.stopped
+}
+
+// NotSent reports, for a request that failed with err, whether no byte of it was given to the
+// kernel, or the service said that it did not accept it. It also makes sure that no byte is sent
+// later.
+func (t *Delivery) NotSent(err error) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case !t.got, t.stopped != nil:
+		return true
+	case t.shared:
+		return Refused(err) || GoneAway(err)
+	case t.conn == nil:
+		return false // a connection that does not count
+	}
+	t.conn.seal()
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
+	return t.conn.writes == t.writes
+}
+
+// NoConnection reports, for a request that was not sent, whether no connection could be made, so
+// that the address may be left out for a while. net/http also refuses requests itself, which says
+// nothing about the address.
+func (t *Delivery) NoConnection(err error) bool {
+	var u *unreachable
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.got && (t.away || errors.As(err, &u))
+}
+
+// Lost reports, for a request that was not sent, whether its connection was gone, so that another
+// connection may work.
+func (t *Delivery) Lost(err error) (reused, gone bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.got && t.reused && !Refused(err), t.got && GoneAway(err)
+}
+
+// Answered reports whether any bytes came back.
+func (t *Delivery) Answered() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conn == nil || t.shared {
+		return false
+	}
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
+	return t.conn.reads > t.reads
+}
+
+// meter is a connection that knows whether any bytes were given to the kernel. It can be sealed, so
+// that it gives no more.
+type meter struct {
+	net.Conn
+
+	mu     sync.Mutex
+	writes int
+	reads  int
+	sealed bool
+	rested int // writes when the connection was last idle, plus one
+}
+
+// rest notes that there is no request on the connection.
+func (m *meter) rest() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rested = m.writes + 1
+}
+
+var errUnasked = errors.New("the service has sent something on an idle connection")
+
+var errSealed = errors.New("the gateway has given this request up before it was sent")
+
+// Write counts before it writes: bytes that may have left count as sent.
+func (m *meter) Write(p []byte) (int, error) {
+	m.mu.Lock()
+	if m.sealed {
+		m.mu.Unlock()
+		return 0, errSealed
+	}
+	m.writes++
+	m.mu.Unlock()
+	n, err := m.Conn.Write(p)
+	if n == 0 && err != nil { // the kernel accepted nothing of it
+		m.mu.Lock()
+		m.writes--
+		m.mu.Unlock()
+	}
+	return n, err
+}
+
+func (m *meter) Read(p []byte) (int, error) {
+	n, err := m.Conn.Read(p)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n > 0 && m.rested == m.writes+1 {
+		return 0, errUnasked
+	}
+	m.reads += n
+	return n, err
+}
+
+func (m *meter) seal() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sealed = true
+}
+
+// unreachable is the error of a connection that could not be made.
+type unreachable struct{ err error }
+
+func (e *unreachable) Error() string { return e.err.Error() }
+func (e *unreachable) Unwrap() error { return e.err }
+
+// cannotRetry is the start of the text in which net/http says why it would have retried a request
+// if its body allowed that. There is no error value for a stream that the service has certainly not
+// accepted (RFC 9113, section 8.7). One of the reasons, PROTOCOL_ERROR, is no such promise. Only
+// net/http's own text counts, from the start: services choose a part of other errors.
+const cannotRetry = "http2: Transport: cannot retry err ["
+
+// Refused reports whether err says that the service has not accepted the stream.
+func Refused(err error) bool {
+	why, ok := strings.CutPrefix(err.Error(), cannotRetry)
+	return ok && strings.HasPrefix(why, "stream error: stream ID ") && strings.Contains(why, "; REFUSED_STREAM; received from peer]")
+}
+
+// GoneAway reports whether err is a GOAWAY that says that the stream was not accepted.
+func GoneAway(err error) bool {
+	why, ok := strings.CutPrefix(err.Error(), cannotRetry)
+	return ok && strings.HasPrefix(why, "http2: Transport received Server's graceful shutdown GOAWAY]")
+}
