@@ -16,8 +16,8 @@ type Code uint8
 
 // The codes of this package's errors.
 const (
-	// CodeOutcomeUnknown: nobody knows whether the work took effect ([ErrInDoubt]). Every error that
-	// has no code of its own has this one, since it does not say that nothing was done.
+	// CodeOutcomeUnknown: it is not known whether the work took effect ([ErrInDoubt]). Every error
+	// that has no code of its own has this one, since it does not say that nothing was done.
 	CodeOutcomeUnknown Code = iota + 1
 	// CodeLeaseLost: another attempt has taken the key over ([ErrLeaseLost]).
 	CodeLeaseLost
@@ -43,9 +43,9 @@ const (
 	CodeTooManyKeys
 	// CodeTooManyRequests: the caller asks too often ([ErrTooManyRequests]).
 	CodeTooManyRequests
-	// CodeStoreUnavailable: the record of the key could not be asked for ([ErrUnavailable]). So it is
-	// for an error of the program that calls the engine ([ErrInvalidKey], [ErrInTransaction]), and
-	// for a call whose context has ended before its work began.
+	// CodeStoreUnavailable: the record of the key could not be asked for ([ErrUnavailable]). So it
+	// is for an error of the program that calls the engine ([ErrInvalidKey], [ErrInTransaction]),
+	// and for a call whose context has ended before its work began.
 	CodeStoreUnavailable
 	// CodeShuttingDown: the process is shutting down ([ErrClosed]).
 	CodeShuttingDown
@@ -75,8 +75,8 @@ const (
 	CodeRequestUnreadable
 	// CodeStreamNotGuarded: a stream has a key, and streams are not guarded.
 	CodeStreamNotGuarded
-	// CodeAnswerNotReadable: this was done before, and its answer is of another kind than the method
-	// gives.
+	// CodeAnswerNotReadable: this was done before, and its answer is of another kind than the
+	// method gives.
 	CodeAnswerNotReadable
 	// CodeTimeRefused: the request was made too long ago, or does not say when.
 	CodeTimeRefused
@@ -107,13 +107,14 @@ type codeRow struct {
 	name string
 	// retry: the same call with the same key can get another answer later.
 	retry bool
-	// mayHaveActed: the call that is told this may have done its work.
+	// mayHaveActed: the call that gets this answer may have done its work.
 	mayHaveActed bool
 	// http is the status over HTTP, with the title and the detail of the problem; zero: the code is
 	// of RPC alone. Without a detail the place that refuses says what to do.
 	http          int
 	title, detail string
-	// grpc is the status code of gRPC and Connect, with its message; zero: the code is of HTTP alone.
+	// grpc is the status code of gRPC and Connect, with its message; zero: the code is of HTTP
+	// alone.
 	grpc    uint32
 	message string
 }
@@ -350,8 +351,9 @@ const (
 	ifTimed // if the error has a RetryAfter
 )
 
-// knownErrors has every error of this package, and those of others that its calls return. If several
-// are joined, the first row decides: what may have taken effect is never told as nothing done.
+// knownErrors has every error of this package, and those of others that its calls return. If
+// several are joined, the first row decides: what may have taken effect is never answered as
+// nothing done.
 var knownErrors = []errorRow{
 	{ErrStepsChanged, CodeOutcomeUnknown, never, "", "find out what the earlier attempt has done (ProgressOf), and settle the key with Engine.Resolve, or run the program that began it"},
 	{ErrInDoubt, CodeOutcomeUnknown, ifTimed, "in-doubt", "find out what became of it (Engine.Lookup, on the layer of the call) and settle it with Engine.Resolve; do not retry with a new key"},
@@ -493,10 +495,10 @@ func (c Code) Detail() string { return c.row().detail }
 func (c Code) Message() string { return c.row().message }
 
 // Retryable reports whether the same call with the same key can get another answer later. Over HTTP
-// such an answer has Retry-After. [CodeOutcomeUnknown] is not retryable, but an error in doubt is if
-// it has a RetryAfter; see the function [Retryable].
+// such an answer has Retry-After. [CodeOutcomeUnknown] is not retryable, but an error in doubt is
+// if it has a RetryAfter; see the function [Retryable].
 func (c Code) Retryable() bool { return c.row().retry }
 
-// NothingDone reports whether a call with this code has certainly done nothing. An earlier call with
-// the key may have.
+// NothingDone reports whether a call with this code has certainly done nothing. An earlier call
+// with the key may have.
 func (c Code) NothingDone() bool { return c.row().name != "" && !c.row().mayHaveActed }

@@ -117,8 +117,8 @@ func TestCodes(t *testing.T) {
 	assert.True(t, !ok, "another spelling")
 }
 
-// TestCodeOf: an error that is in no row says nothing about what was done, nor does one that is joined
-// with an error in doubt.
+// TestCodeOf: an error that is in no row says nothing about what was done, nor does one that is
+// joined with an error in doubt.
 func TestCodeOf(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, retrysafe.CodeOf(nil), retrysafe.Code(0), "no error")
@@ -133,8 +133,8 @@ func TestCodeOf(t *testing.T) {
 	}
 }
 
-// TestOutcomesOfTraces: the comment of CallDone names the words of the table, and those of calls that
-// ran.
+// TestOutcomesOfTraces: the comment of CallDone names the words of the table, and those of calls
+// that ran.
 func TestOutcomesOfTraces(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("trace.go")

@@ -29,8 +29,8 @@ func TestClassOfErrors(t *testing.T) {
 	}
 }
 
-// TestUnknownRefusal: an error that the gateway does not know says nothing about what was done, and so
-// does its answer.
+// TestUnknownRefusal: an error that the gateway does not know says nothing about what was done, and
+// so does its answer.
 func TestUnknownRefusal(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]string{errors.New("of a later version"): "outcome-unknown", retrysafe.ErrUnavailable: "store-unavailable"} {

@@ -28,8 +28,8 @@ var tokenByte = func() (ok [256]bool) {
 }()
 
 // RetryAfter parses the field Retry-After of an answer (RFC 9110, section 10.2.3): seconds, or a
-// date. It compares a date with the server's own Date if there is one, and else with now. It returns
-// false if there is no such field, or if its value is neither.
+// date. It compares a date with the server's own Date if there is one, and else with now. It
+// returns false if there is no such field, or if its value is neither.
 func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	v := strings.Trim(h.Get("Retry-After"), " \t")
 	if v == "" {

@@ -147,7 +147,8 @@ func problemOf(err error, reject bool) *Problem {
 	case retrysafe.CodeTooManyKeys, retrysafe.CodeTooManyRequests:
 		p.WithRetryAfter(after)
 	case retrysafe.CodeOutcomeUnknown:
-		if after > 0 && errors.Is(err, retrysafe.ErrInDoubt) { // Policy.Reconcile will be asked then
+		if after > 0 && errors.Is(err, retrysafe.ErrInDoubt) {
+			// Policy.Reconcile will be asked then
 			p.WithRetryAfter(after)
 		}
 	default:

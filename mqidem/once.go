@@ -116,7 +116,8 @@ func (w *work) refused(ctx context.Context, t *try, err error) result {
 		// else a later call finds out the outcome
 	case retrysafe.CodePayloadMismatch, retrysafe.CodePrincipalChanged:
 		return w.deadLetter(ctx, t, DeadMismatch, err)
-	case retrysafe.CodeAlreadyDone, retrysafe.CodeAnswerNotKept, retrysafe.CodeResolvedFailed: // the first copy became a dead letter
+	case retrysafe.CodeAlreadyDone, retrysafe.CodeAnswerNotKept, retrysafe.CodeResolvedFailed:
+		// the first copy became a dead letter
 		return t.result(duplicate, nil)
 	}
 	return t.result(notRun, err)

@@ -70,7 +70,8 @@ const longestWait = 5 * time.Second
 func refusalOf(err error) *Refusal {
 	code := retrysafe.CodeOf(err)
 	if code.GRPCCode() == 0 {
-		code = retrysafe.CodeOutcomeUnknown // keys over RPC are not issued, so none is refused for that
+		// keys over RPC are not issued, so none is refused for that
+		code = retrysafe.CodeOutcomeUnknown
 	}
 	r := refusalFor(code, err)
 	after, _ := retrysafe.Retryable(err)

@@ -37,8 +37,8 @@ func TestCodesOfThePages(t *testing.T) {
 	}
 }
 
-// TestCodesOfNginx: the script answers with the status and the texts of the table of codes. Where the
-// table leaves the detail to the place that refuses, the script has its own.
+// TestCodesOfNginx: the script answers with the status and the texts of the table of codes. Where
+// the table leaves the detail to the place that refuses, the script has its own.
 func TestCodesOfNginx(t *testing.T) {
 	t.Parallel()
 	script := files(t, ".lua")["deploy/nginx/retrysafe/problem.lua"]
@@ -99,9 +99,9 @@ func TestCodesOfTheBrowser(t *testing.T) {
 	}
 }
 
-// saysAway are the files that choose themselves to answer that the store is away, so that nothing was
-// done, with the reason why that is certain. All others answer an error with its code, and an error
-// without one as an unknown outcome.
+// saysAway are the files that choose themselves to answer that the store is away, so that nothing
+// was done, with the reason why that is certain. All others answer an error with its code, and an
+// error without one as an unknown outcome.
 var saysAway = map[string]string{
 	"code.go":               "the table",
 	"gateway/outcome.go":    "nothing was sent to the service",

@@ -1,5 +1,5 @@
 // Package errortest has the errors that every package has to answer: each error of the engine, the
-// ways in which the engine joins them, and errors that nobody knows.
+// ways in which the engine joins them, and errors that no table has.
 package errortest
 
 import (

@@ -1,6 +1,6 @@
 // Package notrun is the table of the answers by which a service says that it did not run a request,
-// so that the request's key is released and a retry runs. docs/outcomes.md shows it; the scripts for
-// nginx and for browsers are compared with it.
+// so that the request's key is released and a retry runs. docs/outcomes.md shows it; the scripts
+// for nginx and for browsers are compared with it.
 package notrun
 
 import "slices"

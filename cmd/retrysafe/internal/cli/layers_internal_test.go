@@ -52,8 +52,8 @@ func TestLayersAreThoseOfTheCode(t *testing.T) {
 	assert.Equal(t, strings.Join(names, " "), strings.Join(ours, " "), "the layers in the code")
 }
 
-// TestLayersAreThoseOfThePages: docs/formats.md, its twin and the comment of Engine.Layer name the same
-// layers, each once.
+// TestLayersAreThoseOfThePages: docs/formats.md, its twin and the comment of Engine.Layer name the
+// same layers, each once.
 func TestLayersAreThoseOfThePages(t *testing.T) {
 	t.Parallel()
 	ours := slices.Sorted(slices.Values(layers))
