@@ -2,7 +2,6 @@ package retrysafe
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/retrysafe/retrysafe/storeapi"
@@ -66,40 +65,10 @@ func (t *callTrace) done(outcome string, attempt int, err error) {
 	t.end(CallDone{Outcome: outcome, Attempt: attempt, Fence: t.fence, Origin: t.origin, Cause: t.cause, Took: time.Since(t.started), Err: err})
 }
 
-var outcomes = []struct {
-	err  error
-	name string
-}{
-	{ErrInDoubt, "in-doubt"},
-	{ErrLeaseLost, "lease-lost"},
-	{ErrUnconfirmed, "unconfirmed"},
-	{ErrInProgress, "in-progress"},
-	{ErrAttemptFailed, "attempt-failed"},
-	{ErrFingerprintMismatch, "mismatch"},
-	{ErrPrincipalChanged, "principal-changed"},
-	{ErrDuplicate, "duplicate"},
-	{ErrAnswerNotKept, "not-kept"},
-	{ErrFailedBefore, "failed-before"},
-	{ErrNotIssued, "not-issued"},
-	{ErrTooManyKeys, "too-many-keys"},
-	{ErrTooManyRequests, "too-many-requests"},
-	{ErrInvalidKey, "invalid"},
-	{ErrUnavailable, "unavailable"},
-	{ErrClosed, "closed"},
-	{ErrInTransaction, "invalid"},
-	{context.Canceled, "cancelled"},
-	{context.DeadlineExceeded, "cancelled"},
-}
-
 // outcome returns the trace's name for the result of a call that ran nothing.
 func outcome(err error) string {
 	if err == nil {
 		return "replayed"
 	}
-	for _, o := range outcomes {
-		if errors.Is(err, o.err) {
-			return o.name
-		}
-	}
-	return "error"
+	return outcomeOfError(err)
 }

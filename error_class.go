@@ -245,22 +245,15 @@ func Retryable(err error) (after time.Duration, ok bool) {
 	if f := (*Failure)(nil); errors.As(err, &f) && !errors.Is(err, ErrInDoubt) {
 		return 0, false // final, whatever it wraps
 	}
-	if errors.Is(err, ErrInDoubt) {
-		var e *Error
-		if errors.As(err, &e) {
-			after = e.RetryAfter
-		}
-		return after, after > 0
+	var e *Error
+	if errors.As(err, &e) {
+		after = e.RetryAfter
 	}
-	for _, base := range []error{ErrInProgress, ErrAttemptFailed, ErrLeaseLost, ErrUnconfirmed, ErrTooManyKeys, ErrTooManyRequests, ErrUnavailable, ErrClosed} {
-		if !errors.Is(err, base) {
-			continue
-		}
-		var e *Error
-		if errors.As(err, &e) {
-			after = e.RetryAfter
-		}
+	switch retryAfter(err) {
+	case always:
 		return after, true
+	case ifTimed:
+		return after, after > 0
 	}
 	var settled *settledError
 	return 0, errors.As(err, &settled) && settled.again

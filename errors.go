@@ -156,37 +156,6 @@ var (
 	ErrUnreadable = errors.New("records that this build cannot read were left out")
 )
 
-// advice says what a caller can do next. Error returns the first entry that matches. An error
-// without an entry needs no advice.
-var advice = []struct {
-	err  error
-	text string
-}{
-	{ErrStepsChanged, "find out what the earlier attempt has done (ProgressOf), and settle the key with Engine.Resolve, or run the program that began it"},
-	{ErrInDoubt, "find out what became of it (Engine.Lookup, on the layer of the call) and settle it with Engine.Resolve; do not retry with a new key"},
-	{ErrLeaseLost, "do not report success; a retry with the same key gets the answer of the attempt that took over"},
-	{ErrUnconfirmed, "do not do it again in another way; repeat the call with the same key to learn what became of it"},
-	{ErrInProgress, "retry with the same key later, or let Policy.Wait wait for it"},
-	{ErrAttemptFailed, "retry with the same key"},
-	{ErrFingerprintMismatch, "use a new key for a new request, and the old payload for a retry"},
-	{ErrPrincipalChanged, "retry with the credential that was used first"},
-	{ErrDuplicate, "look up what it made; nothing was run again"},
-	{ErrAnswerNotKept, "look up what it made; nothing was run again"},
-	{ErrFailedBefore, "nothing was done, and a retry would be told the same; a new request needs a new key"},
-	{ErrNotIssued, "ask for a new key, unless an earlier call with this one may have gone through: find that out first"},
-	{ErrTooManyKeys, "nothing was run; retry with the same key after RetryAfter"},
-	{ErrTooManyRequests, "nothing was run; retry after RetryAfter"},
-	{ErrFenceChanged, "look the record up again and decide anew"},
-	{ErrSecretChanged, "use the Options.Secret (RETRYSAFE_SECRET of the gateway and the commands) that the other processes have: with another one a retry of an earlier call can run again; to change it on purpose, stop them all and run \"retrysafe secret replace --store STORE --namespace NAME --by YOU --reason WHY\" with the new one"},
-	{ErrInTransaction, "give the call a store on another database, or move it out of the transaction"},
-	{ErrNoAttempt, "call it inside of the work, with the context that the work was given"},
-	{ErrStepRepeated, "give each step a name of its own (number those of a loop), and try again inside of a step"},
-	{ErrTxEnded, "let the work return an error to roll back and nil to commit; look the key up to see what was kept"},
-	{ErrUnavailable, "nothing took effect; retry with the same key"},
-	{ErrUnreadable, "update this program, or look at them with the store's own tools; all others were dealt with"},
-	{ErrClosed, "nothing was run; retry with the same key on another process"},
-}
-
 // Error is the error type of the calls of this package. It never contains a key or an answer in
 // clear text.
 type Error struct {
@@ -220,11 +189,8 @@ func (e *Error) Error() string {
 		return b.String()
 	}
 	b.WriteString(": " + e.Err.Error())
-	for _, a := range advice {
-		if errors.Is(e.Err, a.err) {
-			b.WriteString("; " + a.text)
-			break
-		}
+	if advice := adviceFor(e.Err); advice != "" {
+		b.WriteString("; " + advice)
 	}
 	return b.String()
 }

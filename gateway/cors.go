@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/retrysafe/retrysafe/httpidem"
 )
 
 // CORS lets pages of other origins read the answers of a route, including those of the gateway
@@ -50,7 +52,7 @@ func (c *CORS) Validate() error {
 		errs = append(errs, errors.New("gateway: cors: * stands alone, without credentials: any page could act as its visitor"))
 	}
 	for _, name := range slices.Concat(c.Headers, c.Expose) {
-		if name != "*" && !isToken(name) {
+		if name != "*" && !httpidem.IsToken(name) {
 			errs = append(errs, fmt.Errorf("gateway: cors: %q is no header name", name))
 		}
 	}
@@ -58,11 +60,6 @@ func (c *CORS) Validate() error {
 		errs = append(errs, fmt.Errorf("gateway: cors: max_age is %v; use a positive time", c.MaxAge))
 	}
 	return errors.Join(errs...)
-}
-
-// isToken reports whether s can be the name of a header or a method (RFC 9110, section 5.6.2).
-func isToken(s string) bool {
-	return s != "" && strings.Trim(s, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
 // cors is a compiled CORS.
@@ -119,13 +116,13 @@ func (c *cors) allow(h http.Header, origin string) bool {
 func (c *cors) preflight(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	method := r.Header.Get("Access-Control-Request-Method")
-	if c.allow(h, r.Header.Get("Origin")) && isToken(method) {
+	if c.allow(h, r.Header.Get("Origin")) && httpidem.IsToken(method) {
 		h["Access-Control-Allow-Methods"] = []string{method}
 		h["Access-Control-Max-Age"] = []string{c.maxAge}
 		var names []string
 		for name := range strings.SplitSeq(r.Header.Get("Access-Control-Request-Headers"), ",") {
 			name = strings.ToLower(strings.TrimSpace(name))
-			if isToken(name) && (slices.Contains(c.send, name) || slices.Contains(c.send, "*")) {
+			if httpidem.IsToken(name) && (slices.Contains(c.send, name) || slices.Contains(c.send, "*")) {
 				names = append(names, name)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
@@ -25,5 +26,16 @@ func TestClassOfErrors(t *testing.T) {
 		{secret, "*errors.errorString"},
 	} {
 		assert.Equal(t, class(c.err), c.want, "class of %T", c.err)
+	}
+}
+
+// TestUnknownRefusal: an error that the gateway does not know says nothing about what was done, and
+// so does its answer.
+func TestUnknownRefusal(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]string{errors.New("of a later version"): "outcome-unknown", retrysafe.ErrUnavailable: "store-unavailable"} {
+		w := httptest.NewRecorder()
+		new(Gateway).refused(w, httptest.NewRequestWithContext(t.Context(), "POST", "/orders", nil), err)
+		assert.Contains(t, w.Body.String(), `"code":"`+want+`"`, "the answer to %v", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 func (g *Gateway) refused(w http.ResponseWriter, r *http.Request, err error) {
 	p, ok := err.(*httpidem.Problem) //nolint:errorlint // that is what Answer gets
 	if !ok {
-		p = httpidem.NewProblem("store-unavailable", err)
+		p = httpidem.NewProblem(retrysafe.CodeOf(err).String(), err)
 	}
 	if p.Code == "cookies-changed" {
 		route := ""

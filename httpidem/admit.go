@@ -20,7 +20,7 @@ func (m *Middleware) notReady(r *http.Request) *Problem {
 		return nil
 	}
 	if err := m.o.Ready(r.Context()); err != nil {
-		return NewProblem("store-unavailable", err).WithRetryAfter(time.Second)
+		return problemFor(retrysafe.CodeStoreUnavailable, err).WithRetryAfter(time.Second)
 	}
 	return nil
 }

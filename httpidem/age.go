@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
 
@@ -92,7 +93,7 @@ func (a *ager) check(r *http.Request, body []byte) *Problem {
 }
 
 func untimely(cause error, detail string) *Problem {
-	p := NewProblem("time-refused", cause)
+	p := problemFor(retrysafe.CodeTimeRefused, cause)
 	p.Detail = detail + " Nothing was done."
 	return p
 }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/retrysafe/retrysafe"
 )
 
 // buffer is memory that is reused for later requests, unless body gives it to a handler. No other
@@ -70,11 +72,11 @@ func (m *Middleware) readBodyIn(w http.ResponseWriter, r *http.Request) (*buffer
 // fingerprint, and a request whose body breaks off must not run.
 func readBody(r *http.Request, limit int64, room *arrival) (*buffer, *Problem) {
 	if r.ContentLength > limit {
-		return nil, NewProblem("body-too-large", nil)
+		return nil, problemFor(retrysafe.CodeBodyTooLarge, nil)
 	}
 	if r.PostForm != nil || r.MultipartForm != nil {
 		// A body that has been read cannot be compared with another request's.
-		return nil, NewProblem("body-incomplete", errBodyRead)
+		return nil, problemFor(retrysafe.CodeBodyIncomplete, errBodyRead)
 	}
 	buf := newBuffer()
 	buf.room = room
@@ -105,10 +107,10 @@ func (b *buffer) read(r *http.Request, limit int64) *Problem {
 		here := b.room.came(n)
 		switch {
 		case int64(len(b.b)) > limit:
-			return NewProblem("body-too-large", nil)
+			return problemFor(retrysafe.CodeBodyTooLarge, nil)
 		case err == io.EOF: // compared without errors.Is: a Reader that wraps io.EOF broke off
 			if r.ContentLength > 0 && int64(len(b.b)) != r.ContentLength {
-				return NewProblem("body-incomplete", errBodyRead)
+				return problemFor(retrysafe.CodeBodyIncomplete, errBodyRead)
 			}
 			return nil
 		case !here:
@@ -135,16 +137,18 @@ func (b *buffer) more(announced, limit int64) bool {
 
 var errNoRoom = errors.New("there is no room for the body in memory; Options.Limit.Bodies bounds it")
 
-func noRoom() *Problem { return NewProblem("no-room", errNoRoom).WithRetryAfter(time.Second) }
+func noRoom() *Problem {
+	return problemFor(retrysafe.CodeNoRoom, errNoRoom).WithRetryAfter(time.Second)
+}
 
 var errBodyRead = errors.New("the body was read before it came to the middleware; Tenant, Operation and outer handlers must leave it alone")
 
 func bodyProblem(err error) *Problem {
 	var tooLarge *http.MaxBytesError // an outer handler has its own limit
 	if errors.As(err, &tooLarge) {
-		return NewProblem("body-too-large", err)
+		return problemFor(retrysafe.CodeBodyTooLarge, err)
 	}
-	return NewProblem("body-incomplete", err)
+	return problemFor(retrysafe.CodeBodyIncomplete, err)
 }
 
 // body returns the bytes as a request body. A goroutine that outlives the handler may read it at

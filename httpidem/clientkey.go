@@ -54,7 +54,7 @@ func (t *Transport) keyFor(req *http.Request) (outgoingKey, error) {
 	if t.Header != "" {
 		k.name = http.CanonicalHeaderKey(t.Header)
 	}
-	if !validFieldName(k.name) {
+	if !IsToken(k.name) {
 		return k, fmt.Errorf("httpidem: Transport.Header is %q, which is no header name; nothing was sent", k.name)
 	}
 	for name, lines := range req.Header { // the name may be in any case

@@ -111,7 +111,8 @@ func (m *Middleware) ExposedHeaders() []string {
 // under sets the status and the document that a contract has for p.
 func (p *Problem) under(c *profile) {
 	p.contract = c
-	if r, ok := c.refusals[p.Code]; ok && p.Status == problems[p.Code].status {
+	r, named := c.refusals[p.Code]
+	if usual, ok := retrysafe.ParseCode(p.Code); named && ok && p.Status == usual.HTTPStatus() {
 		p.Status = r.status
 	}
 }

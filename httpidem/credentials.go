@@ -44,7 +44,7 @@ type Credentials struct {
 func (c *Credentials) Validate() error {
 	var errs []error
 	for what, name := range map[string]string{"Cookie": c.Cookie, "HeaderSecret": c.HeaderSecret} {
-		if name != "" && !isToken(name) {
+		if name != "" && !IsToken(name) {
 			errs = append(errs, fmt.Errorf("httpidem: Credentials.%s is %q, which is no name", what, name))
 		}
 	}
@@ -52,16 +52,11 @@ func (c *Credentials) Validate() error {
 		errs = append(errs, fmt.Errorf("httpidem: Credentials.HeaderSecret is %q; Authorization counts by itself, and a cookie is named by Cookie", c.HeaderSecret))
 	}
 	for _, b := range c.Binding {
-		if kind, name, _ := strings.Cut(b, ":"); kind != "cookie" && kind != "header" || !isToken(name) {
+		if kind, name, _ := strings.Cut(b, ":"); kind != "cookie" && kind != "header" || !IsToken(name) {
 			errs = append(errs, fmt.Errorf(`httpidem: Credentials.Binding has %q; write it like "cookie:session" or "header:X-Device"`, b))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// isToken reports whether s can be the name of a header or a cookie (RFC 9110, section 5.6.2).
-func isToken(s string) bool {
-	return s != "" && strings.Trim(s, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
 // TenantAndBinding returns functions for [Options]: tenant names callers, with digests keyed by the
@@ -115,7 +110,7 @@ func (c *Credentials) tenant(e *retrysafe.Engine, r *http.Request) (string, erro
 	if cert := c.certificate(r); cert != nil {
 		name := holderOf(cert)
 		if name == "" {
-			return "", NewProblem("tenant-missing", errors.New("the client certificate names no holder"))
+			return "", problemFor(retrysafe.CodeTenantMissing, errors.New("the client certificate names no holder"))
 		}
 		one("a certificate", []string{name}, whole("certificate"))
 	}
@@ -123,7 +118,7 @@ func (c *Credentials) tenant(e *retrysafe.Engine, r *http.Request) (string, erro
 		err = fmt.Errorf("it has %d credentials", found)
 	}
 	if err != nil {
-		p := NewProblem("caller-ambiguous", err)
+		p := problemFor(retrysafe.CodeCallerAmbiguous, err)
 		p.Detail = "Send one credential, once: " + err.Error() + ". Nothing was done."
 		return "", p
 	}

@@ -122,9 +122,9 @@ func (m *Middleware) refused(r *http.Request, tenant string, err error) *Problem
 // changed returns the problem for a duplicate with another binding.
 func (m *Middleware) changed(tenant string, r *http.Request, err error) *Problem {
 	if m.o.Credentials != nil && tenant == "" && r.Header.Get("Authorization") == "" {
-		return NewProblem("cookies-changed", err)
+		return problemFor(retrysafe.CodeCookiesChanged, err)
 	}
-	return NewProblem("principal-changed", err)
+	return problemFor(retrysafe.CodePrincipalChanged, err)
 }
 
 // nameFromBody sets the key of who by the body. It leaves it empty if there is none and none is

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
@@ -70,7 +71,7 @@ func (m *Middleware) fieldKey(r *http.Request, lines []string, body []byte) (str
 	default:
 		return m.noKey()
 	}
-	p := NewProblem("key-malformed", err)
+	p := problemFor(retrysafe.CodeKeyMalformed, err)
 	p.Detail = "The field " + m.keyField.String() + " of the body is no key, or can be read in more than one way: send it once, as a text of 1 to 255 " +
 		"characters of printable ASCII, in a body that is what its Content-Type says. Nothing was done."
 	return "", p
@@ -82,7 +83,7 @@ func (m *Middleware) lineKey(r *http.Request, lines []string) (string, *Problem)
 	if err == nil {
 		return key, nil
 	}
-	p := NewProblem("key-malformed", err)
+	p := problemFor(retrysafe.CodeKeyMalformed, err)
 	p.Detail = "In " + m.headerOf(r) + ", " + err.Error() + ". Nothing was done."
 	return "", p
 }

@@ -171,13 +171,13 @@ func (k *maker) print(r *http.Request, body []byte, c *retrysafe.Call) {
 func unmade(err error) *Problem {
 	switch {
 	case errors.Is(err, fingerprint.ErrTooLarge):
-		return NewProblem("body-too-large", err)
+		return problemFor(retrysafe.CodeBodyTooLarge, err)
 	case errors.Is(err, reqfield.ErrAbsent), errors.Is(err, fingerprint.ErrNothingKept):
-		p := NewProblem("key-not-made", err)
+		p := problemFor(retrysafe.CodeKeyNotMade, err)
 		p.Detail = "A field that tells one request from another is missing. Nothing was done."
 		return p
 	default:
-		p := NewProblem("key-not-made", err)
+		p := problemFor(retrysafe.CodeKeyNotMade, err)
 		p.Detail = "Its query or its body can be read in more than one way, or not at all: send JSON or a form as its Content-Type says, " +
 			"with no name twice in an object. Nothing was done."
 		return p

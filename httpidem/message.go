@@ -38,7 +38,7 @@ func appendHead(b []byte, status int, h, outer http.Header, cookies bool) []byte
 	names := space[:0]
 	for name := range h {
 		proper := http.CanonicalHeaderKey(name) // handlers may write any name into the map
-		if notStored[proper] || !cookies && proper == "Set-Cookie" || !validFieldName(name) || named(h["Connection"], name) {
+		if notStored[proper] || !cookies && proper == "Set-Cookie" || !IsToken(name) || named(h["Connection"], name) {
 			continue
 		}
 		if before, set := outer[name]; !set || !slices.Equal(before, h[name]) {
@@ -82,27 +82,6 @@ func appendFieldValue(b []byte, v string) []byte {
 	return b
 }
 
-func validFieldName(name string) bool {
-	if name == "" {
-		return false
-	}
-	for i := range len(name) {
-		if !fieldNameByte[name[i]] {
-			return false
-		}
-	}
-	return true
-}
-
-// fieldNameByte has the characters of a token of RFC 9110, section 5.6.2.
-var fieldNameByte = func() (ok [256]bool) {
-	for c := range ok {
-		b := byte(c)
-		ok[c] = alpha(b) || digit(b) || strings.IndexByte("!#$%&'*+-.^_`|~", b) >= 0
-	}
-	return ok
-}()
-
 // message is a parsed stored answer. names[i] and values[i] belong together.
 type message struct {
 	status        int
@@ -136,7 +115,7 @@ func (m *message) parse(b []byte) error {
 	for rest != "" {
 		line, rest, ok = cutLine(rest)
 		colon := strings.IndexByte(line, ':')
-		if !ok || colon < 0 || !validFieldName(line[:colon]) {
+		if !ok || colon < 0 || !IsToken(line[:colon]) {
 			return errMessage
 		}
 		if trailer, is := strings.CutPrefix(line, storedTrailer); is {

@@ -184,7 +184,7 @@ func (m *Middleware) identify(r *http.Request, lines []string) (who asker, p *Pr
 		return who, tenantProblem(err)
 	}
 	if m.o.Key == Fields && m.o.Credentials != nil && !m.o.Credentials.secret(r, who.tenant) {
-		return who, NewProblem("tenant-missing", errOnlyNamed)
+		return who, problemFor(retrysafe.CodeTenantMissing, errOnlyNamed)
 	}
 	if lines == nil {
 		return who, nil
@@ -215,20 +215,20 @@ func (m *Middleware) places() string {
 }
 
 func (m *Middleware) tokenMissing() *Problem {
-	p := NewProblem("token-missing", nil)
+	p := problemFor(retrysafe.CodeTokenMissing, nil)
 	p.Detail = "Ask for a token first, and send it in " + m.places() + ". Nothing was done."
 	return p
 }
 
 // keyMissing says where this service looks for keys.
 func (m *Middleware) keyMissing() *Problem {
-	p := NewProblem("key-missing", nil)
+	p := problemFor(retrysafe.CodeKeyMissing, nil)
 	p.Detail = "Send a random key in " + m.places() + ", one per logical action, and the same one in each retry. Nothing was done."
 	return p
 }
 
 func (m *Middleware) keyTooShort() *Problem {
-	p := NewProblem("key-too-short", nil)
+	p := problemFor(retrysafe.CodeKeyTooShort, nil)
 	p.Detail = fmt.Sprintf("This request names no caller, so nothing but its key tells it from those of strangers, and a short key can be guessed. "+
 		"Send at least %d characters in %s, 128 random bits or more, for example a UUID; or send a credential, with which a key of any length will do. "+
 		"Some browsers fill in a shorter key if the page sets none. Nothing was done.", m.o.KeySource.MinLength, m.places())
@@ -242,7 +242,7 @@ func tenantProblem(err error) *Problem {
 		own := *p
 		return &own
 	}
-	return NewProblem("tenant-missing", err)
+	return problemFor(retrysafe.CodeTenantMissing, err)
 }
 
 // name sets the id and the key of who.
@@ -255,13 +255,13 @@ func (m *Middleware) name(r *http.Request, who *asker, id string) *Problem {
 	made := strings.HasPrefix(id, madeMark)
 	switch {
 	case who.tenant == "" && made: // two strangers may send the same request
-		return NewProblem("tenant-missing", errNobody)
+		return problemFor(retrysafe.CodeTenantMissing, errNobody)
 	case who.tenant == "" && len(id) < m.o.KeySource.MinLength:
 		return m.keyTooShort()
 	}
 	operation := m.o.Request.Operation(r)
 	if operation == "" && m.o.Key == Fields {
-		return NewProblem("key-not-made", errNoOperation)
+		return problemFor(retrysafe.CodeKeyNotMade, errNoOperation)
 	}
 	if operation == "" {
 		operation = asSent(r)

@@ -7,27 +7,17 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/notrun"
 )
-
-// notRun are the statuses whose definition says that the request was not processed.
-// docs/outcomes.md has the sentence of each, and why others are not among them.
-var notRun = []int{
-	// the client sends the same request elsewhere
-	http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
-	http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired,
-	http.StatusRequestTimeout, http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusUpgradeRequired,
-	http.StatusPreconditionRequired, http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge,
-}
-
-// notRunReexecute are the further statuses, besides those of 500 and above, that release a key
-// under Reexecute. Handlers answer them before they act and after it.
-var notRunReexecute = []int{http.StatusConflict, http.StatusLocked}
 
 // NotRun reports whether an answer with this status says that the request was not processed, so
 // that its key is released under every policy: 307, 308, 401, 403, 407, 408, 421, 425, 426, 428,
 // 429 and 431. Of 307 and 308 that holds only if Location has the path of the request, apart from a
 // slash at its end and from upper case. See docs/outcomes.md.
-func NotRun(status int) bool { return slices.Contains(notRun, status) }
+func NotRun(status int) bool {
+	releases, _ := notrun.Status(status)
+	return releases
+}
 
 // mayRelease reports whether AnswerOptions.NotRun may have a status under Refuse. Success is an
 // outcome. 500, 502 and 504 may come from a service, or from a proxy before it, after the request
@@ -52,15 +42,19 @@ func (o *Options) validateNotRun(p *retrysafe.Policy, wrong func(format string, 
 	}
 }
 
-// notRun reports whether the status of an answer releases the key.
+// notRun reports whether the status of an answer releases the key. What a status of 500 and above
+// means is up to After5xx.
 func (m *Middleware) notRun(c *capture) bool {
-	switch {
-	case slices.Contains(m.o.Answer.NotRun, c.status):
+	if slices.Contains(m.o.Answer.NotRun, c.status) {
 		return true
-	case c.status == http.StatusTemporaryRedirect, c.status == http.StatusPermanentRedirect:
-		return samePath(c.r, c.header.Get("Location"))
 	}
-	return NotRun(c.status) || m.policy.OnDoubt == retrysafe.Reexecute && slices.Contains(notRunReexecute, c.status)
+	switch releases, ifSamePath := notrun.Status(c.status); {
+	case ifSamePath:
+		return samePath(c.r, c.header.Get("Location"))
+	case releases:
+		return true
+	}
+	return m.policy.OnDoubt == retrysafe.Reexecute && c.status < 500 && notrun.StatusUnderReexecute(c.status)
 }
 
 // samePath reports whether a redirect leads to the path of the request, apart from what frameworks

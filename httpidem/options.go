@@ -315,7 +315,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 		}
 	}
 	for _, h := range o.KeySource.Header {
-		if http.CanonicalHeaderKey(h) == "" || !validFieldName(h) {
+		if http.CanonicalHeaderKey(h) == "" || !IsToken(h) {
 			wrong("KeySource.Header has %q, which is no header name", h)
 		}
 	}

@@ -31,7 +31,7 @@ func ProblemFrom(resp *http.Response) (*Problem, bool) {
 		return nil, false
 	}
 	p.Status = resp.StatusCode
-	if after, ok := retryAfter(resp.Header, time.Now()); ok {
+	if after, ok := RetryAfter(resp.Header, time.Now()); ok {
 		p.retryAfter = int(min(max(1, after/time.Second+min(1, after%time.Second)), math.MaxInt32))
 	}
 	return p, true

@@ -25,7 +25,7 @@ func (m *Middleware) replay(w http.ResponseWriter, r *http.Request, rec *retrysa
 	case rec.Answer.Codec == codecName && rec.Answer.Kept:
 		m.replayMessage(w, r, rec)
 	case rec.State == retrysafe.StateFailed:
-		p := NewProblem("resolved-failed", nil)
+		p := problemFor(retrysafe.CodeResolvedFailed, nil)
 		if f, err := retrysafe.FailureOf(rec.Answer); err == nil {
 			p.Detail = f.Message
 		}
@@ -106,7 +106,7 @@ func write(w http.ResponseWriter, status int, body []byte) {
 // notKept returns the problem that describes an answer that was too large to store, that was not to
 // be stored, or that is sealed.
 func notKept(rec *retrysafe.Record) *Problem {
-	p := NewProblem("answer-not-kept", nil)
+	p := problemFor(retrysafe.CodeAnswerNotKept, nil)
 	var msg message
 	if rec.Answer.Sealed() {
 		p.Title, p.cause = "This was done before, and its answer cannot be opened any more", retrysafe.ErrAnswerSealed

@@ -2,13 +2,11 @@ package httpidem
 
 import (
 	"context"
-	"math"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/backoff"
 )
 
@@ -34,13 +32,10 @@ var passing = []int{
 	http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 }
 
-// final are the codes of problems that a retry would get again.
-var final = []string{"outcome-unknown", "already-done", "answer-not-kept", "principal-changed", "resolved-failed"}
-
 // repeatable reports whether the request that resp answers may be sent again, and the least wait
 // before that.
 func repeatable(resp *http.Response) (time.Duration, bool) {
-	after, told := retryAfter(resp.Header, time.Now())
+	after, told := RetryAfter(resp.Header, time.Now())
 	if conflict := resp.StatusCode == http.StatusConflict; conflict && !told || !conflict && !slices.Contains(passing, resp.StatusCode) {
 		return 0, false
 	}
@@ -50,32 +45,10 @@ func repeatable(resp *http.Response) (time.Duration, bool) {
 	if resp.ContentLength < 0 {
 		return after, true // the body may never end; a retry that gets the same answer does no harm
 	}
-	if p, ok := ProblemFrom(resp); ok && (slices.Contains(final, p.Code) || p.ErrorCode == errorDone) {
-		return 0, false
+	p, ok := ProblemFrom(resp)
+	if !ok {
+		return after, true
 	}
-	return after, true
-}
-
-// retryAfter parses the field of RFC 9110, section 10.2.3: seconds, or a date. It compares a date
-// with the server's own Date if there is one. It ignores a value that is neither.
-func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
-	v := strings.Trim(h.Get("Retry-After"), " \t")
-	if v == "" {
-		return 0, false
-	}
-	if strings.Trim(v, "0123456789") == "" {
-		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil || n > int64(math.MaxInt64/time.Second) {
-			return math.MaxInt64, true
-		}
-		return time.Duration(n) * time.Second, true
-	}
-	at, err := http.ParseTime(v)
-	if err != nil {
-		return 0, false
-	}
-	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = date
-	}
-	return max(0, at.Sub(now)), true
+	code, known := retrysafe.ParseCode(p.Code)
+	return after, p.ErrorCode != errorDone && (!known || code.Retryable())
 }

@@ -90,10 +90,10 @@ func (m *Middleware) settle(c *capture) {
 	case errors.Is(err, retrysafe.ErrUnconfirmed):
 		c.send(true)
 	case errors.Is(err, retrysafe.ErrLeaseLost):
-		m.refuse(c, NewProblem("lease-lost", err).WithRetryAfter(time.Second))
+		m.refuse(c, problemFor(retrysafe.CodeLeaseLost, err).WithRetryAfter(time.Second))
 	case errors.Is(err, retrysafe.ErrStepsChanged):
 		// the handler's answer does not finish what an earlier attempt began
-		m.refuse(c, NewProblem("outcome-unknown", err))
+		m.refuse(c, problemFor(retrysafe.CodeOutcomeUnknown, err))
 	default:
 		// The store refuses the answer. The work is done, and a duplicate gets "in doubt".
 		c.send(true)

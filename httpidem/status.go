@@ -69,7 +69,7 @@ func AskedFor(r *http.Request) (*http.Request, error) {
 func (m *Middleware) asked(r *http.Request) (*http.Request, *Problem) {
 	asked, err := AskedFor(r)
 	if err != nil {
-		return nil, NewProblem("query-malformed", err)
+		return nil, problemFor(retrysafe.CodeQueryMalformed, err)
 	}
 	return asked, nil
 }

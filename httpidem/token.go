@@ -86,13 +86,13 @@ func (m *Middleware) formKey(h http.Header, body []byte) (string, *Problem) {
 		case none:
 			return "", m.tokenMissing()
 		case len(values) > 1 || len(values[0]) > maxKey:
-			return "", NewProblem("token-refused", errors.New("the form has several tokens, or one that is too long"))
+			return "", problemFor(retrysafe.CodeTokenRefused, errors.New("the form has several tokens, or one that is too long"))
 		}
 		return values[0], nil
 	}
 	switch {
 	case !whole: // the service might find a key that was not found here
-		p := NewProblem("key-malformed", errors.New("the form breaks off, or has a part that cannot be read"))
+		p := problemFor(retrysafe.CodeKeyMalformed, errors.New("the form breaks off, or has a part that cannot be read"))
 		p.Detail = "The form cannot be read to its end. Nothing was done."
 		return "", p
 	case len(values) == 0 && m.o.Key == Required:
@@ -104,7 +104,7 @@ func (m *Middleware) formKey(h http.Header, body []byte) (string, *Problem) {
 			return values[0], nil
 		}
 	}
-	p := NewProblem("key-malformed", errors.New("the form has several keys, or one that is none"))
+	p := problemFor(retrysafe.CodeKeyMalformed, errors.New("the form has several keys, or one that is none"))
 	p.Detail = "The form has several fields " + TokenField + ", or one that is no key (1 to 255 characters of printable ASCII). Nothing was done."
 	return "", p
 }

@@ -53,7 +53,7 @@ func appendTrailer(head []byte, trailer http.Header, cookies bool) []byte {
 	b := head[:len(head)-len("\r\n")]
 	for _, name := range slices.Sorted(maps.Keys(trailer)) {
 		proper := http.CanonicalHeaderKey(strings.TrimPrefix(name, http.TrailerPrefix))
-		if notStored[proper] || !cookies && proper == "Set-Cookie" || !validFieldName(proper) {
+		if notStored[proper] || !cookies && proper == "Set-Cookie" || !IsToken(proper) {
 			continue
 		}
 		for _, v := range trailer[name] {
@@ -71,7 +71,7 @@ const storedTrailer = "Trailer: "
 func (m *message) addTrailer(line string) {
 	name, value, ok := strings.Cut(line, ": ")
 	name = http.CanonicalHeaderKey(name)
-	if !ok || !validFieldName(name) || notStored[name] {
+	if !ok || !IsToken(name) || notStored[name] {
 		return
 	}
 	if m.trailer == nil {

@@ -69,13 +69,14 @@ func (c *consumer) disposeFailed(d *inFlight, err error) disposition {
 		return disposition{action: requeue, what: OutcomeAgain, after: c.Backoff(r.try), err: err}
 	}
 	wait, later := retrysafe.Retryable(err)
+	code := retrysafe.CodeOf(err)
 	switch {
-	case errors.Is(err, retrysafe.ErrInProgress), errors.Is(err, retrysafe.ErrLeaseLost), errors.Is(err, retrysafe.ErrAttemptFailed),
-		errors.Is(err, retrysafe.ErrUnconfirmed), errors.Is(err, retrysafe.ErrTooManyKeys), errors.Is(err, retrysafe.ErrTooManyRequests),
-		errors.Is(err, retrysafe.ErrInDoubt) && later:
-		return disposition{action: requeue, what: OutcomeLater, after: max(wait, laterWait), err: err}
-	case errors.Is(err, retrysafe.ErrUnavailable), errors.Is(err, retrysafe.ErrClosed):
+	case !later, code == retrysafe.CodeOutcomeUnknown && !errors.Is(err, retrysafe.ErrInDoubt) && !errors.Is(err, retrysafe.ErrUnconfirmed):
+		// the work has failed, also if a retry would run it
+	case code == retrysafe.CodeStoreUnavailable, code == retrysafe.CodeShuttingDown:
 		return disposition{action: hold, err: err}
+	default:
+		return disposition{action: requeue, what: OutcomeLater, after: max(wait, laterWait), err: err}
 	}
 	return c.disposePlain(d, err)
 }

@@ -108,16 +108,16 @@ func (h *history) claimFailed(err error) {
 
 // refused handles a message whose key the engine did not give.
 func (w *work) refused(ctx context.Context, t *try, err error) result {
-	switch {
-	case errors.Is(err, retrysafe.ErrInDoubt):
-		if _, later := retrysafe.Retryable(err); later {
-			return t.result(notRun, err) // a later call finds out the outcome
+	switch retrysafe.CodeOf(err) {
+	case retrysafe.CodeOutcomeUnknown:
+		if _, later := retrysafe.Retryable(err); errors.Is(err, retrysafe.ErrInDoubt) && !later {
+			return w.deadLetter(ctx, t, DeadInDoubt, err)
 		}
-		return w.deadLetter(ctx, t, DeadInDoubt, err)
-	case errors.Is(err, retrysafe.ErrFingerprintMismatch), errors.Is(err, retrysafe.ErrPrincipalChanged):
+		// else a later call finds out the outcome
+	case retrysafe.CodePayloadMismatch, retrysafe.CodePrincipalChanged:
 		return w.deadLetter(ctx, t, DeadMismatch, err)
-	case errors.Is(err, retrysafe.ErrDuplicate), errors.Is(err, retrysafe.ErrAnswerNotKept),
-		errors.Is(err, retrysafe.ErrFailedBefore): // the first copy became a dead letter
+	case retrysafe.CodeAlreadyDone, retrysafe.CodeAnswerNotKept, retrysafe.CodeResolvedFailed:
+		// the first copy became a dead letter
 		return t.result(duplicate, nil)
 	}
 	return t.result(notRun, err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/notrun"
 )
 
 // Code is a status code of gRPC (https://grpc.io/docs/guides/status-codes/). Those of Connect have
@@ -47,13 +48,7 @@ func (c Code) String() string {
 // NotRun reports whether a method answers with c before it acts, so that its key is released under
 // every policy: UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED and UNIMPLEMENTED. See
 // docs/outcomes.md.
-func (c Code) NotRun() bool {
-	switch c {
-	case Unauthenticated, PermissionDenied, ResourceExhausted, Unimplemented:
-		return true
-	}
-	return false
-}
+func (c Code) NotRun() bool { return notrun.Code(uint32(c)) }
 
 // mayHaveActed reports whether Options.NotRun may not have c under Refuse: libraries answer it by
 // themselves for a method that has begun.
@@ -69,14 +64,8 @@ func (c Code) mayHaveActed() bool {
 // A conflict and the error of a crash are stored under Refuse, since the method may have acted, and
 // let it run again under Reexecute. Any other code is an answer.
 func (c Code) outcome(onDoubt retrysafe.OnDoubt) retrysafe.Outcome {
-	if c.NotRun() {
+	if c.NotRun() || onDoubt == retrysafe.Reexecute && notrun.CodeUnderReexecute(uint32(c)) {
 		return retrysafe.NotDone
-	}
-	switch c {
-	case Canceled, Unknown, DeadlineExceeded, Aborted, Internal, Unavailable, DataLoss:
-		if onDoubt == retrysafe.Reexecute {
-			return retrysafe.NotDone
-		}
 	}
 	return retrysafe.Done
 }

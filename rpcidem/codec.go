@@ -1,6 +1,10 @@
 package rpcidem
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/retrysafe/retrysafe"
+)
 
 // Codec converts the messages of a framework to what a [Guard] compares and stores, and back. M is
 // the type of all messages; for protocol buffers it is proto.Message. An adapter makes one Codec.
@@ -55,7 +59,7 @@ func (c *Codec[M]) Message(r *Reply) (m M, refusal *Refusal) {
 	}
 	if err != nil {
 		var none M
-		return none, NewRefusal("ANSWER_NOT_READABLE", err)
+		return none, refusalFor(retrysafe.CodeAnswerNotReadable, err)
 	}
 	return m, nil
 }
@@ -69,7 +73,7 @@ func (c *Codec[M]) Status(r *Reply, status M, code func() int32) *Refusal {
 		err = errReply
 	}
 	if err != nil {
-		return NewRefusal("ANSWER_NOT_READABLE", err)
+		return refusalFor(retrysafe.CodeAnswerNotReadable, err)
 	}
 	return nil
 }

@@ -137,7 +137,7 @@ func (g *Guard) Serve(ctx context.Context, c *Call, run func(context.Context) Re
 func (g *Guard) identify(ctx context.Context, c *Call) (*retrysafe.Key, *retrysafe.Call, *Refusal) {
 	who, err := g.o.Tenant(ctx, c.Metadata)
 	if err != nil {
-		return nil, nil, NewRefusal("TENANT_MISSING", err)
+		return nil, nil, refusalFor(retrysafe.CodeTenantMissing, err)
 	}
 	if g.o.Rate.PerSecond > 0 {
 		if err := g.engine.Allow(ctx, who, c.Method, g.o.Rate); err != nil {
@@ -147,20 +147,20 @@ func (g *Guard) identify(ctx context.Context, c *Call) (*retrysafe.Key, *retrysa
 	lines := c.Metadata(g.o.Metadata)
 	if len(lines) == 0 {
 		if g.o.Key == Required {
-			return nil, nil, NewRefusal("KEY_MISSING", nil)
+			return nil, nil, refusalFor(retrysafe.CodeKeyMissing, nil)
 		}
 		return nil, nil, nil
 	}
 	id, err := httpidem.ParseKey(lines)
 	switch {
 	case err != nil:
-		return nil, nil, NewRefusal("KEY_MALFORMED", err)
+		return nil, nil, refusalFor(retrysafe.CodeKeyMalformed, err)
 	case who == "" && len(id) < g.o.MinKey:
-		return nil, nil, NewRefusal("KEY_TOO_SHORT", nil)
+		return nil, nil, refusalFor(retrysafe.CodeKeyTooShort, nil)
 	}
 	payload, err := c.Payload()
 	if err != nil {
-		return nil, nil, NewRefusal("REQUEST_UNREADABLE", err)
+		return nil, nil, refusalFor(retrysafe.CodeRequestUnreadable, err)
 	}
 	call := &retrysafe.Call{Fingerprint: payloadSum(c.Method, payload), Detached: true}
 	if g.o.Binding != nil {

@@ -1,9 +1,7 @@
 package rpcidem
 
 import (
-	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -34,40 +32,30 @@ func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }
 // Unwrap returns the cause of the refusal, or nil. The cause is not for callers.
 func (r *Refusal) Unwrap() error { return r.cause }
 
-var refusals = map[string]Refusal{
-	"KEY_MALFORMED":       {Code: InvalidArgument, Message: "the metadata of the idempotency key is there twice, or is no key (1 to 255 characters of printable ASCII); nothing was done"},
-	"KEY_MISSING":         {Code: InvalidArgument, Message: "this method needs an idempotency key: send a random one for each action, and the same one in each retry; nothing was done"},
-	"KEY_TOO_SHORT":       {Code: InvalidArgument, Message: "nothing but its key tells this call from those of strangers, and a short key can be guessed: send 128 random bits or more, or a credential; nothing was done"},
-	"TENANT_MISSING":      {Code: Unauthenticated, Message: "the caller is not known; nothing was done"},
-	"IN_PROGRESS":         {Code: Aborted, Message: "the first call with this key is still being worked on; ask again with the same key"},
-	"ATTEMPT_FAILED":      {Code: Aborted, Message: "the attempt that this call waited for ended without an answer; this call did nothing, so send it again with the same key"},
-	"LEASE_LOST":          {Code: Aborted, Message: "another attempt has taken this key over; send the call again with the same key to get its answer"},
-	"ALREADY_DONE":        {Code: AlreadyExists, Message: "this was done before; look up what the first call made"},
-	"ANSWER_NOT_KEPT":     {Code: AlreadyExists, Message: "this was done before, and its answer was not stored; look up what the first call made"},
-	"OUTCOME_UNKNOWN":     {Code: FailedPrecondition, Message: "nobody knows whether the first call with this key took effect, and it is not run again; find out before you send it with a new key"},
-	"PRINCIPAL_CHANGED":   {Code: FailedPrecondition, Message: "this key was used with another credential; nothing was done"},
-	"RESOLVED_FAILED":     {Code: FailedPrecondition, Message: "this was refused for good"},
-	"PAYLOAD_MISMATCH":    {Code: InvalidArgument, Message: "this key was used with another request; use a new key for a new request; nothing was done"},
-	"REQUEST_UNREADABLE":  {Code: Internal, Message: "the request has no form that could be compared; nothing was done"},
-	"STREAM_NOT_GUARDED":  {Code: InvalidArgument, Message: "streams are not guarded, so a key would promise what is not kept; leave it out, or use a unary method; nothing was done"},
-	"TOO_MANY_KEYS":       {Code: ResourceExhausted, Message: "this caller has as many keys as it may have; nothing was done"},
-	"TOO_MANY_REQUESTS":   {Code: ResourceExhausted, Message: "this caller asks too often; this call did nothing"},
-	"STORE_UNAVAILABLE":   {Code: Unavailable, Message: "the record of this key cannot be reached; nothing was done"},
-	"SHUTTING_DOWN":       {Code: Unavailable, Message: "this server is shutting down; nothing was done"},
-	"ANSWER_NOT_READABLE": {Code: AlreadyExists, Message: "this was done before, and its answer is of another kind than this method gives; look up what the first call made"},
-}
-
 // Reasons returns all reasons of refusals, sorted.
-func Reasons() []string { return slices.Sorted(maps.Keys(refusals)) }
+func Reasons() []string {
+	var reasons []string
+	for _, c := range retrysafe.Codes() {
+		if c.GRPCCode() != 0 {
+			reasons = append(reasons, c.Reason())
+		}
+	}
+	slices.Sort(reasons)
+	return reasons
+}
 
 // NewRefusal returns the refusal for a reason of [Reasons]. It panics on any other reason.
 func NewRefusal(reason string, cause error) *Refusal {
-	r, ok := refusals[reason]
-	if !ok {
+	c, ok := retrysafe.ParseCode(reason)
+	if !ok || c.GRPCCode() == 0 || reason != c.Reason() {
 		panic("rpcidem: no refusal has the reason " + reason)
 	}
-	r.Reason, r.cause = reason, cause
-	return &r
+	return refusalFor(c, cause)
+}
+
+// refusalFor returns the refusal of a code.
+func refusalFor(c retrysafe.Code, cause error) *Refusal {
+	return &Refusal{Code: Code(c.GRPCCode()), Reason: c.Reason(), Message: c.Message(), cause: cause}
 }
 
 func (r *Refusal) after(d time.Duration) *Refusal {
@@ -80,42 +68,26 @@ const longestWait = 5 * time.Second
 
 // refusalOf returns the refusal for an error of the engine.
 func refusalOf(err error) *Refusal {
-	after, _ := retrysafe.Retryable(err)
-	for _, r := range []struct {
-		err    error
-		reason string
-		after  time.Duration
-	}{
-		{retrysafe.ErrInProgress, "IN_PROGRESS", min(max(after, time.Millisecond), longestWait)},
-		{retrysafe.ErrAttemptFailed, "ATTEMPT_FAILED", min(max(after, time.Millisecond), longestWait)},
-		{retrysafe.ErrDuplicate, "ALREADY_DONE", 0},
-		{retrysafe.ErrFingerprintMismatch, "PAYLOAD_MISMATCH", 0},
-		{retrysafe.ErrPrincipalChanged, "PRINCIPAL_CHANGED", 0},
-		{retrysafe.ErrAnswerNotKept, "ANSWER_NOT_KEPT", 0},
-		{retrysafe.ErrFailedBefore, "RESOLVED_FAILED", 0},
-		{retrysafe.ErrTooManyKeys, "TOO_MANY_KEYS", max(after, time.Second)},
-		{retrysafe.ErrTooManyRequests, "TOO_MANY_REQUESTS", max(after, time.Second)},
-		{retrysafe.ErrInDoubt, "OUTCOME_UNKNOWN", after},
-		{retrysafe.ErrStepsChanged, "OUTCOME_UNKNOWN", 0},
-		{retrysafe.ErrLeaseLost, "LEASE_LOST", time.Second},
-		{retrysafe.ErrClosed, "SHUTTING_DOWN", time.Second},
-		// The engine could not ask the store for the key, so nothing ran.
-		{retrysafe.ErrUnavailable, "STORE_UNAVAILABLE", time.Second},
-		{retrysafe.ErrInvalidKey, "STORE_UNAVAILABLE", time.Second},
-		{retrysafe.ErrInTransaction, "STORE_UNAVAILABLE", time.Second},
-		{retrysafe.ErrTooLate, "STORE_UNAVAILABLE", time.Second},
-		{errors.ErrUnsupported, "STORE_UNAVAILABLE", time.Second},
-		{context.Canceled, "STORE_UNAVAILABLE", time.Second},
-		{context.DeadlineExceeded, "STORE_UNAVAILABLE", time.Second},
-	} {
-		if errors.Is(err, r.err) {
-			refusal := NewRefusal(r.reason, err)
-			if r.after > 0 {
-				refusal = refusal.after(r.after)
-			}
-			return refusal
-		}
+	code := retrysafe.CodeOf(err)
+	if code.GRPCCode() == 0 {
+		// keys over RPC are not issued, so none is refused for that
+		code = retrysafe.CodeOutcomeUnknown
 	}
-	// An error that is in no list says nothing about what was done.
-	return NewRefusal("OUTCOME_UNKNOWN", err)
+	r := refusalFor(code, err)
+	after, _ := retrysafe.Retryable(err)
+	switch code {
+	case retrysafe.CodeInProgress, retrysafe.CodeAttemptFailed:
+		return r.after(min(after, longestWait))
+	case retrysafe.CodeTooManyKeys, retrysafe.CodeTooManyRequests:
+		return r.after(max(after, time.Second))
+	case retrysafe.CodeOutcomeUnknown:
+		if after > 0 && errors.Is(err, retrysafe.ErrInDoubt) {
+			return r.after(after)
+		}
+		return r
+	}
+	if code.Retryable() {
+		return r.after(time.Second)
+	}
+	return r
 }

@@ -68,19 +68,19 @@ func (g *Guard) stored(res Result) retrysafe.Answer {
 func replay(rec *retrysafe.Record) (*Reply, *Refusal) {
 	switch {
 	case rec.State == retrysafe.StateFailed:
-		r := NewRefusal("RESOLVED_FAILED", nil)
+		r := refusalFor(retrysafe.CodeResolvedFailed, nil)
 		if f, err := retrysafe.FailureOf(rec.Answer); err == nil {
 			r.Message = f.Message
 		}
 		return nil, r
 	case !rec.Answer.Kept:
-		return nil, NewRefusal("ANSWER_NOT_KEPT", nil)
+		return nil, refusalFor(retrysafe.CodeAnswerNotKept, nil)
 	case rec.Answer.Codec != codecName:
-		return nil, NewRefusal("ANSWER_NOT_READABLE", nil)
+		return nil, refusalFor(retrysafe.CodeAnswerNotReadable, nil)
 	}
 	reply, err := decodeReply(rec.Answer.Body)
 	if err != nil {
-		return nil, NewRefusal("ANSWER_NOT_READABLE", err)
+		return nil, refusalFor(retrysafe.CodeAnswerNotReadable, err)
 	}
 	return reply, nil
 }

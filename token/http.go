@@ -60,13 +60,18 @@ func problemOf(err error) *httpidem.Problem {
 	if errors.As(err, &e) && e.RetryAfter > 0 {
 		after = e.RetryAfter
 	}
+	code := retrysafe.CodeOf(err)
 	switch {
 	case errors.Is(err, ErrTooMany):
-		return httpidem.NewProblem("too-many-keys", err).WithRetryAfter(after)
+		code = retrysafe.CodeTooManyKeys
 	case errors.Is(err, ErrAnonymous):
-		return httpidem.NewProblem("tenant-missing", err)
-	case errors.Is(err, retrysafe.ErrClosed):
-		return httpidem.NewProblem("shutting-down", err).WithRetryAfter(after)
+		code = retrysafe.CodeTenantMissing
+	case code != retrysafe.CodeStoreUnavailable && code != retrysafe.CodeShuttingDown:
+		code = retrysafe.CodeOutcomeUnknown
 	}
-	return httpidem.NewProblem("store-unavailable", err).WithRetryAfter(after)
+	p := httpidem.NewProblem(code.String(), err)
+	if code.Retryable() {
+		p.WithRetryAfter(after)
+	}
+	return p
 }

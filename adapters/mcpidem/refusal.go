@@ -7,24 +7,25 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
 // advice are the texts of refusals that a model has to understand. It may not know that there is a
 // key. Other refusals have the text of package rpcidem.
-var advice = map[string]string{
-	"IN_PROGRESS":     "the same call is still running, and was not started again; do not send it with another key or other arguments",
-	"ATTEMPT_FAILED":  "the call that this one waited for ended without a result; this call did nothing",
-	"LEASE_LOST":      "another server has taken this call over; the same call gets its result",
-	"OUTCOME_UNKNOWN": "it is unknown whether this call has taken effect, and it is not run again. Do not repeat it with another key or other arguments: it could take effect twice. Find out whether it took effect, or ask a person",
-	"ALREADY_DONE":    "this call was made before and took effect; do not repeat it. Look up what it did",
-	"ANSWER_NOT_KEPT": "this call was made before and took effect, and its result was not stored; do not repeat it. Look up what it did",
-	"ANSWER_NOT_READABLE": "this call was made before and took effect, and its result cannot be read here; do not repeat it. " +
+var advice = map[retrysafe.Code]string{
+	retrysafe.CodeInProgress:     "the same call is still running, and was not started again; do not send it with another key or other arguments",
+	retrysafe.CodeAttemptFailed:  "the call that this one waited for ended without a result; this call did nothing",
+	retrysafe.CodeLeaseLost:      "another server has taken this call over; the same call gets its result",
+	retrysafe.CodeOutcomeUnknown: "it is unknown whether this call has taken effect, and it is not run again. Do not repeat it with another key or other arguments: it could take effect twice. Find out whether it took effect, or ask a person",
+	retrysafe.CodeAlreadyDone:    "this call was made before and took effect; do not repeat it. Look up what it did",
+	retrysafe.CodeAnswerNotKept:  "this call was made before and took effect, and its result was not stored; do not repeat it. Look up what it did",
+	retrysafe.CodeAnswerNotReadable: "this call was made before and took effect, and its result cannot be read here; do not repeat it. " +
 		"Look up what it did",
-	"PAYLOAD_MISMATCH":  "this idempotency key was used with other arguments, and nothing was done. A new key is for a new action only, not to repeat one",
-	"KEY_MISSING":       "this tool needs an idempotency key in _meta: a random one for each action, and the same one in each retry; nothing was done",
-	"KEY_MALFORMED":     "the idempotency key is not a string of 1 to 255 characters of printable ASCII, or is there twice; nothing was done",
-	"PRINCIPAL_CHANGED": "this idempotency key was used with another credential; nothing was done for this call",
+	retrysafe.CodePayloadMismatch:  "this idempotency key was used with other arguments, and nothing was done. A new key is for a new action only, not to repeat one",
+	retrysafe.CodeKeyMissing:       "this tool needs an idempotency key in _meta: a random one for each action, and the same one in each retry; nothing was done",
+	retrysafe.CodeKeyMalformed:     "the idempotency key is not a string of 1 to 255 characters of printable ASCII, or is there twice; nothing was done",
+	retrysafe.CodePrincipalChanged: "this idempotency key was used with another credential; nothing was done for this call",
 }
 
 // toolError returns a refusal as the result that the client of req gets. It names the argument that
@@ -41,7 +42,8 @@ func (g *guards) toolError(req *mcp.CallToolRequest, r *rpcidem.Refusal) *mcp.Ca
 // toolError returns a refusal as the result that the client of req gets.
 func toolError(req *mcp.CallToolRequest, r *rpcidem.Refusal) *mcp.CallToolResult {
 	text := r.Message
-	if own, ok := advice[r.Reason]; ok {
+	code, _ := retrysafe.ParseCode(r.Reason)
+	if own, ok := advice[code]; ok {
 		text = own
 	}
 	res := new(mcp.CallToolResult)

@@ -235,10 +235,16 @@ func TestResumePost(t *testing.T) {
 			w.Header().Set("Idempotency-Outcome", "not-executed")
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}, retrysafe.StateReleased, false},
-		"conflict": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusConflict) }, retrysafe.StateInProgress, true},
-		"broken":   {func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, retrysafe.StateInProgress, true},
-		"moved":    {func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(http.StatusFound) }, retrysafe.StateInProgress, true},
-		"cut off":  {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, retrysafe.StateInProgress, true},
+		"forbidden": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }, retrysafe.StateReleased, false},
+		"executed": {func(w http.ResponseWriter) {
+			w.Header().Set("Idempotency-Outcome", "executed")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}, retrysafe.StateInProgress, true},
+		"the same place": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusTemporaryRedirect) }, retrysafe.StateInProgress, true},
+		"conflict":       {func(w http.ResponseWriter) { w.WriteHeader(http.StatusConflict) }, retrysafe.StateInProgress, true},
+		"broken":         {func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, retrysafe.StateInProgress, true},
+		"moved":          {func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(http.StatusFound) }, retrysafe.StateInProgress, true},
+		"cut off":        {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, retrysafe.StateInProgress, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
@@ -68,7 +69,7 @@ func ErrorHandler(t Template) func(w http.ResponseWriter, r *http.Request, err e
 	return func(w http.ResponseWriter, r *http.Request, err error) {
 		var p *httpidem.Problem
 		if !errors.As(err, &p) {
-			p = httpidem.NewProblem("store-unavailable", err)
+			p = httpidem.NewProblem(retrysafe.CodeOf(err).String(), err)
 		}
 		var b bytes.Buffer
 		again := p.RetrySeconds() > 0

@@ -191,7 +191,8 @@ func TestAnswer(t *testing.T) {
 		"refuses it":   {"text/html;q=0", busy, nil, 409, false, `"in-progress"`},
 		"broken page":  {"text/html", busy, broken, 409, false, `"in-progress"`},
 		"own page":     {"text/html", busy, template.Must(template.New("").Parse(`{{.Code}} {{.Again}}`)), 409, true, "in-progress true"},
-		"other errors": {"text/html", errAway, nil, 503, true, "cannot be reached"},
+		"store away":   {"text/html", retrysafe.ErrUnavailable, nil, 503, true, "cannot be reached"},
+		"other errors": {"text/html", errAway, nil, 409, true, "It is not run again"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -305,23 +305,23 @@ var mutants = []mutant{
 		".", ". TestGoValues",
 	},
 	{
-		"an unknown error says that nothing was done", "httpidem/problem.go",
-		"	case nothingWasDone(err):", "	case nothingWasDone(err) || err != nil:",
+		"an unknown error says that nothing was done", "code.go",
+		"	return CodeOutcomeUnknown\n}", "	return CodeStoreUnavailable\n}",
 		".", "./httpidem TestUnknownError",
 	},
 	{
-		"a conflict is taken for nothing done", "httpidem/notrun.go",
-		"	http.StatusUnauthorized, http.StatusForbidden,", "	http.StatusConflict, http.StatusUnauthorized, http.StatusForbidden,",
+		"a conflict is taken for nothing done", "internal/notrun/notrun.go",
+		"	{Status: 407,", "	{Status: 409},\n	{Status: 407,",
 		".", "./httpidem TestBlackBox",
 	},
 	{
-		"a redirect that keeps the method is an outcome", "httpidem/notrun.go",
-		"	http.StatusTemporaryRedirect, http.StatusPermanentRedirect,", "	http.StatusPermanentRedirect,",
+		"a redirect that keeps the method is an outcome", "internal/notrun/notrun.go",
+		"		Status: 307,", "		Status: 305,",
 		".", "./httpidem TestBlackBox",
 	},
 	{
-		"an aborted call is taken for nothing done", "rpcidem/code.go",
-		"case Unauthenticated, PermissionDenied, ResourceExhausted, Unimplemented:", "case Unauthenticated, PermissionDenied, ResourceExhausted, Aborted, Unimplemented:",
+		"an aborted call is taken for nothing done", "internal/notrun/notrun.go",
+		"		Codes: []uint32{unimplemented},", "		Codes: []uint32{unimplemented, aborted},",
 		".", "./rpcidem TestOutcomesOfThePage",
 	},
 	{

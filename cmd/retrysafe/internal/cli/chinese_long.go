@@ -143,14 +143,15 @@ not-done  这个键的下一个请求会执行，与 "keys release" 之后一样
           has RETRYSAFE_KEY, RETRYSAFE_TENANT, RETRYSAFE_OPERATION, RETRYSAFE_ATTEMPT, RETRYSAFE_FENCE, and
           RETRYSAFE_STEPS: the names of the finished steps, in JSON.
   --post  sends the input to a URL, with the headers Idempotency-Key, Idempotency-Attempt, Idempotency-Fence, Retrysafe-Tenant,
-          Retrysafe-Operation and Retrysafe-Steps. 2xx means done, and the body is the answer. 425, 429, the
-          header "Idempotency-Outcome: not-executed" and a refused connection mean that nothing was done. Anything else
-          leaves the call in doubt.`: `  --exec  运行一条 shell 命令。它的标准输入是调用的输入，标准输出是响应。退出码 0 表示已完成，75 表示什么也没做，
+          Retrysafe-Operation and Retrysafe-Steps. 2xx means done, and the body is the answer. 401, 403, 407,
+          408, 421, 425, 426, 428, 429, 431, the header "Idempotency-Outcome: not-executed" and a refused connection mean
+          that nothing was done. Anything else leaves the call in doubt.`: `  --exec  运行一条 shell 命令。它的标准输入是调用的输入，标准输出是响应。退出码 0 表示已完成，75 表示什么也没做，
           其他退出码让调用继续存疑。环境变量有 RETRYSAFE_KEY、RETRYSAFE_TENANT、RETRYSAFE_OPERATION、
           RETRYSAFE_ATTEMPT、RETRYSAFE_FENCE 和 RETRYSAFE_STEPS：已完成步骤的名字，JSON 格式。
   --post  把输入发送到一个 URL，头有 Idempotency-Key、Idempotency-Attempt、Idempotency-Fence、Retrysafe-Tenant、
-          Retrysafe-Operation 和 Retrysafe-Steps。2xx 表示已完成，响应体就是响应。425、429、
-          头 "Idempotency-Outcome: not-executed" 和连接被拒绝表示什么也没做。其他情况让调用继续存疑。`,
+          Retrysafe-Operation 和 Retrysafe-Steps。2xx 表示已完成，响应体就是响应。401、403、407、
+          408、421、425、426、428、429、431、头 "Idempotency-Outcome: not-executed" 和连接被拒绝表示什么也没做。
+          其他情况让调用继续存疑。`,
 	`An answer is stored as JSON if it is JSON, otherwise byte for byte. Calls in doubt under Refuse are listed, never run:
 use "keys resolve". An interrupt lets running calls finish and then exits.`: `响应是 JSON 时按 JSON 保存，否则逐字节保存。Refuse 下存疑的调用只列出，绝不运行：请用 "keys resolve"。
 收到中断时，等正在运行的调用完成，然后退出。`,

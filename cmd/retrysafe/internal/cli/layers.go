@@ -9,7 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// layers are the layers of this project. A program may use others.
+// layers are the layers of this project, those of the code. docs/formats.md and the comment of
+// retrysafe.Engine.Layer list the same. A program may use others.
 var layers = []string{"gw", "http", "rpc", "mcp", "mcp-derived", "nginx", "fn", "tx", "mq", "callback", "token", "sig", "ids", "map", "audit", "secret", "data-key"}
 
 // reserved reports whether a layer has no calls: the audit log, and the check value of the secret.

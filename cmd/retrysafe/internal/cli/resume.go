@@ -46,9 +46,9 @@ func resumeCommand() *cobra.Command {
 			"          has RETRYSAFE_KEY, RETRYSAFE_TENANT, RETRYSAFE_OPERATION, RETRYSAFE_ATTEMPT, RETRYSAFE_FENCE, and\n" +
 			"          RETRYSAFE_STEPS: the names of the finished steps, in JSON.\n" +
 			"  --post  sends the input to a URL, with the headers Idempotency-Key, Idempotency-Attempt, Idempotency-Fence, Retrysafe-Tenant,\n" +
-			"          Retrysafe-Operation and Retrysafe-Steps. 2xx means done, and the body is the answer. 425, 429, the\n" +
-			"          header \"Idempotency-Outcome: not-executed\" and a refused connection mean that nothing was done. Anything else\n" +
-			"          leaves the call in doubt.\n\n" +
+			"          Retrysafe-Operation and Retrysafe-Steps. 2xx means done, and the body is the answer. 401, 403, 407,\n" +
+			"          408, 421, 425, 426, 428, 429, 431, the header \"Idempotency-Outcome: not-executed\" and a refused connection mean\n" +
+			"          that nothing was done. Anything else leaves the call in doubt.\n\n" +
 			"An answer is stored as JSON if it is JSON, otherwise byte for byte. Calls in doubt under Refuse are listed, never run:\n" +
 			"use \"keys resolve\". An interrupt lets running calls finish and then exits.\n\n" +
 			"Each call that the program gets, and each that is given up, has its entries in the audit log of the namespace. If an\n" +

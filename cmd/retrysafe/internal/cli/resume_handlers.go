@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
 )
 
 // exitNotDone is the exit code of a command that has certainly done nothing. sysexits.h calls it
@@ -91,9 +92,17 @@ func (f *resumeFlags) execute(ctx context.Context, input retrysafe.Answer) (retr
 // client follows no redirects: they would send the input elsewhere.
 var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// notDone are the statuses that mean that nothing was done. A conflict may be one that the service
-// met after it had acted.
-var notDone = []int{http.StatusTooEarly, http.StatusTooManyRequests}
+// saysNotDone reports whether an answer says that nothing was done. A redirect does not: it may be
+// that of a service that has acted.
+func saysNotDone(resp *http.Response) bool {
+	switch resp.Header.Get("Idempotency-Outcome") {
+	case "not-executed":
+		return true
+	case "executed":
+		return false
+	}
+	return resp.StatusCode >= 400 && httpidem.NotRun(resp.StatusCode)
+}
 
 // header returns a part of a key for a header: unchanged if it is ASCII, else percent-encoded.
 func header(part, quote string) string {
@@ -135,7 +144,7 @@ func (f *resumeFlags) send(ctx context.Context, input retrysafe.Answer) (retrysa
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, retrysafe.MaxStored+1))
 	switch {
-	case resp.Header.Get("Idempotency-Outcome") == "not-executed", slices.Contains(notDone, resp.StatusCode):
+	case saysNotDone(resp):
 		return retrysafe.Answer{}, retrysafe.NothingDone(fmt.Errorf("--post: status %d", resp.StatusCode))
 	case err != nil:
 		return retrysafe.Answer{}, retrysafe.InDoubt(fmt.Errorf("--post: %w", err))

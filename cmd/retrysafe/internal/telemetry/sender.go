@@ -10,12 +10,12 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/retrysafe/retrysafe/backoff"
+	"github.com/retrysafe/retrysafe/httpidem"
 )
 
 // sender sends the data of one signal to a collector, as OTLP over HTTP (opentelemetry-proto,
@@ -96,20 +96,16 @@ func (s *sender) try(ctx context.Context, body []byte) (after time.Duration, ret
 		}
 		return 0, false, rejected(answer)
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		after, retryable = retryAfter(resp.Header.Get("Retry-After")), true
+		after, retryable = retryAfter(resp.Header), true
 	}
 	return after, retryable, fmt.Errorf("the collector answered with status %d", resp.StatusCode)
 }
 
-// retryAfter reads the field, in seconds or as a date; 0 means none.
-func retryAfter(text string) time.Duration {
-	if seconds, err := strconv.Atoi(text); err == nil {
-		return time.Duration(min(max(seconds, 0), 3600)) * time.Second
-	}
-	if date, err := http.ParseTime(text); err == nil {
-		return min(max(time.Until(date), 0), time.Hour)
-	}
-	return 0
+// retryAfter returns how long the collector asks to wait, at most an hour; 0 means that it does not
+// say.
+func retryAfter(h http.Header) time.Duration {
+	after, _ := httpidem.RetryAfter(h, time.Now())
+	return min(after, time.Hour)
 }
 
 // rejected returns an error if an answer says that part of the data was refused: it is an

@@ -131,7 +131,7 @@ func TestRetryAfter(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"": 0, "x": 0, "-1": 0, "7": 7 * time.Second, "99999": time.Hour, "Mon, 02 Jan 2006 15:04:05 GMT": 0, "Mon, 02 Jan 2205 15:04:05 GMT": time.Hour,
 	} {
-		assert.Equal(t, retryAfter(text), want, "%q", text)
+		assert.Equal(t, retryAfter(http.Header{"Retry-After": {text}}), want, "%q", text)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/retrysafe/retrysafe/httpidem"
 )
 
 const (
@@ -128,20 +130,12 @@ func headers(signal string) (http.Header, error) {
 		name = strings.TrimSpace(name)
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		// net/http would quote a wrong one in its error, and with it the secret after a wrong colon
-		if !ok || err != nil || !isToken(name) || strings.ContainsFunc(value, unicode.IsControl) {
+		if !ok || err != nil || !httpidem.IsToken(name) || strings.ContainsFunc(value, unicode.IsControl) {
 			return nil, fmt.Errorf("%s: write it like name=value,name=value, with special characters as %%20", from)
 		}
 		h.Set(name, value)
 	}
 	return h, nil
-}
-
-// isToken reports whether text can be the name of a field (RFC 9110, section 5.6.2).
-func isToken(text string) bool {
-	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		return !letter && (c > '~' || !strings.ContainsRune("!#$%&'*+-.^_`|~", c))
-	})
 }
 
 // certificates returns the authorities that the collector's certificate may be from, and the
