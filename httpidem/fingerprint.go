@@ -7,6 +7,9 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+
+	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
 
 // payloadSum is version 1 of the digest that distinguishes a duplicate from another request with
@@ -63,3 +66,90 @@ func sentPath(r *http.Request) string {
 
 // asSent returns the default operation.
 func asSent(r *http.Request) string { return r.Method + " " + sentPath(r) }
+
+// Fingerprint says when a request that sends a known key is a duplicate, and when it is another
+// request: 422 payload-mismatch.
+type Fingerprint uint8
+
+// The values of Fingerprint. In both, method, path, query and media type have to be as sent, except
+// for the parameters of the query that RequestOptions.Rule ignores by name.
+const (
+	// FingerprintBytes compares bodies byte for byte. It is the default.
+	FingerprintBytes Fingerprint = iota + 1
+	// FingerprintJSON compares JSON bodies by their meaning, as RequestOptions.Rule says: the order
+	// of members, white space and escapes do not count, 1.0 is 1, and null is not the same as an
+	// absent member. It is for clients that write the JSON of each retry again. Bodies of other
+	// media types are compared byte for byte (a form without the fields that RequestOptions.Rule
+	// ignores by name, a multipart body without its boundary), and so is JSON that can be read in
+	// more than one way, or not at all, and a compressed body.
+	FingerprintJSON
+)
+
+// meaning makes the fingerprints of FingerprintJSON.
+type meaning struct {
+	rule *fingerprint.Compiled
+	mark uint8 // keeps fingerprints of different rules from being compared
+}
+
+// meaning compiles the rule; it returns nil if bodies are compared byte for byte.
+func (o *Options) meaning() (*meaning, error) {
+	if o.Request.Fingerprint != FingerprintJSON {
+		return nil, nil //nolint:nilnil // no rule is needed
+	}
+	own := *o
+	// what Go and JavaScript read in different ways is compared byte for byte
+	own.Request.Rule.DistinctNames = true
+	rule, err := own.compiled()
+	if err != nil {
+		return nil, err
+	}
+	id := rule.ID()
+	kind := "retrysafe json\n"
+	if rule.IgnoresNames() { // v0.1.0 did not leave them out of queries and forms
+		kind = "retrysafe json 2\n"
+	}
+	id = sha256.Sum256(append([]byte(kind), id[:]...))
+	return &meaning{rule: rule, mark: markOf(id)}, nil
+}
+
+// markOf returns the number of a rule for Call.FingerprintRule.
+func markOf(id [sha256.Size]byte) uint8 { return 1 + id[0]%127 }
+
+// compiled returns the rule, with the middleware's limit for a body.
+func (o *Options) compiled() (*fingerprint.Compiled, error) {
+	rule := o.Request.Rule
+	if rule.MaxBytes == 0 && o.Limit.Body > 0 {
+		rule.MaxBytes = int(min(o.Limit.Body+64<<10, 64<<20)) // query and body
+	}
+	return rule.Compile()
+}
+
+// isJSON reports whether every program takes the body for JSON in UTF-8.
+func isJSON(r *http.Request) bool {
+	media, params, ok := reqfield.Media(r.Header)
+	charset, given := params["charset"]
+	return ok && fingerprint.IsJSON(media) && (!given || strings.EqualFold(charset, "utf-8"))
+}
+
+// sum is version 1 of the digest of a request whose JSON counts by its meaning. Its form is frozen:
+//
+//	SHA-256("rs2\n" method "\n" path "\n" query "\n" media type "\n" hex(fingerprint.Compiled.Sum of the body))
+//
+// For everything else, JSON that the rule cannot parse included, it is that of payloadSum, so the
+// two are never equal. The query, and the body of a form, are without what the rule ignores by
+// name.
+func (m *meaning) sum(r *http.Request, body []byte) [sha256.Size]byte {
+	media, query := mediaType(r), m.rule.LeaveOut(r.URL.RawQuery)
+	if kind, _, ok := reqfield.Media(r.Header); ok && kind == formURL && m.rule.IgnoresNames() {
+		body = []byte(m.rule.LeaveOut(string(body)))
+	}
+	if !isJSON(r) {
+		return payloadSumOf(r, query, body)
+	}
+	inner, err := m.rule.Sum(media, "", body)
+	if err != nil {
+		return payloadSumOf(r, query, body)
+	}
+	var space [512]byte
+	return sha256.Sum256(hex.AppendEncode(appendRequest(append(space[:0], "rs2\n"...), r, query, media), inner))
+}

@@ -1,11 +1,16 @@
 package httpidem
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
 	"time"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/backoff"
 )
 
@@ -149,4 +154,181 @@ func (e *triesError) Unwrap() error { return e.err }
 func (e *triesError) Timeout() bool {
 	var t interface{ Timeout() bool }
 	return errors.As(e.err, &t) && t.Timeout()
+}
+
+// again reports whether another try follows the n-th one, and after what wait.
+func (t *Transport) again(ctx context.Context, n int, body *payload, resp *http.Response, err error) (time.Duration, bool) {
+	tries := backoff.Backoff{MaxAttempts: t.MaxAttempts, MinWait: t.MinWait, MaxWait: t.MaxWait}
+	if body.more == nil || tries.Last(ctx, n) {
+		return 0, false
+	}
+	var after time.Duration
+	if err == nil {
+		var ok bool
+		if after, ok = repeatable(resp); !ok {
+			return 0, false
+		}
+	}
+	return tries.Next(ctx, n, after)
+}
+
+// passing are the statuses that may be different at the next try.
+var passing = []int{
+	http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests,
+	http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+}
+
+// repeatable reports whether the request that resp answers may be sent again, and the least wait
+// before that.
+func repeatable(resp *http.Response) (time.Duration, bool) {
+	after, told := RetryAfter(resp.Header, time.Now())
+	if conflict := resp.StatusCode == http.StatusConflict; conflict && !told || !conflict && !slices.Contains(passing, resp.StatusCode) {
+		return 0, false
+	}
+	if resp.Header.Get(headerReplayed) == "true" || resp.Header.Get(contracts[ContractStripe].replayed) == "true" {
+		return 0, false // a retry would get the same answer
+	}
+	if resp.ContentLength < 0 {
+		return after, true // the body may never end; a retry that gets the same answer does no harm
+	}
+	p, ok := ProblemFrom(resp)
+	if !ok {
+		return after, true
+	}
+	code, known := retrysafe.ParseCode(p.Code)
+	return after, p.ErrorCode != errorDone && (!known || code.Retryable())
+}
+
+// payload is the body of a request that may be sent more than once.
+type payload struct {
+	first  io.ReadCloser
+	more   func() (io.ReadCloser, error) // nil: it can be sent once
+	length int64
+}
+
+// payloadOf prepares the body of req. After an error the caller must still close the body.
+func (t *Transport) payloadOf(req *http.Request) (*payload, error) {
+	p := &payload{req.Body, req.GetBody, req.ContentLength}
+	limit := t.MaxBody
+	if limit == 0 {
+		limit = 1 << 20
+	}
+	switch {
+	case req.Body == nil || req.Body == http.NoBody:
+		p.more = func() (io.ReadCloser, error) { return req.Body, nil }
+		return p, nil
+	case req.GetBody != nil, limit < 0, req.ContentLength > limit, t.MaxAttempts == 1:
+		return p, nil
+	}
+	b, err := readAll(req, limit)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("httpidem: the request body cannot be read, and nothing was sent: %w", err)
+	case int64(len(b)) > limit:
+		p.first = &joined{io.MultiReader(bytes.NewReader(b), req.Body), req.Body}
+		return p, nil
+	case req.ContentLength > 0 && req.ContentLength != int64(len(b)):
+		return nil, fmt.Errorf("httpidem: the request body has %d bytes and its ContentLength says %d; nothing was sent", len(b), req.ContentLength)
+	}
+	closeBody(req)
+	p.more = func() (io.ReadCloser, error) {
+		if len(b) == 0 {
+			return http.NoBody, nil
+		}
+		return io.NopCloser(bytes.NewReader(b)), nil
+	}
+	p.first, _ = p.more()
+	if p.length = int64(len(b)); len(req.TransferEncoding) > 0 || len(req.Trailer) > 0 {
+		p.length = -1 // keep the request chunked, as the caller wants
+	}
+	return p, nil
+}
+
+// readAll reads the body up to one byte over limit. If the context ends, it closes the body, which
+// ends a blocked read.
+func readAll(req *http.Request, limit int64) ([]byte, error) {
+	ctx := req.Context()
+	stop := context.AfterFunc(ctx, func() { closeBody(req) })
+	b, err := io.ReadAll(io.LimitReader(req.Body, limit+1))
+	if !stop() {
+		return nil, context.Cause(ctx)
+	}
+	return b, err
+}
+
+// put sets the body of the n-th try.
+func (p *payload) put(try *http.Request, n int) error {
+	body := p.first
+	if n > 1 {
+		again, err := p.more()
+		if err != nil {
+			return fmt.Errorf("the request body cannot be read again: %w", err)
+		}
+		body = again
+	}
+	try.Body, try.ContentLength = body, p.length
+	if body != nil {
+		try.GetBody = p.more
+	}
+	return nil
+}
+
+// joined reads from one and closes the other.
+type joined struct {
+	io.Reader
+	io.Closer
+}
+
+// dropSize is the most that is read of an unwanted answer, in bytes, so that its connection can be
+// used again.
+const dropSize = 64 << 10
+
+func drop(resp *http.Response) {
+	if resp.Body == nil {
+		return
+	}
+	if 0 <= resp.ContentLength && resp.ContentLength <= dropSize {
+		// a body of unknown length may never end
+		_, _ = io.CopyN(io.Discard, resp.Body, dropSize+1)
+	}
+	_ = resp.Body.Close()
+}
+
+// peek reads up to limit bytes of the body of resp and puts them back, followed by the error that
+// ended the reading. It reports whether it read the whole body.
+func peek(resp *http.Response, limit int64) ([]byte, bool) {
+	if resp.Body == nil {
+		return nil, false
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	var rest io.Reader = resp.Body
+	if err != nil {
+		rest = broken{err}
+	}
+	resp.Body = &joined{io.MultiReader(bytes.NewReader(b), rest), resp.Body}
+	return b, err == nil && int64(len(b)) <= limit
+}
+
+// broken is the rest of a body that broke off.
+type broken struct{ err error }
+
+func (b broken) Read([]byte) (int, error) { return 0, b.err }
+
+type resendsKey struct{}
+
+// withResends returns the context of a try before which n others were sent. The first try has the
+// caller's context itself.
+func withResends(ctx context.Context, n int) context.Context {
+	if n == 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, resendsKey{}, n)
+}
+
+// Resends returns how many tries of this request a [Transport] has made before the one that ctx
+// belongs to, for its Base: zero for the first one. Conventions for traces call it
+// http.request.resend_count.
+func Resends(ctx context.Context) int {
+	n, _ := ctx.Value(resendsKey{}).(int)
+	return n
 }

@@ -1,10 +1,15 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
@@ -213,4 +218,210 @@ func (s *Store) expiredUsage(ctx context.Context) (some bool, now protocol.Micro
 		return err
 	})
 	return some, now, err
+}
+
+// charging is one charge with its caller.
+type charging struct {
+	id    recordID
+	req   storeapi.ChargeRequest
+	state atomic.Uint32 // as for a change
+	done  chan struct{}
+
+	got storeapi.Charged // got and err: the caller must not read them before done is closed
+	err error
+}
+
+// charges groups concurrent charges. It first reads the counts without any lock and answers the
+// refused charges, so a flood of those neither delays other calls nor waits for them. For the rest
+// it makes one write for each tenant, since a tenant's counts are one row and each commit waits for
+// the disk.
+type charges struct{ reading, writing lines }
+
+// lines are queues of charges. While one batch of a line is being processed, the next one collects.
+type lines struct {
+	mu      sync.Mutex
+	waiting map[recordID][]*charging // a line exists while a goroutine works on it
+}
+
+// join appends charges to a line. If no goroutine works on the line, join starts one, which runs
+// until the line is empty.
+func (l *lines) join(line recordID, of []*charging, batch func(recordID, []*charging)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting == nil {
+		l.waiting = make(map[recordID][]*charging)
+	}
+	waiting, busy := l.waiting[line]
+	l.waiting[line] = append(waiting, of...)
+	if !busy {
+		go func() {
+			for of := l.next(line); of != nil; of = l.next(line) {
+				batch(line, of)
+				runtime.Gosched() // callers that were just answered may make their next charge
+			}
+		}()
+	}
+}
+
+// next takes a batch from a line; nil: the line is empty.
+func (l *lines) next(line recordID) []*charging {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waiting := l.waiting[line]
+	if len(waiting) == 0 {
+		delete(l.waiting, line)
+		return nil
+	}
+	n := min(len(waiting), mostTogether)
+	l.waiting[line] = waiting[n:]
+	return waiting[:n:n]
+}
+
+// drop removes a charge whose caller has left, so that the line does not grow while the database
+// does not answer.
+func (l *lines) drop(line recordID, c *charging) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of, ok := l.waiting[line]
+	if !ok {
+		return
+	}
+	if i := slices.Index(of, c); i >= 0 {
+		l.waiting[line] = slices.Delete(of, i, i+1)
+	}
+}
+
+// len returns how many charges wait.
+func (l *lines) len() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, of := range l.waiting {
+		n += len(of)
+	}
+	return n
+}
+
+// writeLines is how many transactions write concurrently on a server. Each takes the rows of its
+// tenants in the same order, so transactions of several processes do not deadlock.
+const writeLines = 4
+
+// readLines is how many lines are read concurrently. With a single line, tenants would wait for
+// each other.
+const readLines = 8
+
+// chargeTogether makes a charge together with others.
+func (s *Store) chargeTogether(ctx context.Context, c *charging) error {
+	wait, cancel := s.db.patience(ctx, time.Time{})
+	defer cancel()
+	line := recordID{c.id[0] % readLines}
+	s.charges.reading.join(line, []*charging{c}, s.readCharges)
+	select {
+	case <-c.done:
+		return c.err
+	case <-wait.Done():
+	}
+	if c.state.CompareAndSwap(0, left) {
+		s.charges.reading.drop(line, c)
+		s.charges.writing.drop(s.writeLine(c), c)
+		return &lockError{ended: wait.caller.Err(), after: wait.limit, text: s.db.waits}
+	}
+	select { // it has begun, and may be counted
+	case <-c.done:
+		return c.err
+	case <-wait.caller.Done():
+		return &unknownError{wait.caller.Err()}
+	}
+}
+
+// readCharges answers refused charges and queues the others for writing. On SQLite, which has one
+// writer, all tenants share one line.
+func (s *Store) readCharges(_ recordID, batch []*charging) {
+	tenants := byTenant(slices.DeleteFunc(batch, func(c *charging) bool { return c.state.Load() == left }))
+	if len(tenants) == 0 {
+		return
+	}
+	writes, failed := make([]bool, len(tenants)), make([]error, len(tenants))
+	err := s.backend.read(context.Background(), brief, func(ctx context.Context, db sqlkit.Execer) error {
+		for i, of := range tenants {
+			u, err := s.loadUsage(ctx, db, s.db.queries().loadUsage, of[0].id)
+			var state stateError
+			if err != nil && !errors.As(err, &state) {
+				// a failed tenant does not stop the others, as long as the database answers
+				return err
+			}
+			failed[i] = err
+			_, writes[i] = decide(&u, of)
+		}
+		return nil
+	})
+	for i, of := range tenants {
+		if err == nil && failed[i] == nil && writes[i] {
+			s.charges.writing.join(s.writeLine(of[0]), of, s.writeCharges)
+			continue
+		}
+		endCharges(of, errors.Join(err, failed[i]))
+	}
+}
+
+// writeLine returns the line in which a charge waits to be written. SQLite has one writer.
+func (s *Store) writeLine(c *charging) recordID {
+	if s.db.dialect == SQLite {
+		return recordID{}
+	}
+	return recordID{c.id[0] % writeLines}
+}
+
+// writeCharges makes charges in one transaction. If one tenant's charges fail, it makes the others
+// without them.
+func (s *Store) writeCharges(line recordID, batch []*charging) {
+	for tenants := byTenant(batch); len(tenants) > 0; {
+		failed := -1
+		err := s.backend.write(context.Background(), line, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (commit bool, err error) {
+			failed = -1
+			for i, of := range tenants {
+				tenants[i] = slices.DeleteFunc(of, func(c *charging) bool { return !c.begin() })
+				wrote, err := s.chargeTenant(ctx, w, tenants[i])
+				if err != nil {
+					failed = i
+					return false, err
+				}
+				commit = commit || wrote
+			}
+			return commit, nil
+		})
+		if failed < 0 {
+			for _, of := range tenants {
+				endCharges(of, err)
+			}
+			return
+		}
+		endCharges(tenants[failed], err)
+		tenants = slices.Delete(tenants, failed, failed+1)
+	}
+}
+
+// begin reports whether the charge should be made, that is, whether its caller has not left.
+func (c *charging) begin() bool {
+	return c.state.CompareAndSwap(0, begun) || c.state.Load() == begun
+}
+
+// endCharges answers the callers.
+func endCharges(of []*charging, err error) {
+	for _, c := range of {
+		c.err = err
+		close(c.done)
+	}
+}
+
+// byTenant groups charges by tenant, and keeps the order within each tenant.
+func byTenant(batch []*charging) (tenants [][]*charging) {
+	slices.SortStableFunc(batch, func(a, b *charging) int { return bytes.Compare(a.id[:], b.id[:]) })
+	for len(batch) > 0 {
+		n := 1
+		for n < len(batch) && batch[n].id == batch[0].id {
+			n++
+		}
+		tenants, batch = append(tenants, batch[:n:n]), batch[n:]
+	}
+	return tenants
 }

@@ -2,10 +2,16 @@ package sqlstore
 
 import (
 	"cmp"
+	"context"
 	"database/sql"
 	"log/slog"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
 // database is access to a store's tables: the pools, the statements and the clock. Everything else
@@ -77,3 +83,338 @@ func (d *database) place(schema string) {
 
 // slack is how long a call waits for the server after its own time limit.
 const slack = time.Second
+
+// queries are the SQL statements of one store. The comments list the arguments in order.
+type queries struct {
+	newest int      // the schema version that this build uses
+	schema []string // creates the tables
+	// indexKeys creates the index of Options.Listing. hasIndex returns one row, the number of such
+	// indexes; empty: indexKeys does nothing if there is one. indexOnline creates the index while
+	// others write; empty: the database cannot.
+	indexKeys, hasIndex, indexOnline string
+	// badIndex is like hasIndex, for indexes that exist and cannot be used, since the statement
+	// that makes them was interrupted or still runs; dropBad removes one. Empty: there are none.
+	badIndex, dropBad string
+	// otherIndex is like hasIndex, for anything that has the name of that index. If there is one
+	// and hasIndex finds none, its name is in use; renameOther frees it.
+	otherIndex, renameOther string
+	// onlineWaits says, for an error, for what indexOnline waits while calls wait for it.
+	onlineWaits string
+	// resumes: schema can be run over existing tables, and must be if the tables have no version. A
+	// database that commits after each CREATE TABLE can stop half way.
+	resumes bool
+	// version returns the version of the tables.
+	version string
+	// where returns the schema or the database of the tables, or no row. Servers.
+	where string
+	// exists returns one row: the number of tables.
+	exists string
+	// touch makes a write without effect, to find out whether writing is possible and rights are
+	// missing.
+	touch []string
+	// lock takes the write lock and changes nothing, since a transaction of database/sql begins
+	// without it. SQLite.
+	lock string
+	// load, loadToWrite: id. They return one row, whether or not there is a record. The third
+	// column is the server's time, or NULL.
+	load, loadToWrite string
+	// loadMany, loadManyToWrite: ids. The ids are an array on PostgreSQL, else a list whose single
+	// placeholder is to be repeated. They return a row for each existing record, or one row without
+	// an id. The fourth column is the id. loadManyToWrite skips rows that another transaction has
+	// locked: PostgreSQL.
+	loadMany, loadManyToWrite string
+	// putMany, makeMany: like put and make for many rows, each with the columns of inserted. On
+	// PostgreSQL they take an array for each column, and makeMany returns the ids of the new rows.
+	putMany, makeMany string
+	// put overwrites an existing row: the columns of stored, then id. make inserts a new one: the
+	// columns of inserted.
+	put, make string
+	// made reports whether make or makeUsage has inserted a row.
+	made func(sql.Result) (bool, error)
+	// putSame is like put, if the record is still the same: the columns of stored, then id, owner,
+	// fence, state, lease_end, updated and data of the record before. SQLite.
+	putSame string
+	// finish: the columns of finished, then id, owner and fence of the attempt.
+	finish string
+	// finishOne is finish as a statement that fails, by a division by zero, if there is no such
+	// row. Empty: the database has none.
+	finishOne string
+	// claimWithin inserts a record in progress if there is none, and waits for locks as long as its
+	// first argument says: the lock timeout, then those of claimArgs. It returns the fence and the
+	// creation time (NULL: there was one). PostgreSQL.
+	claimWithin string
+	// claimAt inserts a record in progress whose fence and creation time are its first argument:
+	// the time, then those of claimArgs. It inserts nothing if there is one, if a removed record
+	// had a larger fence, or if the connection has another file attached. SQLite.
+	claimAt string
+	// claimOnce is like claimWithin, at READ COMMITTED and without a lock timeout: those of
+	// claimArgs. It fails if there is a record, and inserts nothing if a removed record had a
+	// larger fence. The creation time is its last id. MySQL.
+	claimOnce string
+	// limit: how long the transaction waits for locks from now on. It returns a row with the
+	// previous limit and one more column. PostgreSQL.
+	limit string
+	// loadToJoin, loadNow: like loadToWrite, in the session of another party's transaction. loadNow
+	// fails if it would have to wait: MySQL.
+	loadToJoin, loadNow string
+	// loadUnlocked: like loadToJoin, without a lock. waitToJoin limits the lock waits of the
+	// session, and waitAsBefore restores them. MySQL.
+	loadUnlocked, waitAsBefore string
+	waitToJoin                 func(wait, table time.Duration) string
+	// makeToJoin: like make. On MySQL it fails if there is a record; duplicate reports whether an
+	// error means that.
+	makeToJoin string
+	duplicate  func(error) bool
+	// held reports whether a claim failed because another party's transaction has the key.
+	held func(error) bool
+	// left returns one row: whether the session is outside the transaction of the claim, since the
+	// work has ended it. leftAt: its argument is the time of the claim. Servers.
+	left   string
+	leftAt bool
+	// confirm: id. It writes the record unchanged, so that there is something to commit.
+	confirm string
+	// tell publishes: channel, messages as an array. PostgreSQL.
+	tell string
+	// list is a query for records that have not expired, without its other conditions: time.
+	list string
+	// table is the name of the table of records, quoted.
+	table string
+	// expired: time, limit.
+	expired string
+	// remove: id, time. It returns the fence. SQLite.
+	remove string
+	// removeMany: time, limit. It returns the number of removed records and their largest fence.
+	// PostgreSQL.
+	removeMany string
+	// lockOld: n keys, time. It returns the keys and fences of those that are still expired.
+	// dropOld: n keys, time. MySQL.
+	lockOld, dropOld func(n int) string
+	// floor returns the largest fence of a removed record. PostgreSQL.
+	floor string
+	// raise: fence.
+	raise string
+	// loadUsage, loadUsageToWrite: id. They return one row, whether or not there are counts. The
+	// second column is the server's time, or NULL.
+	loadUsage, loadUsageToWrite string
+	// putUsage, makeUsage: id, namespace, tenant, expires, counts.
+	putUsage, makeUsage string
+	// dropUsage: id.
+	dropUsage string
+	// expiredUsage: time.
+	expiredUsage string
+	// removeUsage: time, limit.
+	removeUsage string
+	// lockOldUsage: time, limit. It returns the keys. dropOldUsage: n keys. Both replace
+	// removeUsage on MySQL.
+	lockOldUsage string
+	dropOldUsage func(n int) string
+
+	// contains is a condition that the column parts contains a value.
+	contains string
+	// numbered returns a statement with the database's placeholders in place of question marks.
+	numbered func(string) string
+}
+
+// finishing returns the statement that overwrites the row of an attempt.
+func finishing(table string) string {
+	return `UPDATE ` + table + ` SET ` + strings.Join(finished, " = ?, ") + ` = ? WHERE id = ? AND owner = ? AND fence = ? AND state = 2`
+}
+
+var (
+	// inserted are the columns of a new row, in the order of insertArgs.
+	inserted = slices.Concat([]string{"id", "parts"}, stored)
+	// stored are the columns that every change of a record writes, in the order of rowArgs.
+	stored = slices.Concat([]string{"owner", "fence"}, finished)
+	// finished are the columns that an attempt writes, in the order of finishArgs.
+	finished = []string{"state", "lease_end", "expires", "updated", "data", "answer"}
+)
+
+// selected are the columns that are read, in the order of rowScan. They are zero if there is no
+// record.
+const selected = `r.owner, coalesce(r.fence, 0), coalesce(r.state, 0), coalesce(r.lease_end, 0), coalesce(r.expires, 0), coalesce(r.updated, 0), r.data, `
+
+// updating returns the statement that overwrites an existing row.
+func updating(table string) string {
+	return `UPDATE ` + table + ` SET ` + strings.Join(stored, " = ?, ") + ` = ? WHERE id = ?`
+}
+
+// many returns loadManyToWrite, or loadMany.
+func (q *queries) many(locks bool) string {
+	if locks {
+		return q.loadManyToWrite
+	}
+	return q.loadMany
+}
+
+// unlocked returns the statement that reads a record in a transaction, without a lock: id.
+func (q *queries) unlocked() string { return cmp.Or(q.loadUnlocked, q.load) }
+
+// claimsFirst reports whether one statement claims a key without a record, before it is looked at.
+func (q *queries) claimsFirst() bool { return q.claimWithin != "" || q.claimAt != "" }
+
+// splitTable splits schema.table.
+func splitTable(name string) (schema, table string) {
+	if schema, table, ok := strings.Cut(name, "."); ok {
+		return schema, table
+	}
+	return "", name
+}
+
+// withinSchema returns the quoted beginning of the name of a table, or nothing.
+func withinSchema(quote, schema string) string {
+	if schema == "" {
+		return ""
+	}
+	return quote + schema + quote + "."
+}
+
+// statementCache has the store's frequent statements that take longer to parse than to execute.
+// database/sql prepares each once for each connection. They are closed with the database.
+type statementCache struct {
+	mu  sync.RWMutex
+	all map[string]*sql.Stmt
+	one chan struct{} // has room for the one call that prepares; the others queue here
+}
+
+func newStatementCache() *statementCache {
+	return &statementCache{all: make(map[string]*sql.Stmt), one: make(chan struct{}, 1)}
+}
+
+// get prepares the missing statements. It takes a connection for a moment, so a caller that holds
+// one might wait for ever. It waits for that, and for other calls that prepare, within ctx.
+func (c *statementCache) get(ctx context.Context, d *database, queries ...string) (map[string]*sql.Stmt, error) {
+	got := make(map[string]*sql.Stmt, len(queries))
+	if c.known(got, queries) {
+		return got, nil
+	}
+	wait, cancel := d.patience(ctx, time.Time{})
+	defer cancel()
+	select {
+	case c.one <- struct{}{}:
+		defer func() { <-c.one }()
+	case <-wait.Done():
+		return nil, wait.over(wait.Err())
+	}
+	c.known(got, queries)
+	for _, query := range queries {
+		if got[query] != nil {
+			continue
+		}
+		statement, err := d.pool.PrepareContext(wait, query) //nolint:sqlclosecheck // it ends with the database
+		if err != nil {
+			return nil, wait.over(err)
+		}
+		c.mu.Lock()
+		c.all[query], got[query] = statement, statement
+		c.mu.Unlock()
+	}
+	return got, nil
+}
+
+// known adds the prepared statements to got, and reports whether that is all of them.
+func (c *statementCache) known(got map[string]*sql.Stmt, queries []string) (all bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	all = true
+	for _, query := range queries {
+		if s := c.all[query]; s != nil {
+			got[query] = s
+		} else {
+			all = false
+		}
+	}
+	return all
+}
+
+// prepared is a transaction with some prepared statements.
+type prepared struct {
+	*sql.Tx
+	statements map[string]*sql.Stmt
+}
+
+func (p prepared) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if s := p.statements[query]; s != nil {
+		return p.StmtContext(ctx, s).ExecContext(ctx, args...) //nolint:sqlclosecheck // it ends with the transaction
+	}
+	return p.Tx.ExecContext(ctx, query, args...)
+}
+
+func (p prepared) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	if s := p.statements[query]; s != nil {
+		return p.StmtContext(ctx, s).QueryRowContext(ctx, args...) //nolint:sqlclosecheck // it ends with the transaction
+	}
+	return p.Tx.QueryRowContext(ctx, query, args...)
+}
+
+func (p prepared) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if s := p.statements[query]; s != nil {
+		return p.StmtContext(ctx, s).QueryContext(ctx, args...) //nolint:sqlclosecheck // its caller does
+	}
+	return p.Tx.QueryContext(ctx, query, args...)
+}
+
+// pooled runs a prepared statement on any connection.
+type pooled struct{ statement *sql.Stmt }
+
+func (p pooled) QueryContext(ctx context.Context, _ string, args ...any) (*sql.Rows, error) {
+	return p.statement.QueryContext(ctx, args...)
+}
+
+// backend is what differs between the kinds of database: how to access the tables, and what an
+// error means.
+type backend interface {
+	// read runs f, which changes nothing, without opening a transaction. It may run f again.
+	read(ctx context.Context, how span, f func(context.Context, sqlkit.Execer) error) error
+	// write runs f in a transaction, and commits it if f says so. It may run f again. Calls with
+	// the same id take turns. It does not commit after notAfter on the store's clock; zero: no
+	// limit.
+	write(ctx context.Context, id recordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (commit bool, err error)) error
+	// together makes changes of different keys in one transaction. It leaves out changes whose
+	// caller has left, and those that it marks to be made alone. An error that is not a
+	// *commitError means that no change was made.
+	together(changes []*change) error
+	// see reads the records of many lookups.
+	see(ctx context.Context, of []*sight) error
+	// settings refuses an unusable database, and warns about settings that can lose answered calls.
+	settings(ctx context.Context) error
+	// keeps returns an error that says how a crash or a failover can lose committed calls.
+	keeps(ctx context.Context) error
+	// migrate runs f, which creates tables or indexes, in a transaction of at most limit, while no
+	// other process does so. It checks for missing rights.
+	migrate(ctx context.Context, limit time.Duration, f func(context.Context, sqlkit.Execer) error) error
+	// explain adds advice to a driver's error.
+	explain(step string, err error) error
+	// insertsFirst reports whether a statement that inserts many rows tells which were there.
+	insertsFirst() bool
+	// skew says whose clock is wrong, and why, if a record is from the future.
+	skew() string
+}
+
+// span is the expected length of a read.
+type span uint8
+
+const (
+	brief span = iota + 1 // one row
+	long                  // any number of rows
+)
+
+// lostAnswer is what the loss of a commit means to callers.
+const lostAnswer = "what was answered may run again"
+
+// warn logs the settings with which a crash can lose answered calls.
+func (d *database) warn(ctx context.Context, db sqlkit.Execer) error {
+	found, err := sqlkit.Losses(ctx, db, d.dialect)
+	for _, loss := range found {
+		d.logger.Warn("sqlstore: "+loss.Text(lostAnswer), "table", d.table)
+	}
+	return err
+}
+
+// refuseLosses returns an error if there is such a setting.
+func (d *database) refuseLosses(ctx context.Context, db sqlkit.Execer) error {
+	found, err := sqlkit.Losses(ctx, db, d.dialect)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	return stateError("sqlstore: " + found[0].Text(lostAnswer))
+}

@@ -1,8 +1,10 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	_ "embed" // the schema
 	"errors"
 	"fmt"
 	"strings"
@@ -121,3 +123,510 @@ func (m mysqlManner) advice(err error) (text string, noTable bool) {
 	}
 	return mysqlAdvice[number], false
 }
+
+// mysqlSchema creates version 1, with the default names. It is frozen: a change needs a new version
+// and a step in Migrate.
+//
+//go:embed schema/mysql_v1.sql
+var mysqlSchema string
+
+// The server's clock in microseconds, whatever the time zone of the session.
+const (
+	// mysqlStart is the start of the statement: what is seen without a lock was true then or later.
+	mysqlStart = sqlkit.MySQLStatementClock
+	// mysqlNow is the time at which a row is returned, after its lock was taken. It needs a session
+	// in UTC, since there is no UTC_SYSDATE.
+	mysqlNow = `TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', SYSDATE(6))`
+)
+
+// mysqlVersion is the version of the tables, or transacts if the session has autocommit off (see
+// mysqlManner.reading).
+const mysqlVersion = `IF(@@autocommit, m.version, -1)`
+
+func mysqlQueries(database, table string) queries {
+	in := withinSchema("`", database)
+	t, meta, counts := in+"`"+table+"`", in+"`"+table+"_meta`", in+"`"+table+"_limits`"
+	values := make([]string, len(stored))
+	for i, c := range stored {
+		values[i] = c + " = VALUES(" + c + ")"
+	}
+	insert := `INSERT INTO ` + t + ` (` + strings.Join(inserted, ", ") + `) VALUES (` + sqlkit.List(len(inserted)) + `) ON DUPLICATE KEY UPDATE `
+	// A subquery does not lock the row with the tables' version. If that row were locked, all
+	// writers would wait for it.
+	version, floor := `(SELECT version FROM `+meta+` WHERE id = 1)`, `(SELECT fence_floor FROM `+meta+` WHERE id = 1)`
+	q := queries{
+		newest: 1, table: t, resumes: true, where: `SELECT coalesce(DATABASE(), '')`,
+		schema:  sqlkit.Statements(mysqlSchema, DefaultTable, table),
+		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
+		exists:  sqlkit.TableExists(MySQL, table+"_meta"),
+		touch: []string{
+			`UPDATE ` + meta + ` SET version = version WHERE id = 1`,
+			`INSERT INTO ` + t + ` SELECT * FROM ` + t + ` WHERE id = ''`,
+			`UPDATE ` + t + ` SET id = id WHERE id = ''`,
+			`DELETE FROM ` + t + ` WHERE id = ''`,
+			`INSERT INTO ` + counts + ` SELECT * FROM ` + counts + ` WHERE id = ''`,
+			`UPDATE ` + counts + ` SET id = id WHERE id = ''`,
+			`DELETE FROM ` + counts + ` WHERE id = ''`,
+		},
+		load: `SELECT ` + mysqlVersion + `, m.fence_floor, ` + mysqlStart + `, ` + selected + `r.answer
+			FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
+		loadToWrite: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, ` + selected + `r.answer` + mysqlLocked(t),
+		loadMany: `SELECT ` + mysqlVersion + `, m.fence_floor, ` + mysqlStart + `, r.id, ` + selected + `r.answer
+			FROM ` + meta + ` m LEFT JOIN ` + t + ` r FORCE INDEX (PRIMARY) ON r.id IN (?) WHERE m.id = 1`,
+		loadManyToWrite: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, r.id, ` + selected + `r.answer
+			FROM (SELECT 1 AS one) AS o LEFT JOIN ` + t + ` r FORCE INDEX (PRIMARY) ON r.id IN (?) FOR UPDATE SKIP LOCKED`,
+		putMany:     insert + strings.Join(values, ", "),
+		makeMany:    insert + mysqlUnchanged,
+		put:         updating(t),
+		make:        insert + mysqlUnchanged,
+		made:        byLastID,
+		list:        `SELECT r.id, r.parts, ` + selected + `NULL FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
+		contains:    `LOCATE(?, r.parts) > 0`,
+		hasIndex:    mysqlListing(database, table) + ` AND seq_in_index = 1 AND column_name = 'parts' AND sub_part IS NULL`,
+		otherIndex:  mysqlListing(database, table),
+		renameOther: `ALTER TABLE ` + t + ` RENAME INDEX listing TO listing_other`,
+		indexKeys:   `CREATE INDEX listing ON ` + t + ` (parts)`,
+		indexOnline: `CREATE INDEX listing ON ` + t + ` (parts) ALGORITHM=INPLACE LOCK=NONE`,
+		onlineWaits: " (while a transaction on the table stays open it waits, and all calls wait for it: SET lock_wait_timeout = 1 before it lets it give up after a second)",
+		numbered:    func(q string) string { return q },
+	}
+	// The session is the caller's: its time zone stays as it is.
+	q.mysqlJoin(t, meta, `SELECT `+version+`, `+floor+`, `+mysqlStart+`, `+selected+`r.answer`, strings.TrimSuffix(insert, ` ON DUPLICATE KEY UPDATE `))
+	q.mysqlSweep(t, meta)
+	q.mysqlUsage(meta, counts, version)
+	return q
+}
+
+// mysqlListing counts the columns of indexes with the name of that of Options.Listing.
+func mysqlListing(database, table string) string {
+	in := `DATABASE()`
+	if database != "" {
+		in = `'` + database + `'`
+	}
+	return `SELECT count(*) FROM information_schema.statistics WHERE table_schema = ` + in + ` AND index_name = 'listing'
+		AND IF(@@lower_case_table_names = 0, CAST(table_name AS BINARY) = '` + table + `', table_name = '` + table + `')`
+}
+
+// mysqlUnchanged ends an insert: an existing row stays unchanged, and the statement returns a last
+// id. The count of rows depends on the driver's clientFoundRows, and INSERT IGNORE would truncate a
+// key that is too long.
+const mysqlUnchanged = `id = IF(LAST_INSERT_ID(1), id, id)`
+
+// mysqlOne is the row of an id, or none. Without FORCE INDEX the server may scan a small table as a
+// whole, and lock and wait for unrelated rows.
+func mysqlOne(table string) string {
+	return ` FROM (SELECT 1 AS one) AS o LEFT JOIN ` + table + ` r FORCE INDEX (PRIMARY) ON r.id = ?`
+}
+
+func mysqlLocked(table string) string { return mysqlOne(table) + ` FOR UPDATE` }
+
+// mysqlJoin sets the statements that claim a key in the transaction of a caller.
+func (q *queries) mysqlJoin(t, meta, inSession, insert string) {
+	q.loadToJoin = inSession + mysqlLocked(t)
+	q.loadUnlocked = inSession + mysqlOne(t)
+	q.waitToJoin = func(wait, table time.Duration) string {
+		return `SET ` + fmt.Sprintf(mysqlLimit, mysqlSeconds(wait), mysqlTableSeconds(table))
+	}
+	q.waitAsBefore = mysqlJoined
+	q.loadNow = inSession + mysqlLocked(t) + ` NOWAIT`
+	q.makeToJoin = insert
+	// At READ COMMITTED it does not lock the row with the tables' version. The driver returns the
+	// last id with the result.
+	q.claimOnce = `INSERT INTO ` + t + ` (id, parts, owner, data, lease_end, state, fence, expires, updated)
+		SELECT ?, ?, ?, ?, ` + mysqlStart + ` + ?, 2, LAST_INSERT_ID(` + mysqlStart + `), 0, ` + mysqlStart + `
+		FROM ` + meta + ` m WHERE m.id = 1 AND m.version = 1 AND m.fence_floor < ` + mysqlStart
+	q.duplicate = func(err error) bool { return dberr.MySQLNumber(err) == numberDuplicate }
+	q.held = func(err error) bool { n := dberr.MySQLNumber(err); return n == numberLockWait || n == numberNoWait }
+	// With autocommit off nothing commits by itself; DDL after a ROLLBACK is not noticed.
+	q.left = `SELECT @@autocommit`
+	// Through another index, above READ COMMITTED, it would also lock the gaps next to the row
+	// in that index.
+	q.finish = finishing(t + ` FORCE INDEX (PRIMARY)`)
+	q.confirm = `UPDATE ` + t + ` SET updated = updated WHERE id = ?`
+}
+
+// mysqlSweep sets the statements that remove expired records.
+func (q *queries) mysqlSweep(t, meta string) {
+	q.expired = `SELECT id FROM ` + t + ` WHERE expires BETWEEN 1 AND ? ORDER BY expires LIMIT ?`
+	// A row that another transaction has locked is being claimed again or removed there.
+	// Without FORCE INDEX the server may scan a small table as a whole, and wait for unrelated
+	// rows.
+	q.lockOld = func(n int) string {
+		return `SELECT id, fence FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id ` + sqlkit.In(n) + ` AND expires BETWEEN 1 AND ? ORDER BY id FOR UPDATE SKIP LOCKED`
+	}
+	q.dropOld = func(n int) string {
+		return `DELETE d FROM ` + t + ` AS d FORCE INDEX (PRIMARY) WHERE d.id ` + sqlkit.In(n) + ` AND d.expires BETWEEN 1 AND ?`
+	}
+	q.raise = `UPDATE ` + meta + ` SET fence_floor = GREATEST(fence_floor, ?) WHERE id = 1`
+}
+
+// mysqlUsage sets the statements for the counts of tenants.
+func (q *queries) mysqlUsage(meta, counts, version string) {
+	insert := `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?) ON DUPLICATE KEY UPDATE `
+	q.loadUsage = `SELECT ` + mysqlVersion + `, ` + mysqlStart + `, l.counts FROM ` + meta + ` m LEFT JOIN ` + counts + ` l ON l.id = ? WHERE m.id = 1`
+	q.loadUsageToWrite = `SELECT ` + version + `, ` + mysqlNow + `, r.counts` + mysqlLocked(counts)
+	q.putUsage = insert + `expires = VALUES(expires), counts = VALUES(counts)`
+	q.makeUsage = insert + mysqlUnchanged
+	q.dropUsage = `DELETE FROM ` + counts + ` WHERE id = ?`
+	q.expiredUsage = `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1) AS found`
+	q.lockOldUsage = `SELECT id, 0 FROM ` + counts + ` WHERE expires <= ? ORDER BY expires LIMIT ? FOR UPDATE SKIP LOCKED`
+	q.dropOldUsage = func(n int) string {
+		return `DELETE d FROM ` + counts + ` AS d FORCE INDEX (PRIMARY) WHERE d.id ` + sqlkit.In(n) + ``
+	}
+}
+
+// byLastID reports whether a statement has inserted a row. If it met an existing row, it has set
+// the last id.
+func byLastID(r sql.Result) (bool, error) {
+	id, err := r.LastInsertId()
+	return id == 0, err
+}
+
+// Session settings during a transaction of the store:
+//
+//   - Autocommit is off, so that no statement commits on its own after the server has rolled back.
+//   - sql_mode is strict; otherwise the server truncates values that are too long.
+//   - Waits for rows and tables end after a second, the shortest time that the server accepts. A
+//     caller that still wants to wait tries again. So no wait stays on the server for longer after
+//     its client is gone.
+const (
+	mysqlKeep = `SET @retrysafe_autocommit = @@autocommit, @retrysafe_mode = @@sql_mode, @retrysafe_zone = @@time_zone, ` +
+		`@retrysafe_row_wait = @@innodb_lock_wait_timeout, @retrysafe_table_wait = @@lock_wait_timeout, @retrysafe_idle = @@wait_timeout, ` +
+		`autocommit = 0, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', ` +
+		`innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, wait_timeout = %d`
+	mysqlPutBack = `autocommit = @retrysafe_autocommit, sql_mode = @retrysafe_mode, time_zone = @retrysafe_zone, ` +
+		`innodb_lock_wait_timeout = @retrysafe_row_wait, lock_wait_timeout = @retrysafe_table_wait, wait_timeout = @retrysafe_idle`
+	// Whatever the value of completion_type.
+	mysqlRollback = `ROLLBACK AND NO CHAIN NO RELEASE`
+)
+
+// Session settings during a transaction of the caller's work: autocommit is off. On a server
+// without SET STATEMENT the lock waits are those of the claim until the key is claimed. The work
+// uses the session's other settings.
+const (
+	mysqlJoin   = `SET @retrysafe_autocommit = @@autocommit, autocommit = 0`
+	mysqlLimit  = `@retrysafe_row_wait = @@innodb_lock_wait_timeout, @retrysafe_table_wait = @@lock_wait_timeout, innodb_lock_wait_timeout = %d, lock_wait_timeout = %d`
+	mysqlJoined = `SET ` + mysqlNoLimit
+	// mysqlEndConnection ends the connection that it is sent on.
+	mysqlEndConnection = `KILL CONNECTION CONNECTION_ID()`
+	mysqlLeft          = `SET autocommit = @retrysafe_autocommit`
+	mysqlNoLimit       = `innodb_lock_wait_timeout = @retrysafe_row_wait, lock_wait_timeout = @retrysafe_table_wait`
+	// mysqlLongestWait is the maximum that MySQL 8 accepts.
+	mysqlLongestWait = 1 << 30
+)
+
+// mysqlJoining is the first statement of a transaction of the caller's work.
+func mysqlJoining(limited bool, wait, table time.Duration) string {
+	if !limited {
+		return mysqlJoin
+	}
+	return mysqlJoin + `, ` + fmt.Sprintf(mysqlLimit, mysqlSeconds(wait), mysqlTableSeconds(table))
+}
+
+// mysqlLeaving is the statement after such a transaction.
+func mysqlLeaving(limited bool) string {
+	if !limited {
+		return mysqlLeft
+	}
+	return mysqlLeft + `, ` + mysqlNoLimit
+}
+
+// mysqlBeginning is the first statement of a transaction. The server ends the session if its client
+// sends nothing for idle seconds.
+func mysqlBeginning(idle int64) string { return fmt.Sprintf(mysqlKeep, idle) }
+
+// mysqlCommitting commits by turning autocommit on, and restores the session. If it reaches the
+// server after notAfter, it fails and changes nothing: the server checks all values before it sets
+// the first, and 2 is not a valid value for a switch. A plain COMMIT would be carried out whenever
+// it arrives, and a single statement cannot have a condition before it.
+func mysqlCommitting(notAfter int64) string {
+	on := "1"
+	if notAfter != 0 {
+		on = fmt.Sprintf("IF(%s <= %d, 1, 2)", mysqlNow, notAfter)
+	}
+	return "SET autocommit = " + on + ", " + mysqlPutBack
+}
+
+// smallestPacket has room for a record with the longest answer if every byte is escaped, as by
+// drivers that write arguments into the statement's text.
+const smallestPacket = 2*(1<<20+64<<10) + 64<<10
+
+// settings refuses a server with an unusable clock or packet size, and warns about settings that
+// can lose answered calls.
+func (m mysql) settings(ctx context.Context) error {
+	return m.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
+		var before, after string
+		var autocommit, slept int
+		var packet int64
+		if err := db.QueryRowContext(ctx, `SELECT @@autocommit`).Scan(&autocommit); err != nil {
+			return err
+		}
+		if autocommit == 0 {
+			return errTransacts
+		}
+		// SYSDATE returns the time of its evaluation, unless the server is configured otherwise.
+		err := db.QueryRowContext(ctx, `SELECT CAST(SYSDATE(6) AS CHAR), SLEEP(0.002), CAST(SYSDATE(6) AS CHAR)`).Scan(&before, &slept, &after)
+		if err == nil {
+			err = db.QueryRowContext(ctx, `SELECT @@max_allowed_packet`).Scan(&packet)
+		}
+		switch {
+		case err != nil:
+			return err
+		case before == after:
+			return stateError("sqlstore: the server runs with sysdate-is-now, so that it tells no time after a wait for a lock; leave that option out")
+		case packet < smallestPacket:
+			return stateError(fmt.Sprintf("sqlstore: the server's max_allowed_packet is %d, too small for a record with a long answer; set it to 16M (at least %d)", packet, smallestPacket))
+		}
+		return m.db.warn(ctx, db)
+	})
+}
+
+// keeps also checks whether replicas may take over without the last commits. Without a binary log
+// there are no replicas. With one, keeps requires that commits wait for a replica: seeing who reads
+// the log needs rights that an application seldom has.
+func (m mysql) keeps(ctx context.Context) error {
+	return m.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
+		if err := m.db.refuseLosses(ctx, db); err != nil {
+			return err
+		}
+		var binlog int
+		var waits bool
+		err := db.QueryRowContext(ctx, `SELECT @@log_bin`).Scan(&binlog)
+		if err == nil && binlog != 0 {
+			waits, err = waitsForReplica(ctx, db)
+		}
+		if err != nil {
+			return err
+		}
+		if binlog != 0 && !waits {
+			return stateError("sqlstore: the server has a binary log, and commits do not wait until a " +
+				"replica has them: a failover loses the last ones; turn semi-synchronous replication " +
+				"on, or the binary log off if there is no replica")
+		}
+		return nil
+	})
+}
+
+// waitsForReplica reports whether commits are currently semi-synchronous. MariaDB says master,
+// newer MySQL servers say source.
+func waitsForReplica(ctx context.Context, db sqlkit.Execer) (bool, error) {
+	rows, err := db.QueryContext(ctx, `SHOW GLOBAL STATUS WHERE variable_name IN `+
+		`('Rpl_semi_sync_master_status', 'Rpl_semi_sync_source_status') AND value = 'ON'`)
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	return rows.Next(), rows.Err()
+}
+
+// migrate lets one process at a time migrate, and refuses tables with an engine without
+// transactions.
+func (m mysql) migrate(ctx context.Context, limit time.Duration, f func(context.Context, sqlkit.Execer) error) error {
+	wait, cancel := patienceOf(ctx, limit)
+	defer cancel()
+	return m.writeWithin(wait, recordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+		return true, m.alone(ctx, wait, w, f)
+	})
+}
+
+func (m mysql) alone(ctx context.Context, wait patience, w sqlkit.Execer, f func(context.Context, sqlkit.Execer) error) error {
+	locked, err := sqlkit.LockMigration(ctx, w, MySQL, m.db.table, time.Duration(wait.left())*time.Millisecond*7/8)
+	if err != nil {
+		return err
+	}
+	if !locked {
+		return stateError(fmt.Sprintf("sqlstore: another process migrates the table %s all the time (GET_LOCK), nothing was changed; try again", m.db.table))
+	}
+	if err = m.transactional(ctx, w); err == nil {
+		err = f(ctx, w)
+	}
+	return cmp.Or(err, sqlkit.UnlockMigration(context.WithoutCancel(ctx), w, MySQL, m.db.table))
+}
+
+// transactional checks the engine of the existing tables.
+func (m mysql) transactional(ctx context.Context, w sqlkit.Execer) error {
+	rows, err := w.QueryContext(ctx, `SELECT table_name, coalesce(engine, '') FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN (?, ?, ?)`,
+		m.db.table, m.db.table+"_limits", m.db.table+"_meta")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name, engine string
+		if err := rows.Scan(&name, &engine); err != nil {
+			return err
+		}
+		if !strings.EqualFold(engine, "InnoDB") {
+			return stateError(fmt.Sprintf("sqlstore: the table %s is of the engine %q, which has no transactions, nothing was changed; ALTER TABLE %s ENGINE = InnoDB", name, engine, name))
+		}
+	}
+	return rows.Err()
+}
+
+// Error numbers of MySQL and MariaDB.
+const (
+	numberTooMany       = 1040
+	numberNoDatabase    = 1046
+	numberDuplicate     = 1062
+	numberShutdown      = 1053
+	numberSyntax        = 1064
+	numberNoTable       = 1146
+	numberLockWait      = 1205
+	numberDeadlock      = 1213
+	numberNoVariable    = 1193
+	numberSnapshot      = 1020 // MariaDB: the row was changed after the transaction's snapshot
+	numberWrongValue    = 1231
+	numberNoSavepoint   = 1305
+	numberInterrupted   = 1317
+	numberInTransaction = 1568
+	numberKilled        = 1927 // MariaDB
+	numberStatementTime = 1969 // MariaDB: max_statement_time
+	numberExecutionTime = 3024 // MySQL: max_execution_time
+	numberSessionKilled = 3169 // MySQL
+	numberNoWait        = 3572 // MySQL: NOWAIT; MariaDB says numberLockWait
+	numberNoRight       = 1142
+	numberIdle          = 4031 // MySQL: wait_timeout
+)
+
+const mysqlReadOnly = "the server can only be read, and nothing was changed: it is a replica, or read_only is on; connect to the primary. " +
+	"Where the session itself is set to read only (transaction_read_only), all calls work but the one that makes the tables"
+
+const mysqlNoRight = "this user lacks a right, and nothing was changed; Migrate needs CREATE on the database where the tables are not there yet, and all calls " +
+	"need SELECT, INSERT, UPDATE and DELETE on them: as an administrator, GRANT SELECT, INSERT, UPDATE, DELETE ON database.table TO the user, for each"
+
+// mysqlAdvice says what an error number means and what to do.
+var mysqlAdvice = map[uint16]string{
+	1021:             "the server's disk is full, and nothing was written; make room",
+	1114:             "the table is full, and nothing was written: the server's disk is, or a limit on its table space (innodb_data_file_path) is reached; make room",
+	numberTooMany:    "the server has no connection left; lower the sum of SetMaxOpenConns of all processes, or raise max_connections",
+	1203:             "this user has no connection left (max_user_connections); lower the sum of SetMaxOpenConns of all processes",
+	1226:             "this user has used up a resource that the server limits for it",
+	1044:             "this user may not use the database; look at its name, or GRANT rights on it",
+	1045:             "the server refuses the user or the password",
+	1698:             "the server refuses the user or the password",
+	1049:             "there is no such database; create it, or look at the address",
+	numberNoDatabase: "the address names no database; put one behind the last slash",
+	numberNoRight:    mysqlNoRight,
+	1143:             mysqlNoRight,
+	1227:             mysqlNoRight,
+	1290:             mysqlReadOnly,
+	1836:             mysqlReadOnly,
+	1792:             mysqlReadOnly,
+	1071:             "the server's pages are too small for the keys of the tables; use innodb_page_size=16k, its default",
+	1286:             "the server has no InnoDB, which the tables need",
+	1153:             "the record is longer than the server's max_allowed_packet, and nothing was written; set max_allowed_packet=16M",
+	1665:             "the server logs statements (binlog_format=STATEMENT), which goes with no transaction of this store, and nothing was written; set binlog_format=ROW or MIXED",
+	numberShutdown:   "the server is stopping; try again",
+	numberKilled:     "the server has ended the connection; try again",
+}
+
+// mysqlWords has what a store has learned about the words of its server: MariaDB and MySQL differ
+// in a few. It learns each from the server's refusal, which changes nothing. Safe for concurrent
+// use.
+type mysqlWords struct {
+	// oldNames: the settings of a transaction have their old names (MariaDB before 11.1).
+	oldNames atomic.Bool
+	// noSetStatement: no setting can be changed for one statement only (MySQL).
+	noSetStatement atomic.Bool
+}
+
+// Settings of the next transaction only, with their names on MySQL and on older MariaDB. Without
+// the two @ they would be those of the session. The server refuses them within a transaction.
+const (
+	mysqlNext    = `, @@transaction_isolation = 'READ-COMMITTED', @@transaction_read_only = 0`
+	mysqlNextOld = `, @@tx_isolation = 'READ-COMMITTED', @@tx_read_only = 0`
+)
+
+// begin changes settings of the session, and makes its next transaction READ COMMITTED, READ WRITE.
+// The server checks all values before it sets the first.
+func (m *mysqlWords) begin(ctx context.Context, conn sqlkit.Execer, set string) error {
+	for learned, undone := false, false; ; {
+		old := m.oldNames.Load()
+		next := mysqlNext
+		if old {
+			next = mysqlNextOld
+		}
+		_, err := conn.ExecContext(ctx, set+next)
+		switch number := dberr.MySQLNumber(err); {
+		case number == numberNoVariable && !learned:
+			learned = true
+			m.oldNames.CompareAndSwap(old, !old)
+			continue
+		case number == numberInTransaction && !undone:
+			// from a previous user of the connection, who did not end it
+			undone = true
+			if err = sqlkit.Run(ctx, conn, []string{mysqlRollback}); err == nil {
+				continue
+			}
+		}
+		return err
+	}
+}
+
+// mysqlWithin is the beginning of a statement that waits for rows for at most so many seconds, and
+// for tables (ALTER TABLE, LOCK TABLES) for at most table. MariaDB.
+func mysqlWithin(rows int64, table time.Duration) string {
+	return fmt.Sprintf("SET STATEMENT innodb_lock_wait_timeout = %d, lock_wait_timeout = %d FOR ", rows, mysqlTableSeconds(table))
+}
+
+// mysqlTableSeconds converts a wait for a table to whole seconds, of which the server accepts a
+// year.
+func mysqlTableSeconds(wait time.Duration) int64 { return min(mysqlSeconds(wait), 365*24*60*60) }
+
+// mysqlSeconds converts a lock wait to the server's whole seconds.
+func mysqlSeconds(wait time.Duration) int64 {
+	return max(1, min(int64((wait+time.Second-1)/time.Second), mysqlLongestWait))
+}
+
+// lists reads and writes many rows of MySQL with one statement, which has a placeholder for each
+// value.
+type lists struct {
+	db    *database
+	locks bool // the rows, to write them
+}
+
+func (l lists) loadMany(ctx context.Context, w querier, ids []recordID) (map[recordID]loaded, loaded, error) {
+	args := make([]any, len(ids))
+	for i := range ids {
+		args[i] = ids[i][:]
+	}
+	return l.db.loadAll(ctx, w, strings.Replace(l.db.queries().many(l.locks), "(?)", "("+sqlkit.List(len(ids))+")", 1), args...)
+}
+
+func (lists) surely(c *change) bool { return c.sawNone() }
+
+// insertsFirst: the server does not tell which records were there.
+func (lists) insertsFirst() bool { return false }
+
+func (l lists) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*change) error {
+	if len(made) > 0 {
+		query, args := l.insert(l.db.queries().makeMany, made)
+		r, err := w.ExecContext(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		if all, err := l.db.queries().made(r); err != nil || !all {
+			return errMadeMeanwhile
+		}
+	}
+	if len(changed) > 0 {
+		query, args := l.insert(l.db.queries().putMany, changed)
+		if _, err := w.ExecContext(ctx, query, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// insert repeats the single row of values in a statement for all rows.
+func (l lists) insert(query string, rows []*change) (string, []any) {
+	row := "(" + sqlkit.List(len(inserted)) + ")"
+	args := make([]any, 0, len(rows)*len(inserted))
+	for _, c := range rows {
+		args = append(args, c.args()...)
+	}
+	return strings.Replace(query, row, strings.TrimSuffix(strings.Repeat(row+", ", len(rows)), ", "), 1), args
+}
+
+// errMadeMeanwhile means that another call has inserted a record that an earlier look did not find.
+var errMadeMeanwhile = errors.New("sqlstore: somebody else has made a record that was not there")

@@ -2,9 +2,12 @@ package httpidem
 
 import (
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -233,3 +236,117 @@ func digestOf(e *retrysafe.Engine, kind, s string) string {
 	sum := e.Digest(append(append(append(space[:0], kind...), 0), s...))
 	return string(hex.AppendEncode(append(append(space[:0], kind...), ':'), sum[:]))
 }
+
+// wholeOf returns a credential with its scheme in lower case and surplus spaces removed (RFC 9110,
+// section 11.4), so that every spelling names the same caller.
+func wholeOf(header string) string {
+	if !strings.Contains(header, " ") {
+		return header
+	}
+	scheme, rest := partsOf(header)
+	return scheme + " " + strings.TrimRight(rest, " ")
+}
+
+// hasName reports whether the tenant of a header is a mere name, which anyone can send.
+func hasName(header string) bool {
+	scheme, rest := partsOf(header)
+	_, _, named := jwtSubject(rest)
+	return scheme == "basic" || scheme == "bearer" && named
+}
+
+// partsOf returns the scheme of a header, in lower case, and what follows it.
+func partsOf(header string) (scheme, rest string) {
+	scheme, rest, _ = strings.Cut(header, " ")
+	return strings.ToLower(scheme), strings.TrimLeft(rest, " ")
+}
+
+// authorized returns the tenant of an Authorization header.
+func authorized(e *retrysafe.Engine, header string) string {
+	digest := func(kind, s string) string { return digestOf(e, kind, s) }
+	scheme, rest := partsOf(header)
+	if scheme == "basic" {
+		if raw, err := base64.StdEncoding.DecodeString(rest); err == nil {
+			if user, _, ok := strings.Cut(string(raw), ":"); ok {
+				return digest("basic", user)
+			}
+		}
+	}
+	if scheme == "bearer" {
+		if iss, sub, ok := jwtSubject(rest); ok {
+			return digest("jwt", iss+"\x00"+sub)
+		}
+	}
+	return digest("credential", wholeOf(header))
+}
+
+// jwtSubject reads iss and sub of a token that has the form of a JWT, without verifying it.
+func jwtSubject(token string) (iss, sub string, ok bool) {
+	if strings.Count(token, ".") != 2 || len(token) > 16<<10 {
+		return "", "", false
+	}
+	parts := strings.Split(token, ".")
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return "", "", false
+	}
+	var claims struct {
+		Iss string          `json:"iss"`
+		Sub json.RawMessage `json:"sub"`
+	}
+	if json.Unmarshal(payload, &claims) != nil || len(claims.Sub) == 0 {
+		return "", "", false
+	}
+	var text string
+	if json.Unmarshal(claims.Sub, &text) == nil {
+		return claims.Iss, text, text != ""
+	}
+	var number json.Number // not allowed by RFC 7519, but common
+	if json.Unmarshal(claims.Sub, &number) != nil {
+		return "", "", false
+	}
+	return claims.Iss, number.String(), true
+}
+
+// Account returns a function that names whom limits and rates count: a name that only a caller with
+// the secret can use. It is a digest of the whole credential, since anyone can send the user id of
+// Basic or the subject of a bearer token. Callers without a credential are counted by address; if
+// address is nil, by that of the connection. A caller that invents a credential for each request is
+// counted as a new caller each time; the service must refuse such credentials.
+func (c *Credentials) Account(e *retrysafe.Engine, address func(*http.Request) string) func(*http.Request) string {
+	own := *c
+	own.HeaderSecret = http.CanonicalHeaderKey(c.HeaderSecret)
+	if address == nil {
+		address = remoteHost
+	}
+	return func(r *http.Request) string {
+		if header := r.Header.Get("Authorization"); header != "" {
+			return digestOf(e, "credential", wholeOf(header))
+		}
+		if who, err := own.tenant(e, r); err == nil && who != "" {
+			return who
+		}
+		return "address:" + address(r)
+	}
+}
+
+func remoteHost(r *http.Request) string {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		return host
+	}
+	return r.RemoteAddr
+}
+
+// secret reports whether only the owner of a secret, verified or not, can have the tenant of r.
+func (c *Credentials) secret(r *http.Request, tenant string) bool {
+	if tenant == "" {
+		return false
+	}
+	header := r.Header.Get("Authorization")
+	if header != "" && (c.Cookie != "" || c.HeaderSecret != "" || c.Certificate) {
+		// no one has verified it, and a caller could hide the configured credential with it
+		return false
+	}
+	return header == "" || !hasName(header)
+}
+
+var errOnlyNamed = errors.New("keys that are made of fields need a tenant that no one else can name: a user id of Basic or an unverified token is none, and where a cookie, a header or a certificate is configured only that counts")

@@ -1,0 +1,900 @@
+package httpidem
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// capture is the ResponseWriter of a guarded handler. It holds the answer back until it is stored.
+// An answer that was flushed, or that exceeds the limit, is sent as it comes, except for its last
+// byte. Errors of the client's connection do not reach the handler, whose work goes on.
+//
+// It has no Unwrap, so that a handler cannot bypass it: http.ResponseController uses its methods.
+type capture struct {
+	m *Middleware
+	w http.ResponseWriter
+	r *http.Request
+
+	attempt  *retrysafe.Attempt
+	inner    *http.Request // the request that the handler got
+	detached bool          // other code finishes the attempt
+
+	// guards the rest against goroutines that outlive the handler; not needed once closed
+	mu sync.Mutex
+
+	before    http.Header // what outer handlers had set
+	header    http.Header // the handler's
+	status    int
+	outcome   string // the handler's Idempotency-Outcome
+	wrote     bool
+	closed    bool  // the handler has returned
+	declared  int64 // Content-Length of the handler; -1: none
+	body      *buffer
+	size      int64
+	over      hash.Hash // of a body over the limit, whose beginning has been dropped
+	streaming bool
+	hijacked  bool
+	held      []byte // the last byte, while streaming
+	heldByte  [1]byte
+	head      *buffer // the stored head, once made
+	cut       bool    // the head was too large
+}
+
+// newCapture returns a capture for one request. It is not reused: a goroutine of
+// the handler may outlive it and still write.
+func newCapture(m *Middleware, w http.ResponseWriter, r *http.Request) *capture {
+	c := &capture{m: m, w: w, r: r, declared: -1, body: newBuffer()}
+	if outer := w.Header(); len(outer) > 0 {
+		c.before, c.header = maps.Clone(outer), outer.Clone()
+	} else {
+		c.header = make(http.Header, 8)
+	}
+	return c
+}
+
+func (c *capture) free() {
+	c.body.free()
+	if c.head != nil {
+		c.head.free()
+	}
+}
+
+// crash does the work of close for a handler that did not return; after close it does nothing.
+// Goroutines of the handler can no longer write, and an outer handler that answers in its place
+// finds the fields as they were.
+func (c *capture) crash() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	c.closed = true
+	if !c.streaming && !c.hijacked {
+		c.restore()
+	}
+}
+
+// Header returns the handler's fields. As with net/http, changes after WriteHeader have no effect.
+func (c *capture) Header() http.Header { return c.header }
+
+// TakeHeader makes h the handler's fields, so that a proxy need not copy those of its answer. It
+// returns false if there are fields already. The caller must not use h afterwards.
+func (c *capture) TakeHeader(h http.Header) bool {
+	if len(c.header) > 0 || c.wrote {
+		return false
+	}
+	c.header = h
+	return true
+}
+
+// WriteHeader records the status and the current fields. It sends 1xx at once.
+func (c *capture) WriteHeader(status int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.writeHeader(status)
+	}
+}
+
+func (c *capture) writeHeader(status int) {
+	if status < 100 || status > 999 {
+		panic("httpidem: invalid status " + strconv.Itoa(status)) // as net/http does
+	}
+	if c.wrote {
+		return
+	}
+	if status < 200 && status != http.StatusSwitchingProtocols {
+		outer := c.w.Header()
+		saved := maps.Clone(outer)
+		maps.Copy(outer, c.header)
+		c.w.WriteHeader(status)
+		clear(outer)
+		maps.Copy(outer, saved)
+		return
+	}
+	c.wrote, c.status = true, status
+	c.outcome = c.header.Get(headerOutcome)
+	if v := c.header["Content-Length"]; len(v) == 1 {
+		if n, err := strconv.ParseInt(v[0], 10, 64); err == nil && n >= 0 {
+			c.declared = n
+		}
+	}
+	outer := c.w.Header()
+	clear(outer)
+	for name, values := range c.header {
+		if name != headerOutcome && name != "Content-Length" {
+			outer[name] = values
+		}
+	}
+	if _, set := outer["Date"]; !set {
+		outer["Date"] = date(time.Now())
+	}
+}
+
+// today is the last Date value; it changes once a second.
+var today atomic.Pointer[dated]
+
+type dated struct {
+	unix  int64
+	value []string
+}
+
+func date(now time.Time) []string {
+	d := today.Load()
+	if d == nil || d.unix != now.Unix() {
+		d = &dated{now.Unix(), []string{now.UTC().Format(http.TimeFormat)}}
+		today.Store(d)
+	}
+	return d.value
+}
+
+// Write adds to the body. It never returns an error of the client's connection.
+func (c *capture) Write(p []byte) (int, error) { return take(c, p) }
+
+// WriteString is like Write.
+func (c *capture) WriteString(s string) (int, error) { return take(c, s) }
+
+func take[S []byte | string](c *capture, p S) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed { // another request may already use the memory
+		return 0, http.ErrHandlerTimeout
+	}
+	if c.hijacked {
+		return 0, http.ErrHijacked
+	}
+	if !c.wrote {
+		c.writeHeader(http.StatusOK)
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if !bodyAllowed(c.status) {
+		return 0, http.ErrBodyNotAllowed
+	}
+	n := len(p)
+	if c.declared >= 0 && c.size+int64(n) > c.declared {
+		return 0, http.ErrContentLength
+	}
+	c.size += int64(n)
+	if c.over == nil {
+		c.body.b = append(c.body.b, p...)
+		if c.streaming {
+			c.pass(c.body.b[len(c.body.b)-n:])
+		}
+		if c.size > c.m.bodyLimit {
+			c.overflow()
+		}
+		return n, nil
+	}
+	part := []byte(p)
+	c.over.Write(part)
+	c.pass(part)
+	return n, nil
+}
+
+func bodyAllowed(status int) bool {
+	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// overflow stops keeping the body: from here on it only computes the digest.
+func (c *capture) overflow() {
+	c.stream()
+	c.over = sha256.New()
+	c.over.Write(c.body.b)
+	c.body.b = c.body.b[:0]
+}
+
+// stream begins to send. The field for an unconfirmed answer becomes a trailer.
+func (c *capture) stream() {
+	if c.streaming {
+		return
+	}
+	c.streaming = true
+	c.sniff()
+	c.makeHead() // before outer handlers see and change the head
+	h := c.w.Header()
+	h.Add("Trailer", headerStored)
+	if c.declared >= 0 && c.r.ProtoMajor >= 2 {
+		// HTTP/1.1 allows no trailers together with a Content-Length
+		h["Content-Length"] = []string{strconv.FormatInt(c.declared, 10)}
+	}
+	c.w.WriteHeader(c.status)
+	c.pass(c.body.b)
+}
+
+// pass sends the byte that was held, and p without its last byte, which is held next.
+func (c *capture) pass(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	if len(c.held) > 0 {
+		_, _ = c.w.Write(c.held)
+	}
+	last := len(p) - 1
+	if last > 0 {
+		_, _ = c.w.Write(p[:last])
+	}
+	c.heldByte[0] = p[last]
+	c.held = c.heldByte[:]
+}
+
+// sniff sets the content type as net/http would, so that the first answer and the replay have the
+// same.
+func (c *capture) sniff() {
+	h := c.w.Header()
+	if _, set := h["Content-Type"]; set || len(c.body.b) == 0 || h.Get("Content-Encoding") != "" {
+		return
+	}
+	h["Content-Type"] = []string{http.DetectContentType(c.body.b)}
+}
+
+// close ends the handler's part.
+func (c *capture) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.hijacked {
+		return
+	}
+	if !c.wrote {
+		c.writeHeader(http.StatusOK)
+	}
+	if !c.streaming {
+		c.sniff()
+	}
+}
+
+// whole reports whether the body has the length that the handler declared.
+func (c *capture) whole() bool {
+	return c.declared < 0 || c.declared == c.size || !bodyAllowed(c.status)
+}
+
+// makeHead makes the head as it is stored.
+func (c *capture) makeHead() {
+	c.head = newBuffer()
+	c.head.b = appendHead(c.head.b, c.status, c.w.Header(), c.before, c.m.o.Answer.KeepCookies)
+	if len(c.head.b) <= maxHead {
+		return
+	}
+	c.cut = true
+	h := make(http.Header, 1)
+	if v := c.w.Header()["Location"]; len(v) > 0 && len(v[0]) < maxHead/2 {
+		h["Location"] = v[:1]
+	}
+	c.head.b = appendHead(c.head.b[:0], c.status, h, nil, false)
+}
+
+// stored returns the answer to store. It uses memory of the capture.
+func (c *capture) stored() retrysafe.Answer {
+	if c.hijacked {
+		return retrysafe.Answer{Codec: codecName} // what was sent on the connection is not known
+	}
+	if c.m.o.Answer.Keep == KeepNever {
+		return c.statusAlone()
+	}
+	if c.head == nil {
+		c.makeHead()
+	}
+	if bodyAllowed(c.status) {
+		c.keepTrailer()
+	}
+	if c.over == nil && c.whole() && !c.cut {
+		c.head.b = append(c.head.b, c.body.b...)
+		return retrysafe.Answer{Codec: codecName, Body: c.head.b, Kept: true}
+	}
+	a := retrysafe.Answer{Codec: codecName, Body: c.head.b, Size: c.size}
+	if c.over != nil {
+		c.over.Sum(a.Digest[:0])
+	} else {
+		a.Digest = sha256.Sum256(c.body.b)
+	}
+	return a
+}
+
+// statusAlone returns what is stored under KeepNever: the status line. It has no digest, since the
+// digest of a short answer can be guessed, and its size is that of the line.
+func (c *capture) statusAlone() retrysafe.Answer {
+	line := appendHead(nil, c.status, nil, nil, false)
+	return retrysafe.Answer{Codec: codecName, Body: line, Size: int64(len(line))}
+}
+
+// send sends the answer, or the rest of it, to the client.
+func (c *capture) send(unconfirmed bool) {
+	if c.hijacked {
+		return
+	}
+	h := c.w.Header()
+	if unconfirmed {
+		h[headerStored] = []string{"unconfirmed"} // a trailer if the head has been sent
+	}
+	trailer := c.trailer()
+	if c.streaming {
+		if !c.whole() {
+			panic(http.ErrAbortHandler) // so that the client does not take the answer for complete
+		}
+		if len(c.held) > 0 {
+			_, _ = c.w.Write(c.held)
+		}
+		maps.Copy(h, trailer)
+		return
+	}
+	switch {
+	case len(trailer) > 0: // HTTP/1.1 allows no trailer together with a length
+	case bodyAllowed(c.status):
+		length := c.size
+		if !c.whole() {
+			length = c.declared
+		}
+		h["Content-Length"] = []string{strconv.FormatInt(length, 10)}
+	case c.declared >= 0 && c.status == http.StatusNotModified:
+		h["Content-Length"] = []string{strconv.FormatInt(c.declared, 10)}
+	}
+	c.w.WriteHeader(c.status)
+	if len(c.body.b) > 0 {
+		_, _ = c.w.Write(c.body.b)
+	}
+	maps.Copy(h, trailer)
+}
+
+// restore removes the handler's fields, and puts back those of outer handlers.
+func (c *capture) restore() {
+	h := c.w.Header()
+	clear(h)
+	maps.Copy(h, c.before)
+}
+
+// codecName names the format of stored answers: a plain HTTP/1.1 message (RFC 9112, section 2) with
+// its fields sorted by name.
+const codecName = "message/http"
+
+// maxHead is the largest head that is stored, in bytes. A larger one is reduced to what an operator
+// needs to find the answer.
+const maxHead = 64 << 10
+
+// notStored are the fields that belong to one transfer, not to the answer, or that are set again
+// for each answer.
+var notStored = map[string]bool{
+	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Proxy-Authenticate": true, "Proxy-Authorization": true,
+	"Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Content-Length": true, "Age": true, "Alt-Svc": true,
+	headerReplayed: true, headerStored: true, headerOutcome: true,
+}
+
+// appendHead appends the status line and the fields. It omits fields that outer handlers have set
+// and the handler has not changed: the outer handlers set them again for each answer.
+func appendHead(b []byte, status int, h, outer http.Header, cookies bool) []byte {
+	b = append(b, "HTTP/1.1 "...)
+	b = strconv.AppendInt(b, int64(status), 10)
+	b = append(b, ' ')
+	b = append(b, http.StatusText(status)...)
+	b = append(b, "\r\n"...)
+	var space [24]string
+	names := space[:0]
+	for name := range h {
+		proper := http.CanonicalHeaderKey(name) // handlers may write any name into the map
+		if notStored[proper] || !cookies && proper == "Set-Cookie" || !IsToken(name) || named(h["Connection"], name) {
+			continue
+		}
+		if before, set := outer[name]; !set || !slices.Equal(before, h[name]) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, v := range h[name] {
+			b = append(append(b, name...), ": "...)
+			b = appendFieldValue(b, v)
+			b = append(b, "\r\n"...)
+		}
+	}
+	return append(b, "\r\n"...)
+}
+
+// named reports whether the Connection field makes name hop-by-hop.
+func named(connection []string, name string) bool {
+	for _, line := range connection {
+		for token := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(token), name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// appendFieldValue writes a value as net/http would: without surrounding white space, and with line
+// breaks as spaces.
+func appendFieldValue(b []byte, v string) []byte {
+	v = strings.Trim(v, " \t\r\n")
+	for i := range len(v) {
+		c := v[i]
+		if c == '\r' || c == '\n' {
+			c = ' '
+		}
+		b = append(b, c)
+	}
+	return b
+}
+
+// message is a parsed stored answer. names[i] and values[i] belong together.
+type message struct {
+	status        int
+	names, values []string
+	trailer       http.Header // nil: none
+	body          []byte
+}
+
+var errMessage = errors.New("the stored answer is damaged")
+
+// parse parses an appendHead followed by a body. It does not copy the body.
+func (m *message) parse(b []byte) error {
+	end := bytes.Index(b, []byte("\r\n\r\n"))
+	if end < 0 {
+		return errMessage
+	}
+	m.body = b[end+4:]
+	rest := string(b[:end+2]) // each line with its line break
+	line, rest, _ := cutLine(rest)
+	code, ok := strings.CutPrefix(line, "HTTP/1.1 ")
+	if !ok || len(code) < 4 || code[3] != ' ' {
+		return errMessage
+	}
+	status, err := strconv.Atoi(code[:3])
+	if err != nil || status < 200 || status > 999 {
+		return errMessage
+	}
+	n := strings.Count(rest, "\n")
+	both := make([]string, 2*n+1) // one more for Content-Length
+	m.status, m.values, m.names = status, both[:0:n+1], both[n+1:n+1]
+	for rest != "" {
+		line, rest, ok = cutLine(rest)
+		colon := strings.IndexByte(line, ':')
+		if !ok || colon < 0 || !IsToken(line[:colon]) {
+			return errMessage
+		}
+		if trailer, is := strings.CutPrefix(line, storedTrailer); is {
+			m.addTrailer(trailer)
+			continue
+		}
+		m.names = append(m.names, line[:colon])
+		m.values = append(m.values, strings.TrimPrefix(line[colon+1:], " "))
+	}
+	return nil
+}
+
+// cutLine cuts s after its first line. ok is false if that line does not end in CRLF.
+func cutLine(s string) (line, rest string, ok bool) {
+	i := strings.IndexByte(s, '\n')
+	if i < 1 || strings.IndexByte(s[:i], '\r') != i-1 {
+		return "", "", false
+	}
+	return s[:i-1], s[i+1:], true
+}
+
+func (m *message) get(name string) string {
+	if i := slices.Index(m.names, name); i >= 0 {
+		return m.values[i]
+	}
+	return ""
+}
+
+// header sets the fields on h, with the values of one name together. If the status allows a body,
+// it sets Content-Length, or else announces the trailers: HTTP/1.1 has only one of both.
+func (m *message) header(h http.Header) {
+	for i := 0; i < len(m.names); {
+		j := i + 1
+		for j < len(m.names) && m.names[j] == m.names[i] {
+			j++
+		}
+		h[m.names[i]] = m.values[i:j:j]
+		i = j
+	}
+	switch {
+	case !bodyAllowed(m.status):
+		m.trailer = nil
+	case len(m.trailer) > 0:
+		for _, name := range slices.Sorted(maps.Keys(m.trailer)) {
+			h.Add("Trailer", name)
+		}
+	default:
+		n := len(m.values)
+		m.values = append(m.values, strconv.Itoa(len(m.body)))
+		h["Content-Length"] = m.values[n : n+1 : n+1]
+	}
+}
+
+// trailer returns the fields that the handler has set after its head, under names that it announced
+// or with [http.TrailerPrefix].
+func (c *capture) trailer() http.Header {
+	var t http.Header
+	set := func(name string, values []string) {
+		if t == nil {
+			t = http.Header{}
+		}
+		t[name] = values
+	}
+	for _, line := range c.header["Trailer"] {
+		for name := range strings.SplitSeq(line, ",") {
+			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+			if v, ok := c.header[name]; ok && !notStored[name] {
+				set(name, v)
+			}
+		}
+	}
+	for name, v := range c.header {
+		if trailer, ok := strings.CutPrefix(name, http.TrailerPrefix); ok && !notStored[http.CanonicalHeaderKey(trailer)] {
+			set(name, v)
+		}
+	}
+	return t
+}
+
+// keepTrailer adds the trailers to the stored head.
+func (c *capture) keepTrailer() {
+	head := appendTrailer(c.head.b, c.trailer(), c.m.o.Answer.KeepCookies)
+	if len(head) > maxHead {
+		copy(c.head.b[len(c.head.b)-2:], "\r\n") // the trailers may have been written over its end
+		c.cut = true
+		return
+	}
+	c.head.b = head
+}
+
+// appendTrailer appends the trailers to a head, as its last fields: "Trailer: X-Sum: 4". Nothing
+// else is stored under that name.
+func appendTrailer(head []byte, trailer http.Header, cookies bool) []byte {
+	if len(trailer) == 0 {
+		return head
+	}
+	b := head[:len(head)-len("\r\n")]
+	for _, name := range slices.Sorted(maps.Keys(trailer)) {
+		proper := http.CanonicalHeaderKey(strings.TrimPrefix(name, http.TrailerPrefix))
+		if notStored[proper] || !cookies && proper == "Set-Cookie" || !IsToken(proper) {
+			continue
+		}
+		for _, v := range trailer[name] {
+			b = append(append(append(b, storedTrailer...), proper...), ": "...)
+			b = append(appendFieldValue(b, v), "\r\n"...)
+		}
+	}
+	return append(b, "\r\n"...)
+}
+
+// storedTrailer begins the line of a trailer in a stored head.
+const storedTrailer = "Trailer: "
+
+// addTrailer adds "X-Sum: 4".
+func (m *message) addTrailer(line string) {
+	name, value, ok := strings.Cut(line, ": ")
+	name = http.CanonicalHeaderKey(name)
+	if !ok || !IsToken(name) || notStored[name] {
+		return
+	}
+	if m.trailer == nil {
+		m.trailer = http.Header{}
+	}
+	m.trailer[name] = append(m.trailer[name], value)
+}
+
+// StoredAnswer returns an answer in the stored format, for an operator who resolves a request in
+// doubt and knows its answer. Duplicates of the request then get it.
+func StoredAnswer(status int, h http.Header, body []byte) (retrysafe.Answer, error) {
+	if status < 200 || status > 599 {
+		return retrysafe.Answer{}, fmt.Errorf("httpidem: status %d is no answer; use 200 to 599", status)
+	}
+	for name, values := range h {
+		if slices.ContainsFunc(append(values[:len(values):len(values)], name), controls) {
+			return retrysafe.Answer{}, fmt.Errorf("httpidem: the field %q has a control character, such as a line break", name)
+		}
+	}
+	msg := append(appendHead(nil, status, h, nil, false), body...)
+	if len(msg) > retrysafe.MaxStored {
+		return retrysafe.Answer{}, fmt.Errorf("httpidem: the answer has %d bytes, at most %d are kept", len(msg), retrysafe.MaxStored)
+	}
+	return retrysafe.Answer{Codec: codecName, Body: msg, Kept: true}, nil
+}
+
+// ReadStored returns what a stored answer of this package has, for an operator who looks at it.
+// Trailers are in h with [http.TrailerPrefix]. The header and the body must not be changed. The
+// error says that the answer is none of this package, or was not kept.
+func ReadStored(a retrysafe.Answer) (status int, h http.Header, body []byte, err error) {
+	if a.Codec != codecName || !a.Kept {
+		return 0, nil, nil, fmt.Errorf("httpidem: this is no stored answer of HTTP (codec %q, kept %t)", a.Codec, a.Kept)
+	}
+	var m message
+	if err := m.parse(a.Body); err != nil {
+		return 0, nil, nil, err
+	}
+	h = make(http.Header, len(m.names))
+	for i, name := range m.names {
+		h[name] = append(h[name], m.values[i])
+	}
+	for name, values := range m.trailer {
+		h[http.TrailerPrefix+name] = values
+	}
+	return m.status, h, m.body, nil
+}
+
+// controls reports whether a name or a value of a field has characters that end it.
+func controls(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+}
+
+var (
+	yes             = []string{"true"}
+	jsonType        = []string{"application/json"}
+	octetStreamType = []string{"application/octet-stream"}
+)
+
+// replay answers with the stored answer of a finished record.
+func (m *Middleware) replay(w http.ResponseWriter, r *http.Request, rec *retrysafe.Record) {
+	h := w.Header()
+	switch {
+	case m.policy.Duplicate == retrysafe.Succeed && m.succeeded(rec):
+		h[m.contract.replayed] = yes
+		m.o.Answer.Succeed.send(w)
+	case rec.Answer.Codec == codecName && rec.Answer.Kept:
+		m.replayMessage(w, r, rec)
+	case rec.State == retrysafe.StateFailed:
+		p := problemFor(retrysafe.CodeResolvedFailed, nil)
+		if f, err := retrysafe.FailureOf(rec.Answer); err == nil {
+			p.Detail = f.Message
+		}
+		m.Problem(w, r, p)
+	case !rec.Answer.Kept, rec.Answer.Sealed():
+		m.Problem(w, r, notKept(rec))
+	default:
+		// An answer that an operator gave when resolving an outcome in doubt.
+		h["Content-Type"], h[m.contract.replayed] = octetStreamType, yes
+		if rec.Answer.Codec == "json" {
+			h["Content-Type"] = jsonType
+		}
+		write(w, http.StatusOK, rec.Answer.Body)
+	}
+}
+
+func (m *Middleware) replayMessage(w http.ResponseWriter, r *http.Request, rec *retrysafe.Record) {
+	var msg message
+	if msg.parse(rec.Answer.Body) != nil {
+		m.Problem(w, r, notKept(rec))
+		return
+	}
+	h := w.Header()
+	msg.header(h)
+	h[m.contract.replayed] = yes
+	if _, set := h["Content-Type"]; !set {
+		h["Content-Type"] = nil // net/http adds its own only if there is no entry
+	}
+	if len(msg.trailer) == 0 {
+		write(w, msg.status, msg.body)
+		return
+	}
+	w.WriteHeader(msg.status)
+	_, _ = w.Write(msg.body)
+	for name, values := range msg.trailer {
+		h[http.TrailerPrefix+name] = values
+	}
+}
+
+// succeeded reports whether the first answer was not a refusal. A duplicate of a refusal does not
+// get a success.
+func (m *Middleware) succeeded(rec *retrysafe.Record) bool {
+	var msg message
+	switch {
+	case rec.State != retrysafe.StateCompleted || rec.Answer.Sealed():
+		return false
+	case rec.Answer.Codec != codecName:
+		return true
+	case msg.parse(rec.Answer.Body) != nil:
+		return false
+	case m.outcome == nil || !rec.Answer.Kept:
+		return msg.status < 400
+	}
+	h := http.Header{}
+	msg.header(h)
+	return m.outcome.saysDone(msg.status, h, msg.body)
+}
+
+// send sends the answer.
+func (s *StaticAnswer) send(w http.ResponseWriter) {
+	if s.ContentType != "" {
+		w.Header()["Content-Type"] = []string{s.ContentType}
+	}
+	write(w, s.Status, s.Body)
+}
+
+func write(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	if _, set := h["Content-Length"]; !set && bodyAllowed(status) {
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	w.WriteHeader(status)
+	if len(body) > 0 {
+		_, _ = w.Write(body) // a client that has gone can retry
+	}
+}
+
+// notKept returns the problem that describes an answer that was too large to store, that was not to
+// be stored, or that is sealed.
+func notKept(rec *retrysafe.Record) *Problem {
+	p := problemFor(retrysafe.CodeAnswerNotKept, nil)
+	var msg message
+	if rec.Answer.Sealed() {
+		p.Title, p.cause = "This was done before, and its answer cannot be opened any more", retrysafe.ErrAnswerSealed
+		return p
+	}
+	if rec.Answer.Digest == ([32]byte{}) && rec.Answer.Codec == codecName && msg.parse(rec.Answer.Body) == nil {
+		p.Title, p.AnswerStatus = "This was done before, and answers of this kind are not kept", msg.status
+		p.Detail = fmt.Sprintf("The first request was answered with status %d. %s", msg.status, p.Detail)
+		return p
+	}
+	if rec.Answer.Digest == ([32]byte{}) {
+		// the answer is not known: the handler took the connection over, or an operator resolved an
+		// outcome in doubt
+		return p
+	}
+	size := rec.Answer.Size
+	p.AnswerLength = &size
+	p.AnswerSHA256 = hex.EncodeToString(rec.Answer.Digest[:])
+	if msg.parse(rec.Answer.Body) == nil {
+		p.AnswerStatus, p.Location = msg.status, msg.get("Location")
+	}
+	return p
+}
+
+// Detach lets a guarded handler answer its client now and finish its work later. What the handler
+// writes until it returns is sent to the client and not stored. The attempt stays alive, its lease
+// extended, until MaxRun. Call finish exactly once: h writes the answer that is stored, or finishes
+// the attempt itself, in place of the handler that has returned. No client gets that answer
+// directly; duplicates get 409 in-progress until then. The body of the request that h gets has
+// already been read. w may be wrapped if it has Unwrap.
+//
+// ok is false if the request is not guarded.
+func Detach(w http.ResponseWriter) (finish func(h http.Handler), ok bool) {
+	c := captureOf(w)
+	if c == nil {
+		return nil, false
+	}
+	c.detached = true
+	late := newCapture(c.m, nowhere{}, c.r)
+	m, inner, a := c.m, c.inner, c.attempt
+	return func(h http.Handler) {
+		defer func() {
+			// http.ErrAbortHandler tells a client that the answer is incomplete, and here is no
+			// client.
+			if p := recover(); p != nil {
+				if err, is := p.(error); !is || !errors.Is(err, http.ErrAbortHandler) {
+					panic(p)
+				}
+			}
+		}()
+		m.work(late, inner, h, a)
+	}, true
+}
+
+func captureOf(w http.ResponseWriter) *capture {
+	for {
+		switch x := w.(type) {
+		case *capture:
+			return x
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = x.Unwrap()
+		default:
+			return nil
+		}
+	}
+}
+
+// nowhere is the ResponseWriter of a client that has gone.
+type nowhere http.Header
+
+func (n nowhere) Header() http.Header       { return http.Header(n) }
+func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (nowhere) WriteHeader(int)             {}
+
+// The methods that http.ResponseController looks for.
+
+// Flush sends what has been written, except for the last byte.
+func (c *capture) Flush() { _ = c.FlushError() }
+
+// FlushError is like Flush. It returns an error if the server cannot flush, but not if the client
+// has gone.
+func (c *capture) FlushError() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return http.ErrHandlerTimeout
+	}
+	if !c.wrote {
+		c.writeHeader(http.StatusOK)
+	}
+	c.stream()
+	err := http.NewResponseController(c.w).Flush()
+	if gone := c.r.Context().Err() != nil; gone {
+		return nil
+	}
+	return err
+}
+
+// Hijack gives the connection to the handler. What the handler sends on it is not stored: when the
+// handler returns, the key is completed without an answer.
+func (c *capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, nil, http.ErrHandlerTimeout
+	}
+	if c.wrote { // what was written before goes first
+		c.stream()
+		_, _ = c.w.Write(c.held)
+		c.held = nil
+	}
+	conn, rw, err := http.NewResponseController(c.w).Hijack()
+	c.hijacked = c.hijacked || err == nil
+	return conn, rw, err
+}
+
+// ReadFrom implements io.ReaderFrom, so that io.Copy allocates no buffer.
+func (c *capture) ReadFrom(src io.Reader) (int64, error) {
+	b := newBuffer()
+	defer b.free()
+	return io.CopyBuffer(struct{ io.Writer }{c}, src, b.b[:cap(b.b)])
+}
+
+// SetReadDeadline implements a method that [http.ResponseController] uses.
+func (c *capture) SetReadDeadline(t time.Time) error {
+	return http.NewResponseController(c.w).SetReadDeadline(t)
+}
+
+// SetWriteDeadline implements a method that [http.ResponseController] uses.
+func (c *capture) SetWriteDeadline(t time.Time) error {
+	return http.NewResponseController(c.w).SetWriteDeadline(t)
+}
+
+// EnableFullDuplex implements a method that [http.ResponseController] uses.
+func (c *capture) EnableFullDuplex() error {
+	return http.NewResponseController(c.w).EnableFullDuplex()
+}
+
+// ExposedHeaders returns the response headers that a page of another origin must be allowed to read
+// (Access-Control-Expose-Headers), so that it recognises a replay and knows when to retry.
+func ExposedHeaders() []string {
+	return []string{headerReplayed, headerStored, "Retry-After", "Location", "Link"}
+}

@@ -1,0 +1,427 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/storeapi"
+)
+
+// loaded is the input of a decision.
+type loaded struct {
+	row   protocol.Row
+	floor storeapi.Fence  // the largest fence of a removed record
+	now   protocol.Micros // the store's clock
+}
+
+// byCount reports whether a statement has inserted a row.
+func byCount(r sql.Result) (bool, error) {
+	n, err := r.RowsAffected()
+	return n > 0, err
+}
+
+// insertArgs returns the values of inserted.
+func insertArgs(key *storeapi.StoreKey, id recordID, row *protocol.Row) []any {
+	return append([]any{id[:], partsOf(key)}, rowArgs(row)...)
+}
+
+// rowArgs returns the values of stored.
+func rowArgs(r *protocol.Row) []any {
+	return append([]any{r.Owner[:], int64(r.Fence)}, finishedArgs(r)...) //nolint:gosec // fences stay below 2^53
+}
+
+// finishedArgs returns the values of finished.
+func finishedArgs(r *protocol.Row) []any {
+	data := appendData(make([]byte, 0, 96), r)
+	return []any{int64(r.State), r.LeaseEnd, r.Expires, r.Updated, data, blob(r.Answer.Body)}
+}
+
+// finishArgs returns the arguments of queries.finish for the attempt of a row.
+func finishArgs(id recordID, r *protocol.Row) []any {
+	return append(finishedArgs(r), id[:], r.Owner[:], int64(r.Fence)) //nolint:gosec // fences stay below 2^53
+}
+
+func fenceOf(n int64) storeapi.Fence {
+	return storeapi.Fence(n) //nolint:gosec // fences stay below 2^53
+}
+
+// blob returns NULL for nil. Some drivers turn a typed nil into an empty value.
+func blob(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}
+
+// rowScan receives the columns of selected and the answer after them.
+type rowScan struct {
+	r           protocol.Row
+	state       uint8
+	fence       int64
+	owner, data []byte
+}
+
+func (s *rowScan) fields() []any {
+	r := &s.r
+	return []any{&s.owner, &s.fence, &s.state, &r.LeaseEnd, &r.Expires, &r.Updated, &s.data, &r.Answer.Body}
+}
+
+// row returns the row that was read, or an error if this package cannot have written it: no
+// decision is based on a damaged row.
+func (s *rowScan) row() (protocol.Row, error) {
+	r := s.r
+	if s.state == 0 {
+		return protocol.Row{}, nil
+	}
+	r.State = storeapi.State(s.state)
+	if r.State > storeapi.StateReleased || len(s.owner) != len(r.Owner) {
+		return protocol.Row{}, fmt.Errorf("the record is damaged: state %d, owner of %d bytes; look at it by its id before you remove it",
+			s.state, len(s.owner))
+	}
+	r.Fence = fenceOf(s.fence)
+	copy(r.Owner[:], s.owner)
+	if err := parseData(&r, s.data); err != nil {
+		return protocol.Row{}, err
+	}
+	return r, nil
+}
+
+// querier is a connection, a transaction or a pool.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// The data column has the fields of a record that no statement looks at. docs/formats.md has the
+// layout. Numbers are varints of encoding/binary, and each variable field follows its length.
+const (
+	dataVersion = 1
+
+	flagReexecute = 1 << 0
+	flagIssued    = 1 << 1
+	flagKept      = 1 << 2 // the answer is stored
+	flagNilBody   = 1 << 3 // nil differs from empty, and some drivers return both alike
+	flagNilPrint  = 1 << 4
+	flagNilBind   = 1 << 5
+	flagDigest    = 1 << 6 // a digest of the answer follows its size
+	flagsKnown    = 1<<7 - 1
+)
+
+// errData means that the data column was not written by this package.
+var errData = errors.New("the record is damaged: its data column is cut or was changed; look at it by its id before you remove it")
+
+// appendData appends the value of the data column.
+func appendData(b []byte, r *protocol.Row) []byte {
+	hasDigest := r.Answer.Digest != [sha256.Size]byte{}
+	flags := bit(r.OnDoubt == storeapi.Reexecute, flagReexecute) | bit(r.Issued, flagIssued) | bit(r.Answer.Kept, flagKept) |
+		bit(r.Answer.Body == nil, flagNilBody) | bit(r.Fingerprint == nil, flagNilPrint) | bit(r.Binding == nil, flagNilBind) |
+		bit(hasDigest, flagDigest)
+	b = append(b, dataVersion, flags)
+	b = binary.AppendUvarint(b, uint64(r.Attempt)) //nolint:gosec // never negative
+	b = binary.AppendVarint(b, r.Updated-r.Created)
+	b = binary.AppendVarint(b, r.NotAfter)
+	b = binary.AppendVarint(b, r.Retention)
+	b = appendField(b, r.Fingerprint)
+	b = appendField(b, r.Binding)
+	b = appendField(b, r.Cause)
+	b = appendField(b, r.LastError)
+	b = appendField(b, r.AppendWorked(nil))
+	b = appendField(b, r.Answer.Codec)
+	b = binary.AppendVarint(b, r.Answer.Size)
+	if hasDigest {
+		b = append(b, r.Answer.Digest[:]...)
+	}
+	return b
+}
+
+func bit(set bool, b byte) byte {
+	if set {
+		return b
+	}
+	return 0
+}
+
+func appendField[T string | []byte](b []byte, field T) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(field))), field...)
+}
+
+// parseData parses the data column into r, whose columns of their own and whose answer's body were
+// set before. r does not refer to data afterwards.
+func parseData(r *protocol.Row, data []byte) error {
+	if len(data) > 0 && data[0] != dataVersion {
+		return fmt.Errorf("the record has format version %d, and this build reads version %d", data[0], dataVersion)
+	}
+	if len(data) < 2 || data[1]&^flagsKnown != 0 {
+		return errData
+	}
+	flags := data[1]
+	r.OnDoubt = storeapi.Refuse
+	if flags&flagReexecute != 0 {
+		r.OnDoubt = storeapi.Reexecute
+	}
+	r.Issued, r.Answer.Kept = flags&flagIssued != 0, flags&flagKept != 0
+	p := dataParser{rest: data[2:]}
+	attempt := p.uvarint()
+	r.Attempt = int(attempt) //nolint:gosec // checked below
+	r.Created = r.Updated - p.varint()
+	r.NotAfter, r.Retention = p.varint(), p.varint()
+	r.Fingerprint, r.Binding = p.bytes(flags&flagNilPrint != 0), p.bytes(flags&flagNilBind != 0)
+	r.Cause, r.LastError = string(p.field()), string(p.field())
+	worked := p.field()
+	r.Answer.Codec = string(p.field())
+	r.Answer.Size = p.varint()
+	if flags&flagDigest != 0 {
+		copy(r.Answer.Digest[:], p.take(sha256.Size))
+	}
+	if p.bad || len(p.rest) > 0 || attempt > 1<<32 {
+		return errData
+	}
+	switch {
+	case flags&flagNilBody != 0:
+		r.Answer.Body = nil
+	case r.Answer.Body == nil:
+		r.Answer.Body = []byte{}
+	}
+	return r.ParseWorked(worked)
+}
+
+// dataParser takes fields from the front. After the first one that does not fit, bad is set and all
+// fields are empty.
+type dataParser struct {
+	rest []byte
+	bad  bool
+}
+
+func (p *dataParser) take(n uint64) []byte {
+	if p.bad || n > uint64(len(p.rest)) {
+		p.bad = true
+		return nil
+	}
+	got := p.rest[:n]
+	p.rest = p.rest[n:]
+	return got
+}
+
+func (p *dataParser) uvarint() uint64 {
+	v, n := binary.Uvarint(p.rest)
+	if n <= 0 {
+		p.bad = true
+		return 0
+	}
+	p.rest = p.rest[n:]
+	return v
+}
+
+func (p *dataParser) varint() int64 {
+	v, n := binary.Varint(p.rest)
+	if n <= 0 {
+		p.bad = true
+		return 0
+	}
+	p.rest = p.rest[n:]
+	return v
+}
+
+func (p *dataParser) field() []byte { return p.take(p.uvarint()) }
+
+// bytes returns a copy of a field, or nil.
+func (p *dataParser) bytes(null bool) []byte {
+	field := p.field()
+	if null {
+		p.bad = p.bad || len(field) > 0
+		return nil
+	}
+	return append([]byte{}, field...)
+}
+
+// recordID is the primary key: the first half of the SHA-256 of a name. Its length does not depend
+// on the name, and no collation affects it. Half a digest keeps rows and indexes short: to meet the
+// record of another tenant, an attacker has to find a name with a given digest of 128 bits.
+type recordID [sha256.Size / 2]byte
+
+func idOf(key storeapi.StoreKey) recordID {
+	text, _ := key.AppendText(make([]byte, 0, 256)) // never fails
+	return idOfName(text)
+}
+
+func idOfName(name []byte) recordID {
+	sum := sha256.Sum256(name)
+	return recordID(sum[:len(recordID{})])
+}
+
+// The parts column has the parts of a key: namespace, layer, tenant, operation and id, each after
+// its length. All records with the same first parts are a range of an index on the column.
+
+// appendParts appends the value of the parts column, or the beginning that keys with the same first
+// parts share.
+func appendParts(b []byte, parts ...string) []byte {
+	for _, part := range parts {
+		b = appendField(b, part)
+	}
+	return b
+}
+
+func partsOf(k *storeapi.StoreKey) []byte {
+	size := len(k.Namespace) + len(k.Layer) + len(k.Tenant) + len(k.Operation) + len(k.ID)
+	return appendParts(make([]byte, 0, size+10), k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID)
+}
+
+// parseParts parses the parts column.
+func parseParts(b []byte) (k storeapi.StoreKey, err error) {
+	p := dataParser{rest: b}
+	for _, part := range []*string{&k.Namespace, &k.Layer, &k.Tenant, &k.Operation, &k.ID} {
+		*part = string(p.field())
+	}
+	if p.bad || len(p.rest) > 0 {
+		return storeapi.StoreKey{}, errors.New("the record is damaged: its parts column is cut or was changed")
+	}
+	return k, nil
+}
+
+// after returns the first value that is greater than all values that begin with prefix; nil: there
+// is none.
+func after(prefix []byte) []byte {
+	end := bytes.Clone(prefix)
+	for len(end) > 0 {
+		if end[len(end)-1]++; end[len(end)-1] != 0 {
+			return end
+		}
+		end = end[:len(end)-1]
+	}
+	return nil
+}
+
+// load reads the record, and checks in the same statement whether this build may use the tables.
+func (d *database) load(ctx context.Context, db sqlkit.Execer, query string, id recordID) (l loaded, err error) {
+	return d.loadBy(func(dest ...any) error { return db.QueryRowContext(ctx, query, id[:]).Scan(dest...) })
+}
+
+// loadBy is load with a function that reads the row.
+func (d *database) loadBy(read func(dest ...any) error) (l loaded, err error) {
+	var version int
+	var floor int64
+	var now sql.NullInt64
+	var scan rowScan
+	l.now = d.clock().UnixMicro()
+	err = read(append([]any{&version, &floor, &now}, scan.fields()...)...)
+	if err := d.readable(version, err); err != nil {
+		return l, err
+	}
+	return d.loadedFrom(floor, now, l.now, &scan)
+}
+
+// loadedFrom converts what was read; here is this machine's time from before the read.
+func (d *database) loadedFrom(floor int64, now sql.NullInt64, here protocol.Micros, scan *rowScan) (l loaded, err error) {
+	l.now = d.time(now, here)
+	l.floor = storeapi.Fence(floor) //nolint:gosec // fences stay below 2^53
+	l.row, err = scan.row()
+	return l, err
+}
+
+// loadToWrite reads and locks the record, on databases that lock records. If it is missing and may
+// have been there before, a sweep may have removed it while this call waited. The largest removed
+// fence may have been read before that removal, so it is read again.
+func (d *database) loadToWrite(ctx context.Context, w sqlkit.Execer, id recordID, wasThere bool) (loaded, error) {
+	l, err := d.load(ctx, w, d.queries().loadToWrite, id)
+	if err == nil && l.row.State == 0 && wasThere {
+		return d.load(ctx, w, d.queries().loadToWrite, id)
+	}
+	return l, err
+}
+
+// loadAll reads the rows of a statement like queries.loadMany.
+func (d *database) loadAll(ctx context.Context, w querier, query string, args ...any) (found map[recordID]loaded, absent loaded, err error) {
+	here := d.clock().UnixMicro()
+	rows, err := w.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, absent, err
+	}
+	defer rows.Close()
+	found = make(map[recordID]loaded)
+	migrated := false
+	for rows.Next() {
+		var version int
+		var floor int64
+		var now sql.NullInt64
+		var id []byte
+		var scan rowScan
+		if err := rows.Scan(append([]any{&version, &floor, &now, &id}, scan.fields()...)...); err != nil {
+			return nil, absent, err
+		}
+		if err := d.readable(version, nil); err != nil {
+			return nil, absent, err
+		}
+		l, err := d.loadedFrom(floor, now, here, &scan)
+		if err != nil {
+			return nil, absent, err
+		}
+		migrated, absent = true, loaded{floor: l.floor, now: l.now}
+		if len(id) == len(recordID{}) {
+			found[recordID(id)] = l
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, absent, err
+	}
+	if !migrated {
+		return nil, absent, d.notMigrated()
+	}
+	return found, absent, nil
+}
+
+// readable returns nil if this build may use the tables, given the version that was read.
+func (d *database) readable(version int, err error) error {
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return d.notMigrated()
+	case err != nil:
+		return err
+	case version == transacts:
+		return errTransacts
+	case version != d.queries().newest:
+		return d.wrongVersion(version)
+	}
+	return nil
+}
+
+// time returns the database's time if it has sent one, else here, this machine's time from before
+// the read.
+func (d *database) time(told sql.NullInt64, here protocol.Micros) protocol.Micros {
+	if !told.Valid {
+		return here
+	}
+	if d.clock().UnixMicro()-here > slack.Microseconds() {
+		// the reply took long, perhaps because of a lock, so it says little about the clock
+		return told.Int64
+	}
+	d.ahead.Store(told.Int64 - time.Now().UnixMicro())
+	return told.Int64
+}
+
+// put replaces the loaded row of key. It returns false if there was no row, and another call has
+// inserted one meanwhile.
+func (d *database) put(ctx context.Context, db sqlkit.Execer, key *storeapi.StoreKey, id recordID, was *loaded, row *protocol.Row) (done bool, err error) {
+	if was.row.State != 0 {
+		// MySQL counts no row if nothing has changed
+		_, err := db.ExecContext(ctx, d.queries().put, append(rowArgs(row), id[:])...)
+		return err == nil, err
+	}
+	r, err := db.ExecContext(ctx, d.queries().make, insertArgs(key, id, row)...)
+	if err != nil {
+		return false, err
+	}
+	return d.queries().made(r)
+}
+
+// errTransacts means that the session has autocommit off, and that nothing was read.
+var errTransacts = errors.New("sqlstore: the session has autocommit off")
+
+// transacts replaces the version of the tables; no version has this number.
+const transacts = -1

@@ -1,0 +1,1191 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/dberr"
+	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/storeapi"
+)
+
+// RunTx implements [storeapi.TxStore]; retrysafe.DoTx calls it.
+//
+// On PostgreSQL and MySQL the transaction is at READ COMMITTED. Only calls for the same key wait
+// for each other, for at most TxRequest.Wait; MySQL rounds that to whole seconds. Errors before
+// work is called are tried again; for errors after it see TxRequest.Retries. work must not commit
+// or roll back, and must return an error if a statement has failed. On MySQL it must not change
+// tables, since DDL commits.
+//
+// On SQLite the transaction has the file's write lock from its first statement, before work is
+// called, until it ends. No other call writes in between, whatever its key. A call waits for the
+// lock no longer than its context and [Options].LockWait, and then fails with
+// [storeapi.ErrUnavailable]. It waits up to TxRequest.Wait for a transaction of the same key in
+// this process; one in another process holds the same file lock.
+//
+// work must not commit, roll back, or attach another file. A commit is atomic only within one file,
+// so RunTx refuses a connection with an attached file. A statement that makes SQLite roll back (ON
+// CONFLICT ROLLBACK, a full disk) also ends the transaction: return its error, since any later
+// statement would commit on its own.
+//
+// If work ends the transaction nevertheless, the error is [storeapi.ErrTxEnded]. What it has
+// committed is in doubt. So is what it may have written after a ROLLBACK as text, which commits
+// statement by statement; on MySQL only after autocommit was turned on, and not after DDL.
+func (s *Store) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, *sql.Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
+	if err := s.check(ctx, &r.Key); err != nil {
+		return storeapi.Record{}, err
+	}
+	if s.db.dialect != SQLite {
+		return s.runOnServer(ctx, r, work)
+	}
+	c := &claim{store: s, r: &r, id: idOf(r.Key), work: work}
+	end, rec, err := c.queue(ctx)
+	if end == nil {
+		return rec, err
+	}
+	defer end()
+	rec, err = c.run(ctx)
+	err = interrupted(ctx, err)
+	if err != nil && c.worked && c.ended == nil && c.committed(ctx) {
+		c.ended = &endedError{cause: err}
+	}
+	if c.ended != nil {
+		return rec, c.afterwards(ctx)
+	}
+	return rec, err
+}
+
+// claim is one call of RunTx.
+type claim struct {
+	store *Store
+	r     *storeapi.TxRequest
+	id    recordID
+	work  func(context.Context, *sql.Tx) (storeapi.State, storeapi.Answer, error)
+	// isNew means that the key was not looked at, since it is probably new. SQLite, MySQL.
+	isNew bool
+	// worked reports whether work was called.
+	worked bool
+	// ended is set if the work has ended the transaction itself. err alone does not show that,
+	// since it may be the work's own error.
+	ended *endedError
+}
+
+// decide decides as for any other call. If the record is in doubt, the claim is refused: the doubt
+// comes from outside transactions, where the effect may have happened.
+func (c *claim) decide(l loaded, now protocol.Micros) (next protocol.Row, won bool, err error) {
+	next, status, _, err := protocol.Acquire(l.row, now, l.floor, &storeapi.AcquireRequest{
+		Key: c.r.Key, Owner: c.r.Owner, Fingerprint: c.r.Fingerprint, Binding: c.r.Binding,
+		Lease: strayLease, Retention: c.r.Retention, OnDoubt: storeapi.Refuse,
+	})
+	if err != nil || status == storeapi.StatusFinished {
+		return next, false, err
+	}
+	if status == storeapi.StatusAcquired && l.row.State == storeapi.StateInProgress && l.row.Owner == c.r.Owner {
+		// this work has committed the transaction itself before
+		return l.row, false, storeapi.ErrInDoubt
+	}
+	answer := storeapi.Acquired{Status: status}
+	return next, status == storeapi.StatusAcquired, answer.Err()
+}
+
+// queue waits until no transaction of the key runs in this process. If end is nil, there is nothing
+// to run, and rec and err are the answer.
+func (c *claim) queue(ctx context.Context) (end func(), rec storeapi.Record, err error) {
+	var limit <-chan time.Time
+	if c.r.Wait > 0 {
+		t := time.NewTimer(c.r.Wait)
+		defer t.Stop()
+		limit = t.C
+	}
+	for {
+		if other := c.store.running.other(c.id); other != nil {
+			if err := c.await(ctx, other, limit); err != nil {
+				return nil, storeapi.Record{Key: c.r.Key}, err
+			}
+		}
+		if c.isNew = c.store.seen.isNew(c.id); !c.isNew {
+			l, err := c.store.look(ctx, c.id)
+			if err != nil {
+				return nil, storeapi.Record{}, unavailable(err)
+			}
+			c.store.seen.was(l.row.State == 0)
+			if row, won, err := c.decide(l, l.now); !won {
+				return nil, row.Record(c.r.Key, l.now), err
+			}
+		}
+		if end, ok := c.store.running.begin(c.id); ok {
+			return end, storeapi.Record{}, nil
+		}
+	}
+}
+
+func (c *claim) await(ctx context.Context, other <-chan struct{}, limit <-chan time.Time) error {
+	if limit == nil {
+		return storeapi.ErrInProgress
+	}
+	select {
+	case <-other:
+		return nil
+	case <-limit:
+		return storeapi.ErrInProgress
+	case <-ctx.Done():
+		return fmt.Errorf("sqlstore: the call ended while it waited for a transaction of the same key: %w", ctx.Err())
+	}
+}
+
+// run claims the key, runs the work and completes the record in one transaction.
+func (c *claim) run(ctx context.Context) (rec storeapi.Record, err error) {
+	q := c.store.db.queries()
+	// Before a connection is held: preparing takes one.
+	statements, err := c.store.db.statements.get(ctx, c.store.db, q.claimAt, q.load, q.put, q.make, q.finish, beginWork, endWork)
+	if err != nil {
+		return rec, unavailable(c.store.db.failed("begin the transaction", err))
+	}
+	var j *joint
+	var won bool
+	var answer error
+	tx, err := c.store.db.beginWith(ctx, func(tx *sql.Tx) error {
+		j = &joint{claim: c, tx: dbtx.SQL(prepared{tx, statements}, SQLite)}
+		rec, won, answer = j.take(ctx)
+		if held, ok := answer.(*heldError); ok { //nolint:errorlint // take wraps nothing around it
+			return held.cause
+		}
+		return nil
+	})
+	if err != nil {
+		return storeapi.Record{}, unavailable(c.store.db.failed("begin the transaction", err))
+	}
+	defer tx.end() // rolls back what was not committed, also if work panics
+	if c.isNew {
+		c.store.seen.was(won)
+	}
+	if !won {
+		return rec, answer
+	}
+	state, result, err := c.callWork(ctx, prepared{tx.Tx, statements})
+	if err != nil {
+		return rec, err
+	}
+	done, err := j.complete(ctx, state, result)
+	if err != nil {
+		return rec, err
+	}
+	if err := tx.commit(ctx); err != nil {
+		return c.settle(ctx, tx, rec, err)
+	}
+	return done, nil
+}
+
+// callWork runs work once, within a savepoint. After a final refusal it keeps the record and undoes
+// the effect. A missing savepoint afterwards means that work has ended the transaction itself.
+func (c *claim) callWork(ctx context.Context, tx prepared) (state storeapi.State, answer storeapi.Answer, err error) {
+	if _, err := tx.ExecContext(ctx, beginWork); err != nil {
+		return 0, answer, unavailable(c.store.db.failed("claim the key", err))
+	}
+	inside, end := marked(ctx, c.store.db.pool)
+	defer end()
+	c.worked = true
+	state, answer, err = c.work(inside, tx.Tx)
+	if err != nil {
+		if c.ended = leftBy(ctx, tx, err); c.ended != nil {
+			err = c.ended
+		}
+		return 0, answer, err
+	}
+	steps := []string{endWork}
+	if state == storeapi.StateFailed {
+		steps = []string{"ROLLBACK TO " + savepoint, steps[0]}
+	}
+	for _, step := range steps {
+		if _, err := tx.ExecContext(ctx, step); err != nil {
+			return 0, answer, c.broken(ctx, err)
+		}
+	}
+	return state, answer, nil
+}
+
+// broken returns the error for a statement that failed after the work.
+func (c *claim) broken(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("sqlstore: the call ended before its transaction was committed, and all was rolled back: %w", ctx.Err())
+	case endedByWork(err):
+		c.ended = &endedError{cause: err, loose: !errors.Is(err, sql.ErrTxDone)}
+		return c.ended
+	}
+	return unavailable(c.store.db.failed("complete the record", err))
+}
+
+// commitFailed returns the error for a COMMIT that was refused: everything was rolled back.
+func (c *claim) commitFailed(failed error) error {
+	if ofTheWork(failed) {
+		return fmt.Errorf("%w: %w", storeapi.ErrCommitRefused, failed)
+	}
+	return unavailable(c.store.db.failed("COMMIT has failed, and all was rolled back", failed))
+}
+
+// committed reports, for a call that should have rolled back, whether its claim exists
+// nevertheless. If so, the work has committed, hidden by its own error or by an ended context.
+func (c *claim) committed(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
+	defer cancel()
+	l, err := c.store.look(ctx, c.id)
+	return err == nil && l.row.Owner == c.r.Owner && l.row.State == storeapi.StateInProgress
+}
+
+// unavailable marks a failure of the database that came before the work, or that has undone it.
+func unavailable(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", storeapi.ErrUnavailable, err)
+}
+
+// settle finds out the outcome of a COMMIT that failed: the holder of the write lock sees what was
+// committed, and the rest never will be.
+func (c *claim) settle(ctx context.Context, tx *writeTx, rec storeapi.Record, failed error) (storeapi.Record, error) {
+	tx.undo() // ends whatever the connection still holds
+	whole := context.WithoutCancel(ctx)
+	var l loaded
+	now := c.store.db.clock().UnixMicro()
+	wait, cancel := c.store.db.patience(whole, time.Time{})
+	defer cancel()
+	err := c.store.db.writeInTurn(wait, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+		var err error
+		l, err = c.store.db.load(ctx, w, c.store.db.queries().loadToWrite, c.id)
+		return false, err
+	})
+	if err != nil {
+		return rec, fmt.Errorf("%w: COMMIT has failed, and nobody can say what became of it: %w",
+			storeapi.ErrUnconfirmed, errors.Join(c.store.db.failed("commit", failed), c.store.db.failed("look for the record", err)))
+	}
+	switch {
+	case l.row.Owner == c.r.Owner && l.row.State.Finished():
+		return l.row.Record(c.r.Key, now), nil
+	case l.row.Owner == c.r.Owner && l.row.State != 0:
+		c.ended = &endedError{cause: failed}
+		return rec, c.ended
+	case ctx.Err() != nil:
+		return rec, c.broken(ctx, failed)
+	}
+	return rec, c.commitFailed(failed)
+}
+
+// afterwards puts the record in doubt if a part of the effect may have been committed: the work has
+// committed the claim, or has written after it had rolled it back.
+func (c *claim) afterwards(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	l, err := c.store.look(ctx, c.id)
+	fence, what := l.row.Fence, "the work committed its transaction by itself"
+	if err == nil && l.row.Owner != c.r.Owner {
+		if !c.ended.loose {
+			return c.ended
+		}
+		what = "the work rolled its transaction back by itself, and what it wrote after that may stand"
+		if fence, err = c.claimAgain(ctx); err == nil && fence == 0 {
+			return c.ended // another attempt has the key already
+		}
+	}
+	if err == nil {
+		err = c.store.Release(ctx, storeapi.ReleaseRequest{
+			Key: c.r.Key, Owner: c.r.Owner, Fence: fence, InDoubt: true, Cause: "error", LastError: what,
+		})
+	}
+	return errors.Join(fmt.Errorf("%w: %w", storeapi.ErrInDoubt, c.ended), err)
+}
+
+// claimAgain claims the key outside of any transaction. It returns zero if another attempt has it.
+func (c *claim) claimAgain(ctx context.Context) (storeapi.Fence, error) {
+	got, err := c.store.Acquire(ctx, storeapi.AcquireRequest{
+		Key: c.r.Key, Owner: c.r.Owner, Fingerprint: c.r.Fingerprint, Binding: c.r.Binding,
+		Lease: strayLease, Retention: c.r.Retention, OnDoubt: storeapi.Refuse,
+	})
+	if err != nil || got.Status != storeapi.StatusAcquired {
+		return 0, err
+	}
+	return got.Record.Fence, nil
+}
+
+// limitWait returns a context for statements in a transaction that wait no longer than limit. ended
+// ends it, and replaces *err if the limit was reached. PostgreSQL locks a table before any setting
+// of the same statement counts, so the wait for it can only be ended here, and the connection with
+// it. On MySQL the server ends such waits earlier. SQLite limits its waits itself.
+func (s *Store) limitWait(call context.Context, limit time.Duration, err *error) (ctx context.Context, ended func()) {
+	if s.db.dialect == SQLite {
+		return call, func() {}
+	}
+	limit = min(limit, longestWait)
+	long := limit
+	if s.db.dialect == MySQL {
+		long += 3 * slack // the server counts in whole seconds
+	}
+	ctx, cancel := context.WithTimeout(call, long)
+	return ctx, func() {
+		if *err != nil && ctx.Err() != nil && call.Err() == nil {
+			*err = unavailable(&lockError{after: limit, text: serverWaits})
+		}
+		cancel()
+	}
+}
+
+// within begins a statement that waits for rows no longer than wait, and for tables no longer than
+// LockWait. It is empty on servers that cannot limit a single statement.
+func (s *Store) within(wait time.Duration) string {
+	if s.db.dialect != MySQL || s.db.words.noSetStatement.Load() {
+		return ""
+	}
+	return mysqlWithin(mysqlSeconds(wait), s.db.lockWait)
+}
+
+// runOnServer is RunTx for databases with many concurrent writers.
+func (s *Store) runOnServer(ctx context.Context, r storeapi.TxRequest, work func(context.Context, *sql.Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
+	return s.RunOn(ctx, r, s.opening(r.Wait), func(ctx context.Context, tx dbtx.Tx) (storeapi.State, storeapi.Answer, error) {
+		return work(ctx, standard(tx))
+	})
+}
+
+// opening returns a function that opens transactions of database/sql. Their first statement waits
+// for locks for at most wait.
+func (s *Store) opening(wait time.Duration) func(context.Context) (Transaction, error) {
+	return func(ctx context.Context) (Transaction, error) {
+		if s.db.dialect == MySQL {
+			return s.openMySQL(ctx, wait)
+		}
+		tx, err := s.db.pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+		if err != nil {
+			return nil, err
+		}
+		return standardTx{dbtx.SQL(tx, s.db.dialect), tx}, nil
+	}
+}
+
+// standard returns the database/sql transaction within tx, which opening has opened.
+func standard(tx dbtx.Tx) *sql.Tx {
+	if tx, ok := tx.(*mysqlTx); ok {
+		return tx.tx
+	}
+	return tx.(standardTx).tx //nolint:errcheck,forcetypeassert // opening makes no other
+}
+
+// standardTx is a transaction of database/sql.
+type standardTx struct {
+	dbtx.Tx
+	tx *sql.Tx
+}
+
+func (t standardTx) Commit(context.Context) error   { return t.tx.Commit() }
+func (t standardTx) Rollback(context.Context) error { return t.tx.Rollback() }
+
+// mysqlTx is a MySQL transaction on its own connection. Its session is restored when it ends.
+type mysqlTx struct {
+	dbtx.Tx
+	tx   *sql.Tx
+	conn *sql.Conn
+	// limited: until claimed is called, the session waits for locks as long as the claim may, since
+	// the server cannot limit the wait of one statement.
+	limited bool
+}
+
+// openMySQL opens a transaction with autocommit off. If the server rolls back on its own (error
+// 1213), later statements belong to another transaction. That one never commits, since the record
+// is not in it.
+func (s *Store) openMySQL(ctx context.Context, wait time.Duration) (*mysqlTx, error) {
+	conn, err := s.db.pool.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &mysqlTx{conn: conn, limited: s.db.words.noSetStatement.Load()}
+	if err = s.db.words.begin(ctx, conn, mysqlJoining(t.limited, wait, s.db.lockWait)); err == nil {
+		t.tx, err = conn.BeginTx(ctx, nil)
+	}
+	if err != nil {
+		t.leave(ctx, true)
+		return nil, err
+	}
+	t.Tx = dbtx.SQL(t.tx, MySQL)
+	return t, nil
+}
+
+// claimed restores the session's own lock wait for the work.
+func (t *mysqlTx) claimed(ctx context.Context) error {
+	if !t.limited {
+		return nil
+	}
+	_, err := t.Exec(ctx, mysqlJoined)
+	return err
+}
+
+// insert runs queries.claimOnce. It returns the time of the new record, or zero if the statement
+// has inserted nothing.
+func (t *mysqlTx) insert(ctx context.Context, query string, args ...any) (now int64, err error) {
+	res, err := t.tx.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	if n, err := res.RowsAffected(); n == 0 || err != nil {
+		return 0, err
+	}
+	return res.LastInsertId()
+}
+
+func (t *mysqlTx) Commit(ctx context.Context) error {
+	err := t.tx.Commit()
+	if err == nil {
+		t.leave(context.WithoutCancel(ctx), false)
+	}
+	return err
+}
+
+func (t *mysqlTx) Rollback(ctx context.Context) error {
+	err := t.tx.Rollback()
+	t.leave(ctx, true)
+	return err
+}
+
+// leave restores the session. Turning autocommit on commits an open transaction, so that is rolled
+// back first. A connection that does not answer is discarded.
+func (t *mysqlTx) leave(ctx context.Context, open bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
+	defer cancel()
+	last := []string{mysqlLeaving(t.limited)}
+	if open {
+		last = []string{mysqlRollback, last[0]}
+	}
+	if err := sqlkit.Run(ctx, t.conn, last); err != nil && !errors.Is(err, sql.ErrConnDone) {
+		sqlkit.Discard(t.conn)
+		return
+	}
+	_ = t.conn.Close()
+}
+
+// Transaction is a transaction that RunOn has begun. RunOn calls Commit or Rollback once; a
+// Rollback after that returns an error that wraps sql.ErrTxDone. If it has a method Ended() bool
+// that reports whether the server has no transaction open, work that has ended the transaction by
+// SQL text is noticed.
+type Transaction interface {
+	dbtx.Tx
+	Commit(ctx context.Context) error
+	Rollback(ctx context.Context) error
+}
+
+// LastStatement is implemented by a [Transaction] that can send its last statement and COMMIT in
+// one message. It is optional, and saves a round trip.
+type LastStatement interface {
+	// ExecCommit runs a statement and commits. If the server has refused the statement, refused is
+	// true, and nothing was committed. After another error it is unknown what was committed, as
+	// after an error of Commit.
+	ExecCommit(ctx context.Context, query string, args ...any) (refused bool, err error)
+}
+
+// RunOn is RunTx for adapters of other drivers. begin opens a transaction at READ COMMITTED on the
+// store's database. Applications use the adapter (adapters/pgxidem). RunOn works on servers only.
+func (s *Store) RunOn(ctx context.Context, r storeapi.TxRequest, begin func(context.Context) (Transaction, error),
+	work func(context.Context, dbtx.Tx) (storeapi.State, storeapi.Answer, error),
+) (storeapi.Record, error) {
+	if err := s.check(ctx, &r.Key); err != nil {
+		return storeapi.Record{}, err
+	}
+	fateOf, err := s.fates("RunOn", "RunTx")
+	if err != nil {
+		return storeapi.Record{}, err
+	}
+	c := &serverClaim{claim: &claim{store: s, r: &r, id: idOf(r.Key)}, begin: begin, work: work, fateOf: fateOf}
+	end, rec, err := c.queue(ctx)
+	if end == nil {
+		return rec, err
+	}
+	defer end()
+	c.claim.isNew = s.db.queries().claimOnce != "" && s.seen.isNew(c.claim.id)
+	rec, err = c.run(ctx)
+	if err != nil && c.claim.worked && c.claim.ended == nil && !errors.Is(err, storeapi.ErrUnconfirmed) && c.claim.committed(ctx) {
+		c.claim.ended = &endedError{cause: err}
+	}
+	if c.claim.ended != nil {
+		return rec, c.claim.afterwards(ctx)
+	}
+	return rec, err
+}
+
+// fates returns the function that classifies a server's errors. SQLite is no server and has another
+// call.
+func (s *Store) fates(call, instead string) (func(error) fate, error) {
+	on, ok := s.backend.(interface{ fateOf(error) fate })
+	if !ok {
+		return nil, fmt.Errorf("sqlstore: %s is for servers; use %s on %s: %w", call, instead, s.db.dialect, errors.ErrUnsupported)
+	}
+	return on.fateOf, nil
+}
+
+// serverClaim is one call of RunOn.
+type serverClaim struct {
+	claim  *claim
+	begin  func(context.Context) (Transaction, error)
+	work   func(context.Context, dbtx.Tx) (storeapi.State, storeapi.Answer, error)
+	fateOf func(error) fate
+}
+
+// queue waits, without a connection, until no transaction of the key runs in this process. If end
+// is nil, err is the answer.
+func (c *serverClaim) queue(ctx context.Context) (end func(), rec storeapi.Record, err error) {
+	var limit <-chan time.Time
+	if c.claim.r.Wait > 0 {
+		t := time.NewTimer(c.claim.r.Wait)
+		defer t.Stop()
+		limit = t.C
+	}
+	for {
+		if other := c.claim.store.running.other(c.claim.id); other != nil {
+			if rec, ok := c.claim.answered(ctx); ok {
+				return nil, rec, nil
+			}
+			if err := c.claim.await(ctx, other, limit); err != nil {
+				return nil, storeapi.Record{Key: c.claim.r.Key}, err
+			}
+		}
+		if end, ok := c.claim.store.running.begin(c.claim.id); ok {
+			return end, storeapi.Record{}, nil
+		}
+	}
+}
+
+// run runs the transaction. It tries again if the transaction certainly had no effect: always if
+// work was not called yet, and as often as the caller allows afterwards.
+func (c *serverClaim) run(ctx context.Context) (rec storeapi.Record, err error) {
+	wait, cancel := c.claim.store.db.patience(ctx, time.Time{})
+	defer cancel()
+	for lost, again := 0, 0; ; {
+		worked := c.claim.worked
+		rec, err = c.once(ctx, nil)
+		fate := c.fateOf(err)
+		switch {
+		case c.claim.ended != nil, err == nil, errors.Is(err, storeapi.ErrUnconfirmed), errors.Is(err, storeapi.ErrTxEnded), fate != blocked && fate != onlyLost:
+			return rec, err
+		case c.claim.worked && (fate != blocked || again >= c.claim.r.Retries):
+			return rec, err
+		case c.claim.worked:
+			again++
+			c.claim.worked = worked
+			if !sqlkit.Pause(ctx) {
+				return rec, err
+			}
+			continue
+		case fate == onlyLost && (lost == lostConnections || !errors.Is(err, storeapi.ErrUnavailable)):
+			return rec, err
+		case fate == onlyLost:
+			lost++
+		}
+		if !sqlkit.Pause(wait) {
+			return rec, err
+		}
+	}
+}
+
+// refusal is the outcome of work that refused for good. Its effect is undone, and a separate
+// transaction stores the answer.
+type refusal struct{ answer storeapi.Answer }
+
+// once runs one transaction.
+func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec storeapi.Record, err error) {
+	tx, err := c.begin(ctx)
+	if err != nil {
+		return rec, unavailable(c.claim.store.db.failed("begin the transaction", err))
+	}
+	open := true
+	undo := func() error {
+		if !open {
+			return nil
+		}
+		open = false
+		return rollback(ctx, tx)
+	}
+	defer undo() //nolint:errcheck // also if work panics
+	j := &joint{claim: c.claim, tx: tx}
+	rec, won, err := c.take(ctx, j)
+	if err == errBeginAgain { //nolint:errorlint // take wraps nothing around it
+		_ = undo()
+		return c.once(ctx, refused)
+	}
+	if _, ok := err.(*heldError); ok { //nolint:errorlint // take wraps nothing around it
+		_ = undo()
+		return c.held(ctx)
+	}
+	if !won {
+		return rec, err
+	}
+	var state storeapi.State
+	var answer storeapi.Answer
+	if refused != nil {
+		state, answer = storeapi.StateFailed, refused.answer
+	} else {
+		if state, answer, err = c.call(ctx, j); err != nil {
+			if gone := undo(); errors.Is(gone, sql.ErrTxDone) && ctx.Err() == nil && c.claim.ended == nil {
+				c.claim.ended = &endedError{cause: err}
+			}
+			return rec, err
+		}
+		if state == storeapi.StateFailed {
+			if gone := undo(); errors.Is(gone, sql.ErrTxDone) && ctx.Err() == nil {
+				c.claim.ended = &endedError{cause: gone}
+				return rec, c.claim.ended
+			}
+			return c.once(ctx, &refusal{answer})
+		}
+	}
+	commit, done, err := c.commit(ctx, j, state, answer)
+	if err != nil {
+		return rec, err
+	}
+	open = false
+	if refused, err := commit(ctx); err != nil {
+		return c.uncommitted(ctx, tx, rec, done, refused, err)
+	}
+	return done, nil
+}
+
+// take claims the key. Afterwards the session has its own settings for the work.
+func (c *serverClaim) take(ctx context.Context, j *joint) (rec storeapi.Record, won bool, err error) {
+	isNew := c.claim.isNew
+	rec, won, err = j.take(ctx)
+	if isNew {
+		c.claim.store.seen.was(won)
+	}
+	if t, ok := j.tx.(interface{ claimed(context.Context) error }); ok && won {
+		if err := t.claimed(ctx); err != nil {
+			return rec, false, unavailable(c.claim.store.db.failed("claim the key", err))
+		}
+	}
+	return rec, won, err
+}
+
+// uncommitted is the answer after a COMMIT that failed, or whose last statement was refused.
+func (c *serverClaim) uncommitted(ctx context.Context, tx Transaction, rec, done storeapi.Record, refused bool, failed error) (storeapi.Record, error) {
+	_ = rollback(ctx, tx) // returns the connection to the pool
+	if refused && dberr.SQLState(failed) == stateDivision {
+		return rec, c.claim.touched(0) // see finishOne
+	}
+	return c.settle(ctx, rec, done, failed)
+}
+
+// commit completes the record and returns a function that commits, and the record as it then is. If
+// the transaction can, that function completes the record too, and reports whether the server has
+// refused that.
+func (c *serverClaim) commit(ctx context.Context, j *joint, state storeapi.State, answer storeapi.Answer) (commit func(context.Context) (bool, error), done storeapi.Record, err error) {
+	tx := j.tx.(Transaction) //nolint:errcheck,forcetypeassert // RunOn has begun it
+	last, can := tx.(LastStatement)
+	if query := c.claim.store.db.queries().finishOne; can && query != "" {
+		row, done, err := j.completed(state, answer)
+		return func(ctx context.Context) (bool, error) {
+			return last.ExecCommit(ctx, query, finishArgs(c.claim.id, &row)...)
+		}, done, err
+	}
+	done, err = j.complete(ctx, state, answer)
+	if touched := touchedError(""); errors.As(err, &touched) {
+		if c.claim.ended = c.left(ctx, j, nil); c.claim.ended != nil {
+			err = c.claim.ended
+		}
+	}
+	return func(ctx context.Context) (bool, error) { return false, tx.Commit(ctx) }, done, err
+}
+
+// held returns the answer if another caller has the key, or an error if it cannot be read: then the
+// whole table is locked.
+func (c *serverClaim) held(ctx context.Context) (storeapi.Record, error) {
+	none := storeapi.Record{Key: c.claim.r.Key}
+	l, err := c.claim.store.look(ctx, c.claim.id)
+	if err != nil {
+		return none, unavailable(err)
+	}
+	if rec, ok := c.claim.answerIn(l); ok {
+		return rec, nil
+	}
+	return none, storeapi.ErrInProgress
+}
+
+// rollback rolls a transaction back, also if ctx has ended. It does not wait for a server that does
+// not answer: the server rolls back once it notices that the client is gone.
+func rollback(ctx context.Context, tx Transaction) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
+	done := make(chan error, 1)
+	go func() {
+		defer cancel()
+		done <- tx.Rollback(ctx)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select { // it may have ended at the same moment
+	case err := <-done:
+		return err
+	default:
+		return ctx.Err()
+	}
+}
+
+func (c *serverClaim) call(ctx context.Context, j *joint) (storeapi.State, storeapi.Answer, error) {
+	inside, end := marked(ctx, c.claim.store.db.pool)
+	defer end()
+	c.claim.worked = true
+	state, answer, err := c.work(inside, j.tx)
+	switch {
+	case hasEnded(j.tx):
+		c.claim.ended = &endedError{cause: cmp.Or(err, sql.ErrTxDone), loose: true}
+	case err != nil, state == storeapi.StateFailed:
+		c.claim.ended = c.left(ctx, j, cmp.Or(err, errRefusal))
+	}
+	if c.claim.ended != nil {
+		return 0, storeapi.Answer{}, c.claim.ended
+	}
+	return state, answer, err
+}
+
+// hasEnded reports whether the work has ended the transaction by SQL text, such as "COMMIT". It is
+// false if the driver does not know.
+func hasEnded(tx dbtx.Tx) bool {
+	t, ok := tx.(interface{ Ended() bool })
+	return ok && t.Ended()
+}
+
+// settle finds out the outcome of a COMMIT that failed. If the server has refused it, everything
+// was rolled back. Otherwise settle claims the key again: that waits for the first transaction, and
+// then finds its record or none.
+func (c *serverClaim) settle(ctx context.Context, rec, done storeapi.Record, failed error) (storeapi.Record, error) {
+	if c.fateOf(failed) == onlyLost && !errors.Is(failed, sql.ErrTxDone) {
+		committed, err := c.claimAgain(context.WithoutCancel(ctx))
+		if err != nil {
+			return rec, fmt.Errorf("%w: COMMIT has failed, and nobody can say what became of it: %w",
+				storeapi.ErrUnconfirmed, errors.Join(c.claim.store.db.failed("commit", failed), c.claim.store.db.failed("look for the record", err)))
+		}
+		if committed {
+			return done, nil
+		}
+	}
+	if ofTheWork(failed) && ctx.Err() == nil {
+		return rec, c.claim.commitFailed(failed)
+	}
+	return rec, c.claim.broken(ctx, failed)
+}
+
+// claimAgain reports whether the first transaction was committed. It returns true only after a
+// COMMIT of its own was answered: before that, PostgreSQL's synchronous replicas may not have the
+// first one.
+func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.claim.store.db.lockWait+slack)
+	defer cancel()
+	again := *c.claim.r
+	again.Wait = c.claim.store.db.lockWait
+	second := &claim{store: c.claim.store, r: &again, id: c.claim.id}
+	for lost := 0; ; lost++ {
+		tx, err := c.begin(ctx)
+		if err == nil {
+			j := &joint{claim: second, tx: tx}
+			var rec storeapi.Record
+			var won bool
+			rec, won, err = j.take(ctx)
+			mine := !won && rec.Owner == c.claim.r.Owner && rec.State.Finished()
+			if mine {
+				if _, err = tx.Exec(ctx, c.claim.store.db.queries().confirm, c.claim.id[:]); err == nil {
+					err = tx.Commit(ctx)
+				}
+			}
+			if !mine || err != nil {
+				_ = rollback(ctx, tx)
+			}
+			if mine && err == nil || !mine && (won || rec.State != 0) {
+				return mine, nil
+			}
+			if _, held := err.(*heldError); held { //nolint:errorlint // take wraps nothing around it
+				known, ok := second.answered(ctx)
+				if ok && known.Owner != c.claim.r.Owner {
+					return false, nil
+				}
+				if ok && sqlkit.Pause(ctx) {
+					continue // another call holds the key only to read it
+				}
+				return false, storeapi.ErrInProgress
+			}
+		}
+		if lost == lostConnections || c.fateOf(err) != onlyLost || !sqlkit.Pause(ctx) {
+			return false, err
+		}
+	}
+}
+
+// left returns an error if the work, which has returned failed (nil: nothing shows that it has),
+// had ended the transaction by SQL text, so that what it wrote afterwards may stand. It asks the
+// server, and only after work that is not to be committed.
+func (c *serverClaim) left(ctx context.Context, j *joint, failed error) *endedError {
+	q := c.claim.store.db.queries()
+	var args []any
+	if q.leftAt {
+		args = []any{j.now}
+	}
+	var outside bool
+	if err := j.tx.QueryRow(ctx, q.left, args, &outside); err != nil || !outside {
+		return nil // after a failed statement PostgreSQL answers none, and has the transaction open
+	}
+	if failed == nil {
+		failed = errors.New("its record is not there")
+	}
+	return &endedError{cause: failed, loose: true}
+}
+
+// endedError means that the work has ended the transaction itself.
+type endedError struct {
+	cause error
+	// loose means that statements could follow, as after ROLLBACK as text. Each has committed on
+	// its own.
+	loose bool
+}
+
+func (e *endedError) Error() string {
+	text := "sqlstore: the work has ended the transaction by itself (Commit, Rollback, or a statement that made the database roll back)"
+	if e.loose {
+		text += ", and what it has written after that may stand"
+	}
+	return text + "; return an error to roll back and nil to commit: " + e.cause.Error()
+}
+
+func (e *endedError) Unwrap() []error { return []error{storeapi.ErrTxEnded, e.cause} }
+
+// leftBy returns an error if work that has returned err on SQLite had ended the transaction before:
+// its savepoint is gone. It returns nil if the database has ended it, and err says so.
+func leftBy(ctx context.Context, tx sqlkit.Execer, err error) *endedError {
+	if sqliteUndoes(err) {
+		return nil
+	}
+	_, gone := tx.ExecContext(ctx, endWork)
+	if gone == nil || ctx.Err() != nil || errors.Is(gone, sql.ErrTxDone) || !endedByWork(gone) {
+		return nil
+	}
+	return &endedError{cause: err, loose: true}
+}
+
+// endedByWork reports whether err means that the transaction, or the savepoint around the work, has
+// ended.
+func endedByWork(err error) bool {
+	if err == nil {
+		return false
+	}
+	switch e := err.(type) { //nolint:errorlint // this walks the tree itself
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), endedByWork)
+	case interface{ Unwrap() error }:
+		if inner := e.Unwrap(); inner != nil {
+			return endedByWork(inner)
+		}
+	}
+	switch dberr.SQLState(err) {
+	case stateNoTransaction, stateNoSavepoint:
+		return true
+	}
+	return err == sql.ErrTxDone || dberr.MySQLNumber(err) == numberNoSavepoint || strings.Contains(err.Error(), "no such savepoint") //nolint:errorlint // as above
+}
+
+// ofTheWork reports whether an error of COMMIT is about what the work has written: deferred
+// constraints and triggers.
+func ofTheWork(err error) bool {
+	if state := dberr.SQLState(err); len(state) == 5 {
+		switch state[:2] {
+		case "22", "23", "27", "44", "P0":
+			return true
+		}
+	}
+	return dberr.SQLiteCode(err)&0xff == codeConstraint
+}
+
+// savepoint is a name that the work does not use.
+const (
+	savepoint = "retrysafe_work"
+	beginWork = "SAVEPOINT " + savepoint
+	endWork   = "RELEASE " + savepoint
+)
+
+// errRefusal undoes the effect of work that refused for good. No caller gets it.
+var errRefusal = errors.New("sqlstore: a final refusal")
+
+// running has the keys whose transactions run in this process. No other connection can see them,
+// since they are not committed.
+type running struct {
+	mu   sync.Mutex
+	keys map[recordID]chan struct{} // closed when the transaction has ended
+}
+
+// other returns a channel that is closed when the transaction of id ends, or nil if none runs.
+func (r *running) other(id recordID) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.keys[id]
+}
+
+// begin registers a transaction for id, unless one is running.
+func (r *running) begin(id recordID) (end func(), ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.keys[id] != nil {
+		return nil, false
+	}
+	done := make(chan struct{})
+	r.keys[id] = done
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.keys, id)
+		close(done)
+	}, true
+}
+
+// mark is in the context that RunTx gives to the work. A call on the same database with this
+// context would wait for the transaction that waits for it.
+type mark struct {
+	db    *sql.DB
+	outer *mark // mark of a transaction on another database, around this one
+	ended atomic.Bool
+}
+
+type markKey struct{}
+
+// marked returns ctx with a mark. After end, calls with that context are accepted again.
+func marked(ctx context.Context, db *sql.DB) (inside context.Context, end func()) {
+	m := &mark{db: db}
+	m.outer, _ = ctx.Value(markKey{}).(*mark)
+	return context.WithValue(ctx, markKey{}, m), func() { m.ended.Store(true) }
+}
+
+func inTransaction(ctx context.Context, db *sql.DB) bool {
+	m, _ := ctx.Value(markKey{}).(*mark)
+	for ; m != nil; m = m.outer {
+		if m.db == db && !m.ended.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// writeTx is a transaction of database/sql that has the file's write lock.
+type writeTx struct {
+	*sql.Tx
+	db      *database
+	session *session
+	unlock  func()
+	lost    bool // the connection is in an unknown state
+}
+
+func (w *writeTx) open(ctx context.Context, first func(*sql.Tx) error) error {
+	tx, err := w.session.BeginTx(ctx, nil)
+	if err != nil {
+		w.lost = !sqliteBusy(err) // the transaction may have begun
+		return err
+	}
+	if err := first(tx); err != nil {
+		w.lost = tx.Rollback() != nil
+		return err
+	}
+	w.Tx = tx
+	return nil
+}
+
+// errAttached refuses a transaction that could commit only in part.
+const errAttached = stateError("sqlstore: the connection has another file attached, and a commit is atomic for each file by itself; detach it, or use " +
+	"a *sql.DB of its own for what needs it")
+
+// otherFiles returns a row for each attached file of a connection, and countOtherFiles their
+// number.
+const (
+	otherFiles      = "SELECT 1 FROM pragma_database_list WHERE name NOT IN ('main', 'temp')"
+	countOtherFiles = "SELECT count(*) FROM (" + otherFiles + ")"
+)
+
+// oneFile refuses a connection with attached files: the record could commit without the effect, or
+// the effect without the record. read reads the row of countOtherFiles.
+func oneFile(read func(dest ...any) error) error {
+	var others int
+	err := read(&others)
+	if err == nil && others > 0 {
+		err = errAttached
+	}
+	return err
+}
+
+// commit sends COMMIT, which cannot be taken back. Readers of a file without WAL block it. Only
+// SQLite itself can wait for them here, since a driver rolls back if COMMIT fails.
+func (w *writeTx) commit(ctx context.Context) error {
+	limit := w.db.lockWait
+	if end, ok := ctx.Deadline(); ok {
+		limit = min(limit, max(0, time.Until(end)))
+	}
+	return w.commitWithin(ctx, limit)
+}
+
+// commitWithin is commit with a limit for the wait for readers. If they are still there after that,
+// nothing was committed.
+func (w *writeTx) commitWithin(ctx context.Context, limit time.Duration) error {
+	wal, err := w.db.writesAhead(ctx, w.Tx)
+	if err != nil {
+		return err
+	}
+	if !wal {
+		if _, err := w.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", limit.Milliseconds())); err != nil {
+			return err
+		}
+		w.session.set = limit.Milliseconds()
+	}
+	err = w.Tx.Commit()
+	if w.lost = err != nil; w.lost {
+		w.db.journal.Store(nil) // perhaps it was changed
+	}
+	return err
+}
+
+// undo rolls back what was not committed and returns the connection to the pool. It may be called
+// again.
+func (w *writeTx) undo() {
+	if w.session == nil {
+		return
+	}
+	if w.Tx != nil {
+		if err := w.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
+			w.lost = true
+		}
+	}
+	if w.lost {
+		sqlkit.Discard(w.session.Conn)
+	} else {
+		w.session.end(context.Background())
+	}
+	w.session = nil
+}
+
+// end calls undo, and lets the next call write.
+func (w *writeTx) end() {
+	w.undo()
+	w.unlock()
+}
+
+// begin opens a transaction for the caller's work. It ends with ctx.
+func (d *database) begin(ctx context.Context) (*writeTx, error) {
+	tx, err := d.beginWith(ctx, func(tx *sql.Tx) error { return d.lockFile(ctx, tx) })
+	if err != nil {
+		return nil, err
+	}
+	if err := oneFile(tx.QueryRowContext(ctx, countOtherFiles).Scan); err != nil {
+		tx.end()
+		return nil, err
+	}
+	return tx, nil
+}
+
+// lockFile takes the file's write lock with a statement that changes nothing. A transaction of
+// database/sql begins without the lock. If it read first and another process wrote in between, it
+// could not get the lock any more.
+func (d *database) lockFile(ctx context.Context, tx sqlkit.Execer) error {
+	_, err := tx.ExecContext(ctx, d.queries().lock)
+	return err
+}
+
+// beginWith opens a transaction whose first statement is made by first, and takes the file's write
+// lock. It tries again while the file is busy.
+func (d *database) beginWith(ctx context.Context, first func(*sql.Tx) error) (*writeTx, error) {
+	wait, cancel := d.patience(ctx, time.Time{})
+	defer cancel()
+	unlock, err := d.turn(wait)
+	if err != nil {
+		return nil, wait.over(err)
+	}
+	tx := &writeTx{db: d, unlock: unlock}
+	if tx.session, err = d.session(wait); err != nil {
+		unlock()
+		return nil, wait.over(err)
+	}
+	if err := retry(wait, func() error { return tx.open(ctx, first) }); err != nil {
+		tx.end()
+		return nil, wait.over(err)
+	}
+	return tx, nil
+}
+
+// writesAhead reports whether the journal is a WAL. It asks once, and again after a COMMIT has
+// failed: the mode of a file in use hardly ever changes.
+func (d *database) writesAhead(ctx context.Context, tx sqlkit.Execer) (bool, error) {
+	if mode := d.journal.Load(); mode != nil {
+		return *mode == "wal", nil
+	}
+	var mode string
+	if err := tx.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
+		return false, err
+	}
+	d.journal.Store(&mode)
+	return mode == "wal", nil
+}
+
+// write runs f in a transaction that has the file's write lock from its beginning, and commits if f
+// says so. The context of f does not end: once the lock is held, the rest is short and must not be
+// interrupted.
+func (d *database) write(ctx context.Context, notAfter time.Time, f func(context.Context, sqlkit.Execer) (commit bool, err error)) error {
+	wait, cancel := d.patience(ctx, notAfter)
+	defer cancel()
+	unlock, err := d.turn(wait)
+	if err != nil {
+		return wait.over(err)
+	}
+	defer unlock()
+	return d.writeInTurn(wait, f)
+}
+
+// writeInTurn is write for a caller that has the turn.
+func (d *database) writeInTurn(wait patience, f func(context.Context, sqlkit.Execer) (commit bool, err error)) error {
+	w, err := d.session(wait)
+	if err != nil {
+		return wait.over(err)
+	}
+	whole := context.WithoutCancel(wait.caller)
+	exec := func(statement string) error {
+		_, err := w.ExecContext(whole, statement)
+		return err
+	}
+	if err = retry(wait, func() error { return exec("BEGIN IMMEDIATE") }); err != nil {
+		if sqliteBusy(err) {
+			w.end(whole)
+		} else {
+			sqlkit.Discard(w.Conn) // SQLite rolls back what may have begun
+		}
+		return wait.over(err)
+	}
+	commit, err := f(whole, w)
+	if err == nil {
+		err = wait.caller.Err()
+	}
+	if err == nil && commit {
+		// Readers of a file without WAL block the COMMIT, but not the statements before it.
+		err = retry(wait, func() error { return exec("COMMIT") })
+	} else {
+		err = errors.Join(err, exec("ROLLBACK"))
+	}
+	if err != nil {
+		sqlkit.Discard(w.Conn)
+		return wait.over(err)
+	}
+	w.end(whole)
+	return nil
+}
+
+// turn waits until no other call of this store writes.
+func (d *database) turn(wait patience) (unlock func(), err error) {
+	select {
+	case d.writer <- struct{}{}:
+		return func() { <-d.writer }, nil
+	case <-wait.Done():
+		return nil, wait.Err()
+	}
+}
