@@ -19,7 +19,8 @@ type given struct {
 // ServeHTTP issues a token for a POST request: 201 and {"token": "…", "expires_in": 300}, which
 // must not be cached. expires_in is how long the token can be used for the first time, in seconds.
 // Refusals are problem documents: 403 tenant-missing, 429 too-many-keys with Retry-After, 503
-// store-unavailable and shutting-down. ServeHTTP does not read the body.
+// store-unavailable and shutting-down, and 409 outcome-unknown after an error that says nothing.
+// ServeHTTP does not read the body.
 func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
