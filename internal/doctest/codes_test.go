@@ -103,13 +103,13 @@ func TestCodesOfTheBrowser(t *testing.T) {
 // was done, with the reason why that is certain. All others answer an error with its code, and an
 // error without one as an unknown outcome.
 var saysAway = map[string]string{
-	"code.go":               "the table",
-	"gateway/outcome.go":    "nothing was sent to the service",
-	"gateway/tokens.go":     "the check before a token is issued",
-	"httpidem/admit.go":     "the check before the key is claimed",
-	"httpsig/refusal.go":    "the signature is verified before the request is passed on",
-	"mqidem/disposition.go": "the code of an error",
-	"token/http.go":         "the code of an error",
+	"code.go":                "the table",
+	"gateway/outcome.go":     "nothing was sent to the service",
+	"gateway/tokens.go":      "the check before a token is issued",
+	"httpidem/middleware.go": "the check before the key is claimed",
+	"httpsig/refusal.go":     "the signature is verified before the request is passed on",
+	"mqidem/disposition.go":  "the code of an error",
+	"token/http.go":          "the code of an error",
 }
 
 // TestUnknownErrors: no adapter takes an error that it does not know for "nothing was done".

@@ -35,7 +35,7 @@ var mutants = []mutant{
 		".", "./sealstore TestDirAfterACrash",
 	},
 	{
-		"what is never kept is kept", "httpidem/capture.go",
+		"what is never kept is kept", "httpidem/answer.go",
 		"if c.m.o.Answer.Keep == KeepNever {", "if false {",
 		".", "./httpidem TestKeepNever",
 	},
@@ -90,12 +90,12 @@ var mutants = []mutant{
 		".", ". TestReleasedFor",
 	},
 	{
-		"strangers are one caller", "httpidem/credentials.go",
+		"strangers are one caller", "httpidem/caller.go",
 		`return []byte("anonymous\n" + strings.Join(shown, "\n"))`, `return []byte("anonymous\n")`,
 		"gateway", ". TestBlackBox",
 	},
 	{
-		"a name pays", "httpidem/guard.go",
+		"a name pays", "httpidem/middleware.go",
 		"		x.call.Account = m.account(r)\n", "",
 		"gateway", "./attacks TestLimitsOfAVictim",
 	},
@@ -215,12 +215,12 @@ var mutants = []mutant{
 		".", "./mqidem TestFit",
 	},
 	{
-		"an empty cookie hides its caller", "httpidem/credentials.go",
+		"an empty cookie hides its caller", "httpidem/caller.go",
 		`return plainCookie(v) != "" })`, `return true })`,
 		".", "./httpidem TestCookieWithoutAValue",
 	},
 	{
-		"a made-up credential hides the session", "httpidem/account.go",
+		"a made-up credential hides the session", "httpidem/caller.go",
 		"header != \"\" && (c.Cookie", "header == \"?\" && (c.Cookie",
 		".", "./httpidem TestFieldsTakeTheConfiguredCredential",
 	},
@@ -245,7 +245,7 @@ var mutants = []mutant{
 		".", "./httpidem TestContractsThatCannotBeKept",
 	},
 	{
-		"the origin says what is a replay", "httpidem/replay.go",
+		"the origin says what is a replay", "httpidem/answer.go",
 		"	msg.header(h)\n	h[m.contract.replayed] = yes\n", "	h[m.contract.replayed] = yes\n	msg.header(h)\n",
 		".", "./httpidem TestBlackBox",
 	},
@@ -270,7 +270,7 @@ var mutants = []mutant{
 		".", "./internal/journal TestProgressFormat",
 	},
 	{
-		"the parts of a key change their places", "sqlstore/record_id.go",
+		"the parts of a key change their places", "sqlstore/rows.go",
 		"k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID)\n}", "k.Layer, k.Namespace, k.Tenant, k.Operation, k.ID)\n}",
 		".", "./sqlstore TestKeysAreFrozen",
 	},
@@ -335,7 +335,7 @@ var mutants = []mutant{
 		"gateway", "./internal/inside TestReferences",
 	},
 	{
-		"a redirect to a page that says thanks releases the key", "httpidem/notrun.go",
+		"a redirect to a page that says thanks releases the key", "httpidem/outcome.go",
 		"		return samePath(c.r, c.header.Get(\"Location\"))", "		return true",
 		"gateway", ". TestRedirectAfterTheEffect",
 	},
@@ -360,12 +360,12 @@ var mutants = []mutant{
 		"advise", ". TestRules",
 	},
 	{
-		"a transaction that the work has left is told to have done nothing", "sqlstore/runon.go",
+		"a transaction that the work has left is told to have done nothing", "sqlstore/tx.go",
 		"	return &endedError{cause: failed, loose: true}\n", "	return nil\n",
 		"integration", "./tx TestTxLoose",
 	},
 	{
-		"a session finds tables by its own search_path", "sqlstore/make.go",
+		"a session finds tables by its own search_path", "sqlstore/calls.go",
 		"	case schema != \"\":\n		s.db.place(schema)\n", "",
 		"integration", "./tx TestServerTablesStay",
 	},
