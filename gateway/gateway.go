@@ -286,8 +286,12 @@ func (g *Gateway) retire() {
 
 // plainFailed answers an unguarded request that got no answer from the upstream.
 func (g *Gateway) plainFailed(w http.ResponseWriter, r *http.Request, err error) {
-	status := http.StatusBadGateway
-	switch why := whyEnded(r); {
+	status, why := http.StatusBadGateway, whyEnded(r)
+	if why != nil && r.ProtoMajor == 1 {
+		// the rest of the body would be read as the next request
+		w.Header().Set("Connection", "close")
+	}
+	switch {
 	case errors.Is(why, errSlow):
 		http.Error(w, "The request came too slowly. It may have reached the service in part.", http.StatusRequestTimeout)
 		return

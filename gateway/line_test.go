@@ -137,25 +137,10 @@ func TestWhatTheServiceReads(t *testing.T) {
 // is read, and that a service that does nothing is given up in time.
 func TestServicesThatDoNotRead(t *testing.T) {
 	t.Parallel()
-	serveRaw := func(do func(c net.Conn)) string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		assert.NoError(t, err, "listen")
-		t.Cleanup(func() { _ = l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go do(c)
-			}
-		}()
-		return "http://" + l.Addr().String()
-	}
 	large := strings.Repeat("x", 1<<20)
 	never := make(chan struct{})
 	t.Cleanup(func() { close(never) })
-	refuses := serveRaw(func(c net.Conn) {
+	refuses := newRawServer(t, func(c net.Conn) {
 		_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlarge")
 		_, _ = io.ReadFull(c, make([]byte, 4<<10))
 		if tcp, ok := c.(*net.TCPConn); ok {
@@ -171,7 +156,7 @@ func TestServicesThatDoNotRead(t *testing.T) {
 		assert.NoError(t, err, "request")
 		assert.Equal(t, fmt.Sprint(resp.StatusCode, body), "413large", "an early answer")
 	}
-	deaf := serveRaw(func(c net.Conn) {
+	deaf := newRawServer(t, func(c net.Conn) {
 		<-never
 		_ = c.Close()
 	})

@@ -218,9 +218,9 @@ func (m *Monitor) WatchServer(s *Server) {
 	refused := prometheus.CounterOpts{Name: "retrysafe_connections_refused_total", Help: "Connections that were closed at once, since all that there may be had a request."}
 	ended := prometheus.CounterOpts{Name: "retrysafe_connections_ended_total", Help: "Idle connections that were closed to make room for new ones."}
 	m.registry.MustRegister(
-		prometheus.NewGaugeFunc(gauge, func() float64 { return float64(s.limit.open.Load()) }),
-		prometheus.NewCounterFunc(refused, func() float64 { return float64(s.limit.refused.Load()) }),
-		prometheus.NewCounterFunc(ended, func() float64 { return float64(s.limit.ended.Load()) }),
+		prometheus.NewGaugeFunc(gauge, func() float64 { return float64(s.bound.open.Load()) }),
+		prometheus.NewCounterFunc(refused, func() float64 { return float64(s.bound.refused.Load()) }),
+		prometheus.NewCounterFunc(ended, func() float64 { return float64(s.bound.ended.Load()) }),
 	)
 }
 

@@ -81,6 +81,10 @@ func whyEnded(r *http.Request) error {
 	if !ok {
 		return nil
 	}
+	return p.whyEnded()
+}
+
+func (p *pace) whyEnded() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.why
@@ -114,13 +118,18 @@ func (p *pace) readBy(t time.Time) {
 	}
 }
 
-// drain reads what is left of the client's body after the answer. With full duplex net/http's
-// server must not be the one that comes to its end: it would begin to watch for a client that goes
+// drain reads what is left of the client's body after the answer, or cuts the connection if that
+// does not come: it would be read as the next request. With full duplex net/http's server must not
+// be the one that comes to the end of the body: it would begin to watch for a client that goes
 // away, and then panic when it reads the next request (Go 1.26: "invalid concurrent Body.Read
 // call").
 func (p *pace) drain() {
-	if p.rc.Flush() == nil { // not hijacked
-		_ = p.body.ReadCloser.Close()
+	if p.whyEnded() != nil || p.rc.Flush() != nil {
+		return // plainFailed ends the connection, or it was hijacked
+	}
+	p.readBy(time.Now().Add(p.body.most))
+	if p.body.ReadCloser.Close() != nil {
+		panic(http.ErrAbortHandler)
 	}
 }
 
@@ -165,6 +174,10 @@ type pacedBody struct {
 	most     time.Duration // limit of patience
 	patience time.Duration // how long reads may still wait for it
 }
+
+// Close leaves the client's body open. ReverseProxy calls it before the answer has been sent, and
+// what is left of the body may take long: drain closes it, or the server.
+func (b *pacedBody) Close() error { return nil }
 
 func (b *pacedBody) Read(to []byte) (int, error) {
 	if b.left < 0 {

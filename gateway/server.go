@@ -5,10 +5,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,7 +21,8 @@ import (
 type ServerOptions struct {
 	// Header is the largest head of a request in bytes; default 64 KiB. Larger: 431.
 	Header int64
-	// HeaderTime is how long a head may take to arrive; default 10 s.
+	// HeaderTime is how long a head may take to arrive; default 10 s. So long may also take what
+	// the handler has left of a body, before the answer is sent or the connection is used again.
 	HeaderTime time.Duration
 	// IdleTime is how long a connection without a request is kept; default 2 min.
 	IdleTime time.Duration
@@ -36,11 +39,14 @@ type ServerOptions struct {
 	Logger *slog.Logger
 }
 
-// Server is net/http's server with the bounds of [ServerOptions]. Its methods are like those of
-// [http.Server], and may be called concurrently.
+// Server serves a gateway, or another handler. It is an [http.Server] with a bound on connections,
+// and its methods are like those of http.Server. They may be called concurrently.
 type Server struct {
-	http  *http.Server
-	limit *connections
+	http       *http.Server
+	handler    http.Handler
+	headerTime time.Duration
+	log        *slog.Logger
+	bound      connBound
 }
 
 // NewServer returns a server for h, usually a [Gateway] or a [Live]. It speaks HTTP/1.1 and HTTP/2,
@@ -50,34 +56,34 @@ func NewServer(h http.Handler, options *ServerOptions) *Server {
 	if options != nil {
 		o = *options
 	}
-	logger, idle := cmp.Or(o.Logger, slog.Default()), cmp.Or(o.IdleTime, 2*time.Minute)
-	protocols := new(http.Protocols)
+	s := &Server{handler: h, headerTime: cmp.Or(o.HeaderTime, 10*time.Second), log: cmp.Or(o.Logger, slog.Default())}
+	s.bound = connBound{most: int64(cmp.Or(o.Connections, 20_000)), log: s.log, idle: map[net.Conn]time.Time{}}
+	protocols, idleTime := new(http.Protocols), cmp.Or(o.IdleTime, 2*time.Minute)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
-	s := &Server{limit: &connections{most: int64(cmp.Or(o.Connections, 20_000)), logger: logger, idle: map[net.Conn]time.Time{}}}
 	s.http = &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: cmp.Or(o.HeaderTime, 10*time.Second),
+		Handler:           http.HandlerFunc(s.handle),
+		ReadHeaderTimeout: s.headerTime,
 		WriteTimeout:      o.WriteTime,
-		IdleTimeout:       idle,
+		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    int(cmp.Or(o.Header, 64<<10)),
 		Protocols:         protocols,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: cmp.Or(o.Streams, 250), SendPingTimeout: idle, PingTimeout: 15 * time.Second},
-		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
-		ConnState:         s.limit.changed,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: cmp.Or(o.Streams, 250), SendPingTimeout: idleTime, PingTimeout: 15 * time.Second},
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		ConnState:         s.bound.changed,
 	}
 	return s
 }
 
 // Serve accepts connections without TLS until Shutdown or Close; then it returns
 // [http.ErrServerClosed].
-func (s *Server) Serve(l net.Listener) error { return s.http.Serve(limitedListener{l, s.limit}) }
+func (s *Server) Serve(l net.Listener) error { return s.http.Serve(boundListener{l, &s.bound}) }
 
 // ServeTLS is like Serve, over TLS. c must have the certificate.
 func (s *Server) ServeTLS(l net.Listener, c *tls.Config) error {
 	s.http.TLSConfig = c
-	return s.http.ServeTLS(limitedListener{l, s.limit}, "", "")
+	return s.http.ServeTLS(boundListener{l, &s.bound}, "", "")
 }
 
 // Shutdown accepts no new connections, closes the idle ones, and waits for running requests until
@@ -87,92 +93,111 @@ func (s *Server) Shutdown(ctx context.Context) error { return s.http.Shutdown(ct
 // Close closes all connections at once.
 func (s *Server) Close() error { return s.http.Close() }
 
-// connections counts the connections of a server. At the limit it closes those that have been idle
-// longest, to accept a new one; if none is idle, it closes the new one.
-type connections struct {
-	most   int64
-	logger *slog.Logger
-
-	open, refused, ended atomic.Int64
-	warned               atomic.Int64 // when a refusal was last logged
-
-	mu   sync.Mutex
-	idle map[net.Conn]time.Time // since when
+// handle serves a request. net/http would log the value of a panic, which may be of the request,
+// and would wait without end for what a handler has left of a body.
+func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if p != http.ErrAbortHandler {
+			s.log.Error("a handler panicked; the connection was cut", "method", r.Method, "path", r.URL.EscapedPath(),
+				"panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+		}
+		panic(http.ErrAbortHandler)
+	}()
+	s.handler.ServeHTTP(w, r)
+	if r.ProtoMajor == 1 && r.Body != http.NoBody {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.headerTime))
+	}
 }
 
-// admit counts an accepted connection. It returns false if the caller must close it.
-func (c *connections) admit() bool {
-	if c.open.Add(1) <= c.most || c.closeIdle() {
+// connBound counts the connections of a server. At the bound it closes the connections that have
+// been idle longest, to accept a new one; if none is idle, it closes the new one.
+type connBound struct {
+	most int64
+	log  *slog.Logger
+
+	open, refused, ended atomic.Int64
+	told                 atomic.Int64 // when a refusal was last logged
+
+	mu   sync.Mutex
+	idle map[net.Conn]time.Time // the connections without a request, and since when
+}
+
+// enter counts an accepted connection. It returns false if the caller must close it.
+func (b *connBound) enter() bool {
+	if b.open.Add(1) <= b.most || b.makeRoom() {
 		return true
 	}
-	c.open.Add(-1)
-	n := c.refused.Add(1)
-	if now, last := time.Now().UnixNano(), c.warned.Load(); now-last > int64(10*time.Second) && c.warned.CompareAndSwap(last, now) {
-		c.logger.Warn("connections are refused: all that there may be are open, and each has a request", "connections", c.most, "refused", n)
+	b.open.Add(-1)
+	n := b.refused.Add(1)
+	if now, last := time.Now().UnixNano(), b.told.Load(); now-last > int64(10*time.Second) && b.told.CompareAndSwap(last, now) {
+		b.log.Warn("connections are refused: all that there may be are open, and each has a request", "connections", b.most, "refused", n)
 	}
 	return false
 }
 
-// closeIdle closes idle connections, one in a hundred at a time, so that a flood does not search
-// all of them for each new connection. It reports whether there was one.
-func (c *connections) closeIdle() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := make([]net.Conn, 0, len(c.idle))
-	for conn := range c.idle {
-		all = append(all, conn)
+// makeRoom closes idle connections, one in a hundred at a time, so that a flood does not search all
+// of them for each new connection.
+func (b *connBound) makeRoom() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	longest := make([]net.Conn, 0, len(b.idle))
+	for c := range b.idle {
+		longest = append(longest, c)
 	}
-	slices.SortFunc(all, func(a, b net.Conn) int { return c.idle[a].Compare(c.idle[b]) })
-	all = all[:min(len(all), int(c.most/100)+1)]
-	for _, conn := range all {
-		delete(c.idle, conn)
-		go conn.Close()
+	slices.SortFunc(longest, func(x, y net.Conn) int { return b.idle[x].Compare(b.idle[y]) })
+	longest = longest[:min(int64(len(longest)), 1+b.most/100)]
+	for _, c := range longest {
+		delete(b.idle, c)
+		go c.Close() // over TLS it may wait for the client
 	}
-	c.ended.Add(int64(len(all)))
-	return len(all) > 0
+	b.ended.Add(int64(len(longest)))
+	return len(longest) > 0
 }
 
 // changed is the ConnState hook of [http.Server].
-func (c *connections) changed(conn net.Conn, state http.ConnState) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (b *connBound) changed(c net.Conn, state http.ConnState) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if state == http.StateNew || state == http.StateIdle {
-		c.idle[conn] = time.Now()
+		b.idle[c] = time.Now()
 	} else {
-		delete(c.idle, conn)
+		delete(b.idle, c)
 	}
 }
 
-// limitedListener counts the connections that it accepts.
-type limitedListener struct {
+// boundListener counts the connections that it accepts.
+type boundListener struct {
 	net.Listener
-	limit *connections
+	bound *connBound
 }
 
 // Accept implements [net.Listener].
-func (l limitedListener) Accept() (net.Conn, error) {
+func (l boundListener) Accept() (net.Conn, error) {
 	for {
-		conn, err := l.Listener.Accept()
+		c, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		if l.limit.admit() {
-			return &countedConn{Conn: conn, limit: l.limit}, nil
+		if l.bound.enter() {
+			return &countedConn{Conn: c, left: sync.OnceFunc(func() { l.bound.open.Add(-1) })}, nil
 		}
-		_ = conn.Close()
+		_ = c.Close()
 	}
 }
 
-// countedConn is a connection that counts until it is closed.
+// countedConn is a connection that is counted until it is closed.
 type countedConn struct {
 	net.Conn
-	limit *connections
-	once  sync.Once
+	left func()
 }
 
 // Close implements [net.Conn].
 func (c *countedConn) Close() error {
-	c.once.Do(func() { c.limit.open.Add(-1) })
+	c.left()
 	return c.Conn.Close()
 }
 
@@ -184,5 +209,6 @@ func (c *countedConn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// ReadFrom implements [io.ReaderFrom], so that files are sent as efficiently as without the limit.
+// ReadFrom implements [io.ReaderFrom], so that files are sent as efficiently as by a connection
+// that is not counted.
 func (c *countedConn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }

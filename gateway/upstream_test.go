@@ -61,6 +61,24 @@ func newRawUpstream(t *testing.T, do exchange) *rawUpstream {
 	return u
 }
 
+// newRawServer calls do for each connection to it, and returns its URL.
+func newRawServer(t *testing.T, do func(c net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NoError(t, err, "listen")
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go do(c)
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
+
 // hangUp closes all its connections.
 func (u *rawUpstream) hangUp() {
 	u.mu.Lock()
