@@ -273,7 +273,7 @@ func TestExpect(t *testing.T) {
 }
 
 // TestBodiesThatNeverCome tests that a connection is not held by a body that was announced, that
-// nobody needs for the answer, and that does not come.
+// no one needs for the answer, and that does not come.
 func TestBodiesThatNeverCome(t *testing.T) {
 	t.Parallel()
 	_, addr := serveHandler(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
