@@ -127,7 +127,10 @@ func (p *pace) drain() {
 	if p.whyEnded() != nil || p.rc.Flush() != nil {
 		return // plainFailed ends the connection, or it was hijacked
 	}
-	p.readBy(time.Now().Add(p.body.most))
+	p.mu.Lock()
+	p.over = true // the service's side may still read the body, and sets no deadline from here on
+	_ = p.rc.SetReadDeadline(time.Now().Add(p.body.most))
+	p.mu.Unlock()
 	if p.body.ReadCloser.Close() != nil {
 		panic(http.ErrAbortHandler)
 	}

@@ -74,7 +74,7 @@ func (g *group) do(wait patience, l line, c *change) error {
 	var late <-chan time.Time
 	if !c.notAfter.IsZero() {
 		// Most callers have a definite answer by then, not "unknown".
-		t := time.NewTimer(c.notAfter.Sub(c.db.clock()) + slack)
+		t := time.NewTimer(max(0, c.notAfter.Sub(c.db.clock())) + slack)
 		defer t.Stop()
 		late = t.C
 	}

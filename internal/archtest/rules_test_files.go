@@ -68,7 +68,7 @@ var maySleep = map[string]string{
 	"faults_test.go":                      "a store that answers late; it is used in bubbles only",
 	"gateway/balance_test.go":             "it waits for health checks over real connections",
 	"gateway/edges_test.go":               "a client that does not read for a while",
-	"gateway/server_test.go":                 "a connection rests between requests",
+	"gateway/server_test.go":              "a connection rests between requests",
 	"gateway/line_test.go":                "answers that come in pieces over real connections",
 	"gateway/late_test.go":                "answers that come late over real connections, and a store that is slow",
 	"gateway/operation_test.go":           "it looks at real servers again and again, up to a limit",

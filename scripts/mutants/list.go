@@ -105,6 +105,31 @@ var mutants = []mutant{
 		"gateway", "./attacks TestHalfSentBodies",
 	},
 	{
+		"connections have no bound", "gateway/server.go",
+		"b.open.Add(1) <= b.most", "b.open.Add(1) > 0",
+		"gateway", ". TestConnections",
+	},
+	{
+		"a body that no answer needs holds its connection", "gateway/server.go",
+		"	if r.ProtoMajor == 1 && r.Body != http.NoBody {", "	if r.ProtoMajor == 0 {",
+		"gateway", ". TestBodiesThatNeverCome",
+	},
+	{
+		"the rest of a body is the next request", "gateway/pace.go",
+		"	if p.body.ReadCloser.Close() != nil {", "	if p.body.ReadCloser.Close() == http.ErrAbortHandler {",
+		"gateway", ". TestRestsOfBodies",
+	},
+	{
+		"a request without a body is sent twice", "gateway/internal/once/transport.go",
+		"		r.Header = hideKeys(r.Header)", "		r.Header = r.Header.Clone()",
+		"gateway", ". TestSentAtMostOnce",
+	},
+	{
+		"an answer is taken for one that no request asked for", "gateway/internal/once/delivery.go",
+		"	if m.turn == turn {", "	if m.turn >= turn {",
+		"gateway", "./internal/once TestUnasked",
+	},
+	{
 		"another spelling goes around a guard", "gateway/internal/route/spelling.go",
 		"if e.Guards && e.takes", "if false && e.Guards && e.takes",
 		"gateway", "./attacks TestOtherSpellings",

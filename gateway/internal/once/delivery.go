@@ -27,6 +27,7 @@ type Delivery struct {
 	conn   *meter
 	writes int // on the connection before this request
 	reads  int
+	turn   int // of this request on the connection
 	reused bool
 	shared bool // HTTP/2: other requests share the connection
 	// encrypted: what comes on the connection is not the service's alone
@@ -80,7 +81,7 @@ func (t *Delivery) rests() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.conn != nil && !t.encrypted {
-		t.conn.rest()
+		t.conn.rest(t.turn)
 	}
 }
 
@@ -92,7 +93,8 @@ func (t *Delivery) on(m *meter, reused bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t.writes, t.reads = m.writes, m.reads
+	m.turn++
+	t.writes, t.reads, t.turn = m.writes, m.reads, m.turn
 }
 
 // Stop records that err stopped the request before anything of it was written, and makes sure that
@@ -172,14 +174,18 @@ type meter struct {
 	writes int
 	reads  int
 	sealed bool
+	turn   int // how many requests have had the connection
 	rested int // writes when the connection was last idle, plus one
 }
 
-// rest notes that there is no request on the connection.
-func (m *meter) rest() {
+// rest notes that there is no request on the connection after that of a turn. net/http says so
+// late: the next request may have the connection already.
+func (m *meter) rest(turn int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.rested = m.writes + 1
+	if m.turn == turn {
+		m.rested = m.writes + 1
+	}
 }
 
 var errUnasked = errors.New("the service has sent something on an idle connection")
