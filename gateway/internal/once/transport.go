@@ -38,24 +38,10 @@ const (
 // NewTransport returns a transport that trusts the authorities of trust; nil: those of the system.
 func NewTransport(trust *x509.CertPool) *Transport {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
-	t := &Transport{
-		dialer: dialer,
-		// no Clone, which would fix the protocols
-		pooled: newTransport(dialer, trust),
-		trust:  trust,
-	}
-	t.pooled.Protocols.SetHTTP2(true)
-	return t
-}
-
-func tlsConfig(trust *x509.CertPool) *tls.Config {
-	return &tls.Config{RootCAs: trust, MinVersion: tls.VersionTLS12}
-}
-
-func newTransport(dialer *net.Dialer, trust *x509.CertPool) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	return &http.Transport{
+	protocols.SetHTTP2(true)
+	pooled := &http.Transport{
 		Protocols: protocols,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			c, err := dialer.DialContext(ctx, network, addr)
@@ -73,6 +59,11 @@ func newTransport(dialer *net.Dialer, trust *x509.CertPool) *http.Transport {
 		// Ping a silent HTTP/2 connection.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
 	}
+	return &Transport{dialer: dialer, pooled: pooled, trust: trust}
+}
+
+func tlsConfig(trust *x509.CertPool) *tls.Config {
+	return &tls.Config{RootCAs: trust, MinVersion: tls.VersionTLS12}
 }
 
 // RoundTrip implements [http.RoundTripper].
