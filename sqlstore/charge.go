@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
@@ -36,14 +35,14 @@ func (s *Store) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeap
 }
 
 func (s *Store) charge(ctx context.Context, req storeapi.ChargeRequest) (charged storeapi.Charged, err error) {
-	if err := s.enter(ctx); err != nil {
+	if err := s.checkCall(ctx); err != nil {
 		return storeapi.Charged{}, err
 	}
 	if err := req.Validate(); err != nil {
 		return storeapi.Charged{}, err
 	}
 	c := &charging{id: idOfName(protocol.UsageName(req.Namespace, req.Tenant)), req: req, done: make(chan struct{})}
-	if s.group != nil {
+	if s.grouped {
 		err = s.chargeTogether(ctx, c)
 	} else {
 		err = s.chargeAlone(ctx, c)
@@ -56,7 +55,7 @@ func (s *Store) charge(ctx context.Context, req storeapi.ChargeRequest) (charged
 
 // Usage implements [storeapi.UsageReader]. It reads one row, and never waits for a writer.
 func (s *Store) Usage(ctx context.Context, req storeapi.UsageRequest) (out storeapi.Usage, err error) {
-	if err := s.enter(ctx); err != nil {
+	if err := s.checkCall(ctx); err != nil {
 		return out, err
 	}
 	if err := req.Validate(); err != nil {
@@ -80,7 +79,7 @@ func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
 	write := false
 	err := s.backend.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
 		u, err := s.loadUsage(ctx, db, s.db.queries().loadUsage, c.id)
-		_, write = decide(&u, of)
+		_, write = decideCharges(&u, of)
 		return err
 	})
 	if err != nil || !write {
@@ -99,7 +98,7 @@ func (s *Store) chargeTenant(ctx context.Context, w sqlkit.Execer, of []*chargin
 		if err != nil {
 			return false, err
 		}
-		counts, write := decide(&u, of)
+		counts, write := decideCharges(&u, of)
 		if !write {
 			return false, nil
 		}
@@ -110,8 +109,8 @@ func (s *Store) chargeTenant(ctx context.Context, w sqlkit.Execer, of []*chargin
 	return false, nil
 }
 
-// decide applies the charges of one tenant to the loaded counts.
-func decide(u *usage, of []*charging) (counts protocol.Usage, write bool) {
+// decideCharges applies the charges of one tenant to the loaded counts.
+func decideCharges(u *usage, of []*charging) (counts protocol.Usage, write bool) {
 	counts = u.Usage
 	for _, c := range of {
 		next, got, changed := protocol.Charge(counts, u.now, &c.req)
@@ -138,10 +137,10 @@ func (s *Store) loadUsage(ctx context.Context, db sqlkit.Execer, query string, i
 	var now sql.NullInt64
 	u.now = s.db.clock().UnixMicro()
 	err = db.QueryRowContext(ctx, query, id[:]).Scan(&version, &now, &counts)
-	if err := s.db.readable(version, err); err != nil {
+	if err := s.db.checkVersion(version, err); err != nil {
 		return u, err
 	}
-	u.now, u.there = s.db.time(now, u.now), counts != nil
+	u.now, u.there = s.db.timeOf(now, u.now), counts != nil
 	if u.Usage, err = protocol.ParseUsage(counts); err != nil {
 		return u, stateError("sqlstore: " + err.Error())
 	}
@@ -222,10 +221,10 @@ func (s *Store) expiredUsage(ctx context.Context) (some bool, now protocol.Micro
 
 // charging is one charge with its caller.
 type charging struct {
-	id    recordID
-	req   storeapi.ChargeRequest
-	state atomic.Uint32 // as for a change
-	done  chan struct{}
+	id  recordID
+	req storeapi.ChargeRequest
+	ticket
+	done chan struct{}
 
 	got storeapi.Charged // got and err: the caller must not read them before done is closed
 	err error
@@ -291,8 +290,8 @@ func (l *lines) drop(line recordID, c *charging) {
 	}
 }
 
-// len returns how many charges wait.
-func (l *lines) len() (n int) {
+// countWaiting returns how many charges wait.
+func (l *lines) countWaiting() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, of := range l.waiting {
@@ -320,7 +319,7 @@ func (s *Store) chargeTogether(ctx context.Context, c *charging) error {
 		return c.err
 	case <-wait.Done():
 	}
-	if c.state.CompareAndSwap(0, left) {
+	if c.leaveQueue() {
 		s.charges.reading.drop(line, c)
 		s.charges.writing.drop(s.writeLine(c), c)
 		return &lockError{ended: wait.caller.Err(), after: wait.limit, text: s.db.waits}
@@ -336,7 +335,7 @@ func (s *Store) chargeTogether(ctx context.Context, c *charging) error {
 // readCharges answers refused charges and queues the others for writing. On SQLite, which has one
 // writer, all tenants share one line.
 func (s *Store) readCharges(_ recordID, batch []*charging) {
-	tenants := byTenant(slices.DeleteFunc(batch, func(c *charging) bool { return c.state.Load() == left }))
+	tenants := byTenant(slices.DeleteFunc(batch, func(c *charging) bool { return c.hasLeft() }))
 	if len(tenants) == 0 {
 		return
 	}
@@ -350,7 +349,7 @@ func (s *Store) readCharges(_ recordID, batch []*charging) {
 				return err
 			}
 			failed[i] = err
-			_, writes[i] = decide(&u, of)
+			_, writes[i] = decideCharges(&u, of)
 		}
 		return nil
 	})
@@ -379,7 +378,7 @@ func (s *Store) writeCharges(line recordID, batch []*charging) {
 		err := s.backend.write(context.Background(), line, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (commit bool, err error) {
 			failed = -1
 			for i, of := range tenants {
-				tenants[i] = slices.DeleteFunc(of, func(c *charging) bool { return !c.begin() })
+				tenants[i] = slices.DeleteFunc(of, func(c *charging) bool { return !c.beginCall() })
 				wrote, err := s.chargeTenant(ctx, w, tenants[i])
 				if err != nil {
 					failed = i
@@ -398,11 +397,6 @@ func (s *Store) writeCharges(line recordID, batch []*charging) {
 		endCharges(tenants[failed], err)
 		tenants = slices.Delete(tenants, failed, failed+1)
 	}
-}
-
-// begin reports whether the charge should be made, that is, whether its caller has not left.
-func (c *charging) begin() bool {
-	return c.state.CompareAndSwap(0, begun) || c.state.Load() == begun
 }
 
 // endCharges answers the callers.

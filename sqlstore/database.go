@@ -32,8 +32,9 @@ type database struct {
 	lockWait   time.Duration
 	logger     *slog.Logger
 	waits      string // the error text of a call that waited in vain
-	// explain adds advice to a driver's error.
-	explain func(step string, err error) error
+	// backend is the kind of database.
+	backend backend
+	skewed  atomic.Bool // a difference of clocks was reported
 	// writer is held by the one call of this store that writes to a SQLite file; the others queue
 	// in order of arrival.
 	writer  chan struct{}
@@ -280,11 +281,11 @@ func newStatementCache() *statementCache {
 	return &statementCache{all: make(map[string]*sql.Stmt), one: make(chan struct{}, 1)}
 }
 
-// get prepares the missing statements. It takes a connection for a moment, so a caller that holds
+// prepare prepares the missing statements. It takes a connection for a moment, so a caller that holds
 // one might wait for ever. It waits for that, and for other calls that prepare, within ctx.
-func (c *statementCache) get(ctx context.Context, d *database, queries ...string) (map[string]*sql.Stmt, error) {
+func (c *statementCache) prepare(ctx context.Context, d *database, queries ...string) (map[string]*sql.Stmt, error) {
 	got := make(map[string]*sql.Stmt, len(queries))
-	if c.known(got, queries) {
+	if c.addPrepared(got, queries) {
 		return got, nil
 	}
 	wait, cancel := d.patience(ctx, time.Time{})
@@ -293,16 +294,16 @@ func (c *statementCache) get(ctx context.Context, d *database, queries ...string
 	case c.one <- struct{}{}:
 		defer func() { <-c.one }()
 	case <-wait.Done():
-		return nil, wait.over(wait.Err())
+		return nil, wait.sqliteError(wait.Err())
 	}
-	c.known(got, queries)
+	c.addPrepared(got, queries)
 	for _, query := range queries {
 		if got[query] != nil {
 			continue
 		}
 		statement, err := d.pool.PrepareContext(wait, query) //nolint:sqlclosecheck // it ends with the database
 		if err != nil {
-			return nil, wait.over(err)
+			return nil, wait.sqliteError(err)
 		}
 		c.mu.Lock()
 		c.all[query], got[query] = statement, statement
@@ -311,8 +312,8 @@ func (c *statementCache) get(ctx context.Context, d *database, queries ...string
 	return got, nil
 }
 
-// known adds the prepared statements to got, and reports whether that is all of them.
-func (c *statementCache) known(got map[string]*sql.Stmt, queries []string) (all bool) {
+// addPrepared adds the prepared statements to got, and reports whether that is all of them.
+func (c *statementCache) addPrepared(got map[string]*sql.Stmt, queries []string) (all bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	all = true
@@ -369,14 +370,19 @@ type backend interface {
 	// the same id take turns. It does not commit after notAfter on the store's clock; zero: no
 	// limit.
 	write(ctx context.Context, id recordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (commit bool, err error)) error
-	// together makes changes of different keys in one transaction. It leaves out changes whose
+	// changeMany makes changes of different keys in one transaction. It leaves out changes whose
 	// caller has left, and those that it marks to be made alone. An error that is not a
 	// *commitError means that no change was made.
-	together(changes []*change) error
-	// see reads the records of many lookups.
-	see(ctx context.Context, of []*sight) error
-	// settings refuses an unusable database, and warns about settings that can lose answered calls.
-	settings(ctx context.Context) error
+	changeMany(changes []*change) error
+	// changeOne makes a change in a transaction of its own.
+	changeOne(c *change) error
+	// lookAtMany reads the records of many lookups, and lookAtOne one record, without a lock.
+	lookAtMany(ctx context.Context, looks []*look) error
+	lookAtOne(ctx context.Context, id recordID) (loaded, error)
+	// tellsInserted reports whether a statement that inserts many rows tells which were there.
+	tellsInserted() bool
+	// checkSettings refuses an unusable database, and warns about settings that can lose answered calls.
+	checkSettings(ctx context.Context) error
 	// keeps returns an error that says how a crash or a failover can lose committed calls.
 	keeps(ctx context.Context) error
 	// migrate runs f, which creates tables or indexes, in a transaction of at most limit, while no
@@ -384,8 +390,6 @@ type backend interface {
 	migrate(ctx context.Context, limit time.Duration, f func(context.Context, sqlkit.Execer) error) error
 	// explain adds advice to a driver's error.
 	explain(step string, err error) error
-	// insertsFirst reports whether a statement that inserts many rows tells which were there.
-	insertsFirst() bool
 	// skew says whose clock is wrong, and why, if a record is from the future.
 	skew() string
 }
@@ -417,4 +421,37 @@ func (d *database) refuseLosses(ctx context.Context, db sqlkit.Execer) error {
 		return err
 	}
 	return stateError("sqlstore: " + found[0].Text(lostAnswer))
+}
+
+// patience is the caller's context, limited to the longest wait for a lock.
+type patience struct {
+	context.Context
+	caller context.Context
+	limit  time.Duration
+	// the longest wait for a lock on a server, if shorter than limit; zero: the same
+	lock time.Duration
+}
+
+// patience starts the wait now. notAfter is on the store's clock; zero: it sets no limit.
+func (d *database) patience(ctx context.Context, notAfter time.Time) (p patience, cancel context.CancelFunc) {
+	limit := d.lockWait
+	if !notAfter.IsZero() {
+		limit = min(limit, max(0, notAfter.Sub(d.clock()))+time.Millisecond)
+	}
+	return patienceOf(ctx, limit)
+}
+
+// longestWait is a wait of which two can be added.
+const longestWait = 100 * 365 * 24 * time.Hour
+
+// patienceOf starts a wait of at most limit.
+func patienceOf(ctx context.Context, limit time.Duration) (p patience, cancel context.CancelFunc) {
+	p = patience{caller: ctx, limit: limit}
+	p.Context, cancel = context.WithTimeout(ctx, limit)
+	return p, cancel
+}
+
+// inVain returns the error of a call that has waited and changed nothing.
+func (p patience) inVain() error {
+	return &lockError{ended: p.caller.Err(), after: p.limit, text: serverWaits}
 }

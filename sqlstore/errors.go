@@ -56,7 +56,7 @@ func (d *database) failed(step string, err error) error {
 	case errors.As(err, &lock):
 		return lock
 	}
-	return d.explain(step, err)
+	return d.backend.explain(step, err)
 }
 
 const serverWaits = "other transactions have held the row of this key, or its table (ALTER TABLE, LOCK TABLES), or all connections to the database, " +
@@ -88,4 +88,13 @@ func isOwn(err error) bool {
 	var lock *lockError
 	var commit *commitError
 	return errors.As(err, &state) || errors.As(err, &lock) || errors.As(err, &commit) || errors.Is(err, storeapi.ErrTooLate)
+}
+
+// unknownError means that the caller's context ended while its change was being committed.
+type unknownError struct{ ended error }
+
+func (e *unknownError) Unwrap() error { return e.ended }
+func (e *unknownError) Error() string {
+	return "sqlstore: the call ended while its change was under way, so that nobody knows whether it was made; the same call by the same owner " +
+		"may be made again: " + e.ended.Error()
 }

@@ -303,7 +303,8 @@ func (j *joint) make(ctx context.Context) (made bool, err error) {
 }
 
 func (j *joint) load(ctx context.Context, query string) (loaded, error) {
-	return j.claim.store.db.loadBy(func(dest ...any) error { return j.tx.QueryRow(ctx, query, []any{j.claim.id[:]}, dest...) })
+	scan := j.claim.store.db.newRecordScan()
+	return scan.readRecord(j.tx.QueryRow(ctx, query, []any{j.claim.id[:]}, scan.allColumns()...))
 }
 
 func (j *joint) record() storeapi.Record { return j.row.Record(j.claim.r.Key, j.now) }
@@ -336,7 +337,7 @@ func (j *joint) refused(ctx context.Context, err error) (rec storeapi.Record, wo
 
 // answered returns the committed record of the key if it is finished.
 func (c *claim) answered(ctx context.Context) (rec storeapi.Record, ok bool) {
-	l, err := c.store.look(ctx, c.id)
+	l, err := c.store.queue.lookAt(ctx, c.id)
 	if err != nil {
 		return rec, false
 	}
@@ -462,7 +463,10 @@ func (t joined[Tx]) Usage(ctx context.Context, req storeapi.UsageRequest) (store
 // RunTx implements [storeapi.TxStore].
 func (t joined[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
 	s := t.store
-	if err := s.admit(ctx, &r.Key); err != nil { // the caller may have the only connection
+	if err := s.checkContext(ctx); err != nil {
+		return storeapi.Record{}, err
+	}
+	if err := r.Key.Validate(); err != nil { // nothing else: the caller may have the only connection
 		return storeapi.Record{}, err
 	}
 	if d := t.same.Dialect(); d != s.db.dialect {
@@ -538,7 +542,7 @@ func (t joined[Tx]) held(ctx context.Context, c *claim, held *heldError) (storea
 	if rec, ok := c.answerIn(l); ok {
 		return rec, nil
 	}
-	if c.store.db.dialect == SQLite && c.store.running.other(c.id) == nil {
+	if c.store.db.dialect == SQLite && c.store.running.otherOf(c.id) == nil {
 		// the file is busy, with whatever key
 		return storeapi.Record{Key: c.r.Key}, held.cause
 	}

@@ -21,7 +21,7 @@ import (
 // stable. Then a listing by tenant or operation reads all records, up to 20 000 for one page, which
 // can have fewer records than the limit, or none.
 func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (page storeapi.Page, err error) {
-	if err := s.enter(ctx); err != nil {
+	if err := s.checkCall(ctx); err != nil {
 		return page, err
 	}
 	l, err := s.newListing(&req)
@@ -150,11 +150,11 @@ func (l *listing) read(ctx context.Context, db sqlkit.Execer, query string, args
 	for rows.Next() {
 		var id, parts []byte
 		var scan rowScan
-		if err := rows.Scan(append([]any{&id, &parts}, scan.fields()...)...); err != nil {
+		if err := rows.Scan(append([]any{&id, &parts}, scan.columns()...)...); err != nil {
 			return 0, nil, false, err
 		}
 		key, err := parseParts(parts)
-		row, damaged := scan.row()
+		row, damaged := scan.parseRow()
 		err = errors.Join(err, damaged)
 		if err == nil && !l.selects(&key, &row, now) || err != nil && !l.selectsKey(&key) {
 			n++

@@ -22,17 +22,17 @@ import (
 // the error has the statement that makes it without holding up anybody. MySQL and MariaDB hold up
 // calls for that one too, if it has to wait for a transaction that stays open.
 func (s *Store) Migrate(ctx context.Context) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.checkCall(ctx); err != nil {
 		return err
 	}
-	if err := s.backend.settings(ctx); err != nil {
+	if err := s.backend.checkSettings(ctx); err != nil {
 		return s.db.failed("migrate", err)
 	}
 	err := s.backend.migrate(ctx, max(s.db.lockWait, tablesWait), s.createTables)
 	if err != nil {
 		return s.db.failed("migrate", err)
 	}
-	if err := s.find(ctx); err != nil || !s.listing {
+	if err := s.findTables(ctx); err != nil || !s.listing {
 		return err
 	}
 	return s.indexFailed(s.backend.migrate(ctx, s.db.lockWait, s.indexKeys))
@@ -148,7 +148,7 @@ var _ storeapi.Keeper = (*Store)(nil)
 // Keeps implements [storeapi.Keeper]. It asks the server for its settings, and whether it has
 // replicas that may take over without the last commits.
 func (s *Store) Keeps(ctx context.Context) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.checkCall(ctx); err != nil {
 		return err
 	}
 	return s.db.failed("ask what the database keeps", s.backend.keeps(ctx))

@@ -21,7 +21,7 @@ type mysql struct{ server }
 
 func newMySQL(db *database) mysql {
 	return mysql{server{
-		db: db, turns: newTurns(), manner: mysqlManner{db.table, db.lockWait, &db.words, new(atomic.Bool)}, looking: lists{db, false}, locking: lists{db, true},
+		db: db, turns: newKeyTurns(), manner: mysqlManner{db.table, db.lockWait, &db.words, new(atomic.Bool)}, looking: lists{db, false}, locking: lists{db, true},
 	}}
 }
 
@@ -33,10 +33,10 @@ type mysqlManner struct {
 	transact *atomic.Bool // a session of the pool had autocommit off
 }
 
-// reading runs f. If sessions have autocommit off, it turns autocommit on around f. Otherwise f
+// readOn runs f. If sessions have autocommit off, it turns autocommit on around f. Otherwise f
 // would open a transaction, read from its snapshot from then on, and lock what it reads at levels
 // that do so.
-func (m mysqlManner) reading(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error {
+func (m mysqlManner) readOn(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error {
 	if !m.transact.Load() {
 		if err := m.readWithin(ctx, conn, f); !errors.Is(err, errTransacts) {
 			return err
@@ -140,7 +140,7 @@ const (
 )
 
 // mysqlVersion is the version of the tables, or transacts if the session has autocommit off (see
-// mysqlManner.reading).
+// mysqlManner.readOn).
 const mysqlVersion = `IF(@@autocommit, m.version, -1)`
 
 func mysqlQueries(database, table string) queries {
@@ -351,9 +351,9 @@ func mysqlCommitting(notAfter int64) string {
 // drivers that write arguments into the statement's text.
 const smallestPacket = 2*(1<<20+64<<10) + 64<<10
 
-// settings refuses a server with an unusable clock or packet size, and warns about settings that
+// checkSettings refuses a server with an unusable clock or packet size, and warns about settings that
 // can lose answered calls.
-func (m mysql) settings(ctx context.Context) error {
+func (m mysql) checkSettings(ctx context.Context) error {
 	return m.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
 		var before, after string
 		var autocommit, slept int
@@ -593,14 +593,14 @@ func (l lists) loadMany(ctx context.Context, w querier, ids []recordID) (map[rec
 	return l.db.loadAll(ctx, w, strings.Replace(l.db.queries().many(l.locks), "(?)", "("+sqlkit.List(len(ids))+")", 1), args...)
 }
 
-func (lists) surely(c *change) bool { return c.sawNone() }
+func (lists) surelyAbsent(c *change) bool { return c.knows == sawNone }
 
-// insertsFirst: the server does not tell which records were there.
-func (lists) insertsFirst() bool { return false }
+// tellsInserted: the server does not tell which records were there.
+func (lists) tellsInserted() bool { return false }
 
 func (l lists) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*change) error {
 	if len(made) > 0 {
-		query, args := l.insert(l.db.queries().makeMany, made)
+		query, args := l.repeatRow(l.db.queries().makeMany, made)
 		r, err := w.ExecContext(ctx, query, args...)
 		if err != nil {
 			return err
@@ -610,7 +610,7 @@ func (l lists) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*
 		}
 	}
 	if len(changed) > 0 {
-		query, args := l.insert(l.db.queries().putMany, changed)
+		query, args := l.repeatRow(l.db.queries().putMany, changed)
 		if _, err := w.ExecContext(ctx, query, args...); err != nil {
 			return err
 		}
@@ -618,12 +618,12 @@ func (l lists) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*
 	return nil
 }
 
-// insert repeats the single row of values in a statement for all rows.
-func (l lists) insert(query string, rows []*change) (string, []any) {
+// repeatRow repeats the single row of values in a statement for all rows.
+func (l lists) repeatRow(query string, rows []*change) (string, []any) {
 	row := "(" + sqlkit.List(len(inserted)) + ")"
 	args := make([]any, 0, len(rows)*len(inserted))
 	for _, c := range rows {
-		args = append(args, c.args()...)
+		args = append(args, c.insertArgs()...)
 	}
 	return strings.Replace(query, row, strings.TrimSuffix(strings.Repeat(row+", ", len(rows)), ", "), 1), args
 }

@@ -21,14 +21,14 @@ type postgres struct{ server }
 
 func newPostgres(db *database) postgres {
 	return postgres{server{
-		db: db, turns: newTurns(), manner: postgresManner{db.table}, looking: arrays{db, false}, locking: arrays{db, true},
+		db: db, turns: newKeyTurns(), manner: postgresManner{db.table}, looking: arrays{db, false}, locking: arrays{db, true},
 	}}
 }
 
 // postgresManner has the statements for PostgreSQL. No setting outlives a transaction.
 type postgresManner struct{ table string }
 
-func (postgresManner) reading(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error {
+func (postgresManner) readOn(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error {
 	return f(ctx, conn)
 }
 
@@ -245,8 +245,8 @@ func committing(notAfter int64) string {
 	return fmt.Sprintf("SELECT 1 / (%s <= %d)::int; COMMIT", afterLocking, notAfter)
 }
 
-// settings warns about settings that can lose answered calls.
-func (p postgres) settings(ctx context.Context) error { return p.read(ctx, brief, p.db.warn) }
+// checkSettings warns about settings that can lose answered calls.
+func (p postgres) checkSettings(ctx context.Context) error { return p.read(ctx, brief, p.db.warn) }
 
 // keeps also checks for replicas that may take over without the last commits. A user without rights
 // can see that there are replicas, but not which.
@@ -326,13 +326,13 @@ func (a arrays) loadMany(ctx context.Context, w querier, ids []recordID) (map[re
 	return a.db.loadAll(ctx, w, a.db.queries().many(a.locks), b.String()+"}")
 }
 
-func (arrays) surely(c *change) bool { return c.sawNone() }
+func (arrays) surelyAbsent(c *change) bool { return c.knows == sawNone }
 
-func (arrays) insertsFirst() bool { return true }
+func (arrays) tellsInserted() bool { return true }
 
 func (a arrays) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*change) error {
 	if len(made) > 0 {
-		if err := a.insert(ctx, w, made); err != nil {
+		if err := a.insertMany(ctx, w, made); err != nil {
 			return err
 		}
 		// The insert may have waited for a sweep, which has removed a record and raised the floor.
@@ -340,7 +340,7 @@ func (a arrays) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []
 		if err := w.QueryRowContext(ctx, a.db.queries().floor).Scan(&floor); err != nil {
 			return err
 		}
-		if storeapi.Fence(floor) > made[0].l.floor { //nolint:gosec // fences stay below 2^53
+		if storeapi.Fence(floor) > made[0].found.floor { //nolint:gosec // fences stay below 2^53
 			return errMadeMeanwhile
 		}
 	}
@@ -351,8 +351,8 @@ func (a arrays) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []
 	return err
 }
 
-// insert marks those changes to be made alone whose record was there.
-func (a arrays) insert(ctx context.Context, w sqlkit.Execer, made []*change) error {
+// insertMany marks those changes to be made alone whose record was there.
+func (a arrays) insertMany(ctx context.Context, w sqlkit.Execer, made []*change) error {
 	rows, err := w.QueryContext(ctx, a.db.queries().makeMany, arrayArgs(made)...)
 	if err != nil {
 		return err
@@ -372,7 +372,7 @@ func (a arrays) insert(ctx context.Context, w sqlkit.Execer, made []*change) err
 		}
 	}
 	for _, c := range there {
-		c.met()
+		c.metRecord()
 	}
 	return rows.Err()
 }
@@ -381,7 +381,7 @@ func (a arrays) insert(ctx context.Context, w sqlkit.Execer, made []*change) err
 func arrayArgs(rows []*change) []any {
 	columns := make([]strings.Builder, len(inserted))
 	for i, c := range rows {
-		for j, v := range c.args() {
+		for j, v := range c.insertArgs() {
 			columns[j].WriteByte("{,"[min(i, 1)])
 			arrayValue(&columns[j], v)
 		}

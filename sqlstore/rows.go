@@ -69,14 +69,15 @@ type rowScan struct {
 	owner, data []byte
 }
 
-func (s *rowScan) fields() []any {
+// columns returns where the columns go.
+func (s *rowScan) columns() []any {
 	r := &s.r
 	return []any{&s.owner, &s.fence, &s.state, &r.LeaseEnd, &r.Expires, &r.Updated, &s.data, &r.Answer.Body}
 }
 
-// row returns the row that was read, or an error if this package cannot have written it: no
+// parseRow returns the row that was read, or an error if this package cannot have written it: no
 // decision is based on a damaged row.
-func (s *rowScan) row() (protocol.Row, error) {
+func (s *rowScan) parseRow() (protocol.Row, error) {
 	r := s.r
 	if s.state == 0 {
 		return protocol.Row{}, nil
@@ -298,31 +299,41 @@ func after(prefix []byte) []byte {
 	return nil
 }
 
-// load reads the record, and checks in the same statement whether this build may use the tables.
-func (d *database) load(ctx context.Context, db sqlkit.Execer, query string, id recordID) (l loaded, err error) {
-	return d.loadBy(func(dest ...any) error { return db.QueryRowContext(ctx, query, id[:]).Scan(dest...) })
+// recordScan receives the row of queries.load and of statements like it.
+type recordScan struct {
+	db      *database
+	here    protocol.Micros // this machine's time from before the read
+	version int
+	floor   int64
+	now     sql.NullInt64
+	rowScan
 }
 
-// loadBy is load with a function that reads the row.
-func (d *database) loadBy(read func(dest ...any) error) (l loaded, err error) {
-	var version int
-	var floor int64
-	var now sql.NullInt64
-	var scan rowScan
-	l.now = d.clock().UnixMicro()
-	err = read(append([]any{&version, &floor, &now}, scan.fields()...)...)
-	if err := d.readable(version, err); err != nil {
+func (d *database) newRecordScan() *recordScan {
+	return &recordScan{db: d, here: d.clock().UnixMicro()}
+}
+
+// allColumns returns where the columns go; more come after the first three.
+func (s *recordScan) allColumns(more ...any) []any {
+	return append(append([]any{&s.version, &s.floor, &s.now}, more...), s.columns()...)
+}
+
+// readRecord returns what was read, unless that has failed, or this build may not use the tables.
+func (s *recordScan) readRecord(failed error) (l loaded, err error) {
+	l.now = s.here
+	if err := s.db.checkVersion(s.version, failed); err != nil {
 		return l, err
 	}
-	return d.loadedFrom(floor, now, l.now, &scan)
+	l.now = s.db.timeOf(s.now, s.here)
+	l.floor = storeapi.Fence(s.floor) //nolint:gosec // fences stay below 2^53
+	l.row, err = s.parseRow()
+	return l, err
 }
 
-// loadedFrom converts what was read; here is this machine's time from before the read.
-func (d *database) loadedFrom(floor int64, now sql.NullInt64, here protocol.Micros, scan *rowScan) (l loaded, err error) {
-	l.now = d.time(now, here)
-	l.floor = storeapi.Fence(floor) //nolint:gosec // fences stay below 2^53
-	l.row, err = scan.row()
-	return l, err
+// load reads the record, and checks in the same statement whether this build may use the tables.
+func (d *database) load(ctx context.Context, db sqlkit.Execer, query string, id recordID) (loaded, error) {
+	scan := d.newRecordScan()
+	return scan.readRecord(db.QueryRowContext(ctx, query, id[:]).Scan(scan.allColumns()...))
 }
 
 // loadToWrite reads and locks the record, on databases that lock records. If it is missing and may
@@ -347,18 +358,12 @@ func (d *database) loadAll(ctx context.Context, w querier, query string, args ..
 	found = make(map[recordID]loaded)
 	migrated := false
 	for rows.Next() {
-		var version int
-		var floor int64
-		var now sql.NullInt64
 		var id []byte
-		var scan rowScan
-		if err := rows.Scan(append([]any{&version, &floor, &now, &id}, scan.fields()...)...); err != nil {
+		scan := &recordScan{db: d, here: here}
+		if err := rows.Scan(scan.allColumns(&id)...); err != nil {
 			return nil, absent, err
 		}
-		if err := d.readable(version, nil); err != nil {
-			return nil, absent, err
-		}
-		l, err := d.loadedFrom(floor, now, here, &scan)
+		l, err := scan.readRecord(nil)
 		if err != nil {
 			return nil, absent, err
 		}
@@ -376,8 +381,8 @@ func (d *database) loadAll(ctx context.Context, w querier, query string, args ..
 	return found, absent, nil
 }
 
-// readable returns nil if this build may use the tables, given the version that was read.
-func (d *database) readable(version int, err error) error {
+// checkVersion returns nil if this build may use the tables, given the version that was read.
+func (d *database) checkVersion(version int, err error) error {
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return d.notMigrated()
@@ -391,9 +396,9 @@ func (d *database) readable(version int, err error) error {
 	return nil
 }
 
-// time returns the database's time if it has sent one, else here, this machine's time from before
+// timeOf returns the database's time if it has sent one, else here, this machine's time from before
 // the read.
-func (d *database) time(told sql.NullInt64, here protocol.Micros) protocol.Micros {
+func (d *database) timeOf(told sql.NullInt64, here protocol.Micros) protocol.Micros {
 	if !told.Valid {
 		return here
 	}
@@ -405,20 +410,44 @@ func (d *database) time(told sql.NullInt64, here protocol.Micros) protocol.Micro
 	return told.Int64
 }
 
-// put replaces the loaded row of key. It returns false if there was no row, and another call has
-// inserted one meanwhile.
-func (d *database) put(ctx context.Context, db sqlkit.Execer, key *storeapi.StoreKey, id recordID, was *loaded, row *protocol.Row) (done bool, err error) {
-	if was.row.State != 0 {
+// usualLease is used for a record that does not tell its lease.
+const usualLease = 30 * time.Second
+
+// reportSkew reports a clock that was set back, or clocks that differ. Both make leases longer than
+// they should be.
+func (d *database) reportSkew(l *loaded) {
+	row := &l.row
+	if row.State == 0 || d.skewed.Load() {
+		return
+	}
+	lease := usualLease
+	if row.State == storeapi.StateInProgress && row.LeaseEnd != 0 {
+		lease = time.Duration(row.LeaseEnd-row.Updated) * time.Microsecond
+	}
+	ahead := time.Duration(row.Updated-l.now) * time.Microsecond
+	if ahead > lease/10 && d.skewed.CompareAndSwap(false, true) {
+		d.logger.Warn("sqlstore: a record was updated in the future of "+d.backend.skew()+"; leases last longer by as much",
+			"table", d.table, "ahead", ahead)
+	}
+}
+
+// putRow replaces the row that a change was decided on. It returns false if there was no row, and
+// another call has inserted one meanwhile.
+func (d *database) putRow(ctx context.Context, w sqlkit.Execer, c *change) (done bool, err error) {
+	if c.found.row.State != 0 {
 		// MySQL counts no row if nothing has changed
-		_, err := db.ExecContext(ctx, d.queries().put, append(rowArgs(row), id[:])...)
+		_, err := w.ExecContext(ctx, d.queries().put, append(rowArgs(&c.next), c.id[:])...)
 		return err == nil, err
 	}
-	r, err := db.ExecContext(ctx, d.queries().make, insertArgs(key, id, row)...)
+	r, err := w.ExecContext(ctx, d.queries().make, c.insertArgs()...)
 	if err != nil {
 		return false, err
 	}
 	return d.queries().made(r)
 }
+
+// insertArgs returns the columns of inserted.
+func (c *change) insertArgs() []any { return insertArgs(&c.key, c.id, &c.next) }
 
 // errTransacts means that the session has autocommit off, and that nothing was read.
 var errTransacts = errors.New("sqlstore: the session has autocommit off")

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
@@ -16,16 +17,16 @@ import (
 type server struct {
 	db     *database
 	manner manner
-	turns  *turns
+	turns  *keyTurns
 	// looking reads many rows without locks; locking skips rows that another transaction has
 	// locked, and writes.
-	looking, locking many
+	looking, locking manyRows
 }
 
 // manner is what differs between the kinds of server.
 type manner interface {
-	// reading runs f, which changes nothing, outside of any transaction.
-	reading(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error
+	// readOn runs f, which changes nothing, outside of any transaction.
+	readOn(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error
 	// begin opens a transaction that does not depend on the session's defaults, and that also ends
 	// on the server if its client never comes back.
 	begin(call context.Context, conn *sql.Conn, wait patience) error
@@ -70,79 +71,181 @@ func (s server) read(ctx context.Context, _ span, f func(context.Context, sqlkit
 	defer cancel()
 	call, cancel := context.WithTimeout(ctx, wait.limit+slack)
 	defer cancel()
-	return s.over(wait, s.again(wait, func() error {
-		conn, err := s.connection(wait)
-		if err != nil {
-			return err
+	for tries := (serverTries{s, wait, 0}); ; {
+		err := s.readOnce(call, wait, f)
+		if !tries.mayRepeat(err) {
+			return s.waitError(wait, err)
 		}
-		if err = s.manner.reading(call, conn, f); err != nil && conn.PingContext(call) != nil {
-			sqlkit.Discard(conn)
-			return &lostError{err}
-		}
-		_ = conn.Close()
-		return err
-	}))
-}
-
-// write first waits for this process's other writers of the same key, without holding a connection:
-// calls for other keys may need it.
-func (s server) write(ctx context.Context, id recordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
-	wait, cancel := s.db.patience(ctx, notAfter)
-	defer cancel()
-	return s.writeWithin(wait, id, notAfter, f)
-}
-
-// writeWithin is write within wait.
-func (s server) writeWithin(wait patience, id recordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
-	give, err := s.turns.take(wait, id)
-	if err != nil {
-		return wait.inVain()
 	}
-	defer give()
-	call, cancel := context.WithTimeout(wait.caller, wait.limit+slack)
-	defer cancel()
-	return s.over(wait, s.again(wait, func() error { return s.transaction(call, wait, notAfter, f) }))
 }
 
-// transaction runs f in one transaction on its own connection.
-func (s server) transaction(call context.Context, wait patience, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
-	conn, err := s.connection(wait)
+func (s server) readOnce(call context.Context, wait patience, f func(context.Context, sqlkit.Execer) error) error {
+	conn, err := s.takeConnection(wait)
 	if err != nil {
 		return err
 	}
-	commit := false
-	if err = s.manner.begin(call, conn, wait); err == nil {
-		within := s.manner.within(call, wait)
-		commit, err = f(within, conn)
-		if err != nil && within.Err() != nil && call.Err() == nil {
-			err = wait.inVain()
-		}
-	}
-	if err == nil {
-		err = wait.caller.Err()
-	}
-	if err == nil && commit {
-		if err = s.manner.commit(call, conn, notAfter); err == nil {
-			_ = conn.Close()
-			return nil
-		}
-		if !errors.Is(err, storeapi.ErrTooLate) {
-			err = &commitError{err}
-		}
-	}
-	if s.manner.rollback(call, conn) != nil {
-		sqlkit.Discard(conn) // the server rolls back when it notices that the client is gone
-		if err == nil {
-			return nil // there was nothing to commit
-		}
+	if err = s.manner.readOn(call, conn, f); err != nil && conn.PingContext(call) != nil {
+		sqlkit.Discard(conn)
 		return &lostError{err}
 	}
 	_ = conn.Close()
 	return err
 }
 
-// connection takes a connection from the pool, within wait.
-func (s server) connection(wait patience) (*sql.Conn, error) {
+// lookAtOne implements backend.
+func (s server) lookAtOne(ctx context.Context, id recordID) (found loaded, err error) {
+	err = s.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
+		found, err = s.db.load(ctx, db, s.db.queries().load, id)
+		return err
+	})
+	return found, err
+}
+
+// lookAtMany implements backend.
+func (s server) lookAtMany(ctx context.Context, looks []*look) error {
+	return s.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) (err error) {
+		if l := looks[0]; len(looks) == 1 {
+			l.found, err = s.db.load(ctx, db, s.db.queries().load, l.id)
+			return err
+		}
+		return lookAtRows(ctx, db, s.looking, looks)
+	})
+}
+
+// write runs f in a transaction.
+func (s server) write(ctx context.Context, id recordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
+	wait, cancel := s.db.patience(ctx, notAfter)
+	defer cancel()
+	return s.writeWithin(wait, id, notAfter, f)
+}
+
+// writeWithin is write within wait. It first waits for this process's other writers of the same
+// key, without holding a connection: calls for other keys may need it.
+func (s server) writeWithin(wait patience, id recordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
+	giveTurn, err := s.turns.takeTurn(wait, id)
+	if err != nil {
+		return wait.inVain()
+	}
+	defer giveTurn()
+	call, cancel := context.WithTimeout(wait.caller, wait.limit+slack)
+	defer cancel()
+	for tries := (serverTries{s, wait, 0}); ; {
+		tx, err := s.beginTransaction(call, wait)
+		if err == nil {
+			var commit bool
+			commit, err = f(tx.within, tx.conn)
+			err = tx.endTransaction(notAfter, commit, err)
+		}
+		if !tries.mayRepeat(err) {
+			return s.waitError(wait, err)
+		}
+	}
+}
+
+// changeOne implements backend.
+func (s server) changeOne(c *change) error {
+	return s.write(c.ctx, c.id, c.notAfter, func(ctx context.Context, w sqlkit.Execer) (bool, error) { return s.db.changeRow(ctx, w, c) })
+}
+
+// rowWait is the longest that grouped changes wait for a row: a row that is held longer would delay
+// all of them. MySQL rounds it to whole seconds.
+const rowWait = 50 * time.Millisecond
+
+// changeMany makes changes in one transaction, with few statements whatever their number.
+func (s server) changeMany(changes []*change) error {
+	wait, cancel := s.db.patience(context.Background(), time.Time{})
+	defer cancel()
+	wait.lock = rowWait
+	call, cancel := context.WithTimeout(context.Background(), wait.limit+slack)
+	defer cancel()
+	for lost := 0; ; lost++ {
+		tx, err := s.beginTransaction(call, wait)
+		if err == nil {
+			var commit bool
+			commit, err = s.changeBegun(tx, beginChanges(changes))
+			err = tx.endTransaction(earliestEnd(changes), commit, err)
+		}
+		var gone *lostError
+		if lost == lostConnections || isOwn(err) || !errors.As(err, &gone) || s.manner.fate(err) != onlyLost || !sqlkit.Pause(wait) {
+			return err
+		}
+	}
+}
+
+// changeBegun makes the changes that have begun. For one, the statements for many are slower on
+// PostgreSQL.
+func (s server) changeBegun(tx *serverTx, changes []*change) (commit bool, err error) {
+	switch {
+	case len(changes) == 0:
+		return false, nil
+	case len(changes) == 1 && s.db.dialect == PostgreSQL:
+		return s.db.changeRow(tx.within, tx.conn, changes[0])
+	}
+	return changeRows(tx.within, tx.conn, s.locking, changes)
+}
+
+// tellsInserted implements backend.
+func (s server) tellsInserted() bool { return s.locking.tellsInserted() }
+
+// serverTx is a transaction on its own connection.
+type serverTx struct {
+	server
+	conn   *sql.Conn
+	call   context.Context
+	within context.Context // for the statements between its begin and its end
+	wait   patience
+}
+
+// beginTransaction opens a transaction.
+func (s server) beginTransaction(call context.Context, wait patience) (*serverTx, error) {
+	conn, err := s.takeConnection(wait)
+	if err != nil {
+		return nil, err
+	}
+	tx := &serverTx{s, conn, call, s.manner.within(call, wait), wait}
+	if err := s.manner.begin(call, conn, wait); err != nil {
+		return nil, tx.rollBack(err)
+	}
+	return tx, nil
+}
+
+// endTransaction commits if commit is set and failed, the error of a statement, is nil. Otherwise
+// it rolls back.
+func (t *serverTx) endTransaction(notAfter time.Time, commit bool, failed error) error {
+	err := failed
+	if err != nil && t.within.Err() != nil && t.call.Err() == nil {
+		err = t.wait.inVain()
+	}
+	if err == nil {
+		err = t.wait.caller.Err()
+	}
+	if err == nil && commit {
+		if err = t.manner.commit(t.call, t.conn, notAfter); err == nil {
+			_ = t.conn.Close()
+			return nil
+		}
+		if !errors.Is(err, storeapi.ErrTooLate) {
+			err = &commitError{err}
+		}
+	}
+	return t.rollBack(err)
+}
+
+// rollBack rolls back, and returns err, for which there is nothing to commit.
+func (t *serverTx) rollBack(err error) error {
+	if t.manner.rollback(t.call, t.conn) != nil {
+		sqlkit.Discard(t.conn) // the server rolls back when it notices that the client is gone
+		if err == nil {
+			return nil // there was nothing to commit
+		}
+		return &lostError{err}
+	}
+	_ = t.conn.Close()
+	return err
+}
+
+// takeConnection takes a connection from the pool, within wait.
+func (s server) takeConnection(wait patience) (*sql.Conn, error) {
 	conn, err := s.db.calls.Conn(wait)
 	switch {
 	case err == nil:
@@ -153,29 +256,33 @@ func (s server) connection(wait patience) (*sql.Conn, error) {
 	return nil, &lostError{fmt.Errorf("no connection to the database: %w", err)}
 }
 
-// again runs f again if it certainly had no effect and may succeed the next time: another
-// transaction was in the way, or the connection was dead.
-func (s server) again(wait patience, f func() error) error {
-	for lost := 0; ; {
-		err := f()
-		var gone *lostError
-		switch fate := s.manner.fate(err); {
-		case err == nil, isOwn(err):
-			return err
-		case fate == blocked:
-		case errors.As(err, &gone) && lost < lostConnections && fate == onlyLost:
-			lost++
-		default:
-			return err
-		}
-		if !sqlkit.Pause(wait) {
-			return err
-		}
-	}
+// serverTries counts the tries of one call.
+type serverTries struct {
+	server
+	wait patience
+	lost int // how many have lost their connection
 }
 
-// over returns the error of a wait in vain, or err unchanged if it is another error.
-func (s server) over(wait patience, err error) error {
+// mayRepeat reports, after a pause, whether the call is to be made again: it certainly had no
+// effect and may succeed the next time, since another transaction was in the way, or the connection
+// was dead.
+func (t *serverTries) mayRepeat(err error) bool {
+	if err == nil || isOwn(err) {
+		return false
+	}
+	var gone *lostError
+	switch fate := t.manner.fate(err); {
+	case fate == blocked:
+	case errors.As(err, &gone) && t.lost < lostConnections && fate == onlyLost:
+		t.lost++
+	default:
+		return false
+	}
+	return sqlkit.Pause(t.wait)
+}
+
+// waitError returns the error of a wait in vain, or err unchanged if it is another error.
+func (s server) waitError(wait patience, err error) error {
 	fate := s.manner.fate(err)
 	switch {
 	case err == nil, isOwn(err):
@@ -184,11 +291,6 @@ func (s server) over(wait patience, err error) error {
 		return wait.inVain()
 	}
 	return err
-}
-
-// inVain returns the error of a call that has waited and changed nothing.
-func (p patience) inVain() error {
-	return &lockError{ended: p.caller.Err(), after: p.limit, text: serverWaits}
 }
 
 // left returns how many milliseconds the server may still let this call wait: slightly less than
@@ -251,108 +353,43 @@ func (s server) explain(step string, err error) error {
 	return fmt.Errorf("sqlstore: %s: %w", step, err)
 }
 
-// session is a pooled connection for one call. SQLite's own busy handler is off: it sleeps without
-// regard to the caller's context, so this package waits instead.
-type session struct {
-	*sql.Conn
-	timeout int64 // the caller's busy_timeout in milliseconds
-	set     int64 // the current busy_timeout
+// keyTurns lets one call of this process at a time write to a key. Waiting calls hold no connection:
+// otherwise the waiters for one held key would use up the pool, and calls for other keys would get
+// no connection.
+type keyTurns struct {
+	mu   sync.Mutex
+	keys map[recordID]*keyTurn
 }
 
-// wait sets SQLite's own wait for locks.
-func (se *session) wait(ctx context.Context, d time.Duration) error {
-	ms := d.Milliseconds()
-	if ms == se.set {
-		return nil
+func newKeyTurns() *keyTurns { return &keyTurns{keys: make(map[recordID]*keyTurn)} }
+
+type keyTurn struct {
+	held  chan struct{}
+	users int // holders and waiters
+}
+
+// takeTurn waits for the turn of id until ctx ends.
+func (t *keyTurns) takeTurn(ctx context.Context, id recordID) (give func(), err error) {
+	t.mu.Lock()
+	k := t.keys[id]
+	if k == nil {
+		k = &keyTurn{held: make(chan struct{}, 1)}
+		t.keys[id] = k
 	}
-	_, err := se.ExecContext(context.WithoutCancel(ctx), fmt.Sprintf("PRAGMA busy_timeout = %d", ms))
-	if err == nil {
-		se.set = ms
-	}
-	return err
-}
-
-// end returns the connection to the pool in its original state.
-func (se *session) end(ctx context.Context) {
-	if err := se.wait(ctx, time.Duration(se.timeout)*time.Millisecond); err != nil && !errors.Is(err, sql.ErrConnDone) {
-		sqlkit.Discard(se.Conn)
-		return
-	}
-	_ = se.Close()
-}
-
-// patience is the caller's context, limited to the longest wait for a lock.
-type patience struct {
-	context.Context
-	caller context.Context
-	limit  time.Duration
-	// the longest wait for a lock on a server, if shorter than limit; zero: the same
-	lock time.Duration
-}
-
-// retry calls f until no other transaction is in the way, or wait ends.
-func retry(wait patience, f func() error) error {
-	for {
-		err := f()
-		if err == nil || !sqliteBusy(err) || !sqlkit.Pause(wait) {
-			return err
+	k.users++
+	t.mu.Unlock()
+	leave := func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if k.users--; k.users == 0 {
+			delete(t.keys, id)
 		}
 	}
+	select {
+	case k.held <- struct{}{}:
+		return func() { <-k.held; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
 }
-
-// over returns the error of a wait in vain, or err unchanged if it is another error.
-func (p patience) over(err error) error {
-	if err == nil {
-		return nil
-	}
-	err = interrupted(p.caller, err)
-	if end := p.caller.Err(); end != nil && (sqliteBusy(err) || errors.Is(err, end)) {
-		return &lockError{ended: end, text: sqliteWaits}
-	}
-	if end := p.Err(); sqliteBusy(err) || end != nil && errors.Is(err, end) {
-		return &lockError{after: p.limit, text: sqliteWaits}
-	}
-	return err
-}
-
-// session takes a connection; ctx limits the wait for it.
-func (d *database) session(ctx context.Context) (*session, error) {
-	conn, err := d.pool.Conn(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("no connection to the database: %w", err)
-	}
-	se := &session{Conn: conn}
-	if err = conn.QueryRowContext(context.WithoutCancel(ctx), "PRAGMA busy_timeout").Scan(&se.timeout); err == nil {
-		se.set = se.timeout
-		err = se.wait(ctx, 0)
-	}
-	if err != nil {
-		sqlkit.Discard(se.Conn)
-		return nil, err
-	}
-	return se, nil
-}
-
-// patience starts the wait now. notAfter is on the store's clock; zero: it sets no limit.
-func (d *database) patience(ctx context.Context, notAfter time.Time) (p patience, cancel context.CancelFunc) {
-	limit := d.lockWait
-	if !notAfter.IsZero() {
-		limit = min(limit, max(0, notAfter.Sub(d.clock()))+time.Millisecond)
-	}
-	return patienceOf(ctx, limit)
-}
-
-// longestWait is a wait of which two can be added.
-const longestWait = 100 * 365 * 24 * time.Hour
-
-// patienceOf starts a wait of at most limit.
-func patienceOf(ctx context.Context, limit time.Duration) (p patience, cancel context.CancelFunc) {
-	p = patience{caller: ctx, limit: limit}
-	p.Context, cancel = context.WithTimeout(ctx, limit)
-	return p, cancel
-}
-
-// strayLease is the lease of a record that the work has committed itself. If this process dies
-// before it corrects the record, the record looks as if it were in progress for that long. If a
-// transaction ends properly, no other process ever sees its lease.
-const strayLease = 30 * time.Second

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"sync/atomic"
 
 	"github.com/retrysafe/retrysafe/storeapi"
 )
@@ -18,16 +17,13 @@ type Store struct {
 	backend backend
 	listing bool // there is an index on the parts of keys
 
-	running    running
-	remembered remembered
-	seen       seenKeys
-	listen     func(context.Context, string, func(string)) error
-	ears       ears
-	criers     criers
-	group      *group      // nil: each change has its own transaction
-	charges    charges     // concurrent charges; used if group is not nil
-	looks      *looks      // nil: each lookup has its own statement
-	skewed     atomic.Bool // the clock difference was reported
+	queue   *callQueue
+	grouped bool // changes and lookups of many callers are made together
+	running running
+	listen  func(context.Context, string, func(string)) error
+	ears    ears
+	criers  criers
+	charges charges // concurrent charges; used if grouped
 }
 
 var (
@@ -50,7 +46,7 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 		return nil, err
 	}
 	own := newDatabase(db, d, o)
-	s := &Store{db: own, listing: o.Listing, listen: o.Listen, running: running{keys: make(map[recordID]chan struct{})}}
+	s := &Store{db: own, listing: o.Listing, listen: o.Listen, grouped: !o.NoGroupCommit, running: running{keys: make(map[recordID]chan struct{})}}
 	lanes := 2
 	switch d {
 	case SQLite:
@@ -60,10 +56,11 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 	case MySQL:
 		s.backend = newMySQL(own)
 	}
-	own.explain = s.backend.explain
-	if !o.NoGroupCommit {
-		s.group, s.looks = newGroup(own, s.backend, lanes), newLooks(own, s.backend)
+	own.backend = s.backend
+	if o.NoGroupCommit {
+		lanes = 0
 	}
+	s.queue = newCallQueue(own, s.backend, lanes)
 	return s, nil
 }
 

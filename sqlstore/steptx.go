@@ -25,7 +25,7 @@ var _ storeapi.StepStore[*sql.Tx] = (*Store)(nil)
 // with RunTx: no other process can take the record over in between, and no other call writes,
 // including heartbeats. The rules for work are those of RunTx.
 func (s *Store) StepTx(ctx context.Context, r storeapi.StepRequest, work func(context.Context, *sql.Tx) (storeapi.Answer, error)) error {
-	if err := s.check(ctx, &r.Key); err != nil {
+	if err := s.checkKey(ctx, &r.Key); err != nil {
 		return err
 	}
 	if s.db.dialect != SQLite {
@@ -174,7 +174,7 @@ func (s *stepTx) touched() error {
 func (s *Store) StepOn(ctx context.Context, r storeapi.StepRequest, begin func(context.Context) (Transaction, error),
 	work func(context.Context, dbtx.Tx) (storeapi.Answer, error),
 ) error {
-	if err := s.check(ctx, &r.Key); err != nil {
+	if err := s.checkKey(ctx, &r.Key); err != nil {
 		return err
 	}
 	fateOf, err := s.fates("StepOn", "StepTx")
@@ -195,7 +195,7 @@ type serverStep struct {
 }
 
 func (s *serverStep) run(ctx context.Context) error {
-	l, err := s.store.look(ctx, s.id)
+	l, err := s.store.queue.lookAt(ctx, s.id)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -278,9 +278,8 @@ func (s *serverStep) keep(call context.Context, tx dbtx.Tx, progress *storeapi.A
 	ctx, ended := s.store.limitWait(call, s.store.db.lockWait, &err)
 	defer ended()
 	load := func(within string) (loaded, error) {
-		return s.store.db.loadBy(func(dest ...any) error {
-			return tx.QueryRow(ctx, within+s.store.db.queries().loadToJoin, []any{s.id[:]}, dest...)
-		})
+		scan := s.store.db.newRecordScan()
+		return scan.readRecord(tx.QueryRow(ctx, within+s.store.db.queries().loadToJoin, []any{s.id[:]}, scan.allColumns()...))
 	}
 	l, err := load(s.store.within(s.store.db.lockWait))
 	if dberr.MySQLNumber(err) == numberSyntax { // nothing was undone

@@ -17,7 +17,7 @@ const sweepBatch = 128
 // Sweep implements [storeapi.Sweeper]. It looks for expired records without a lock, and removes
 // them in batches. A record is removed only if it is still expired then.
 func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
-	if err := s.enter(ctx); err != nil {
+	if err := s.checkCall(ctx); err != nil {
 		return 0, err
 	}
 	if removed, err = s.sweepRecords(ctx, limit); err == nil {

@@ -42,7 +42,7 @@ import (
 // committed is in doubt. So is what it may have written after a ROLLBACK as text, which commits
 // statement by statement; on MySQL only after autocommit was turned on, and not after DDL.
 func (s *Store) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, *sql.Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
-	if err := s.check(ctx, &r.Key); err != nil {
+	if err := s.checkKey(ctx, &r.Key); err != nil {
 		return storeapi.Record{}, err
 	}
 	if s.db.dialect != SQLite {
@@ -108,22 +108,22 @@ func (c *claim) queue(ctx context.Context) (end func(), rec storeapi.Record, err
 		limit = t.C
 	}
 	for {
-		if other := c.store.running.other(c.id); other != nil {
+		if other := c.store.running.otherOf(c.id); other != nil {
 			if err := c.await(ctx, other, limit); err != nil {
 				return nil, storeapi.Record{Key: c.r.Key}, err
 			}
 		}
-		if c.isNew = c.store.seen.isNew(c.id); !c.isNew {
-			l, err := c.store.look(ctx, c.id)
+		if c.isNew = c.store.queue.guessNew(c.id); !c.isNew {
+			l, err := c.store.queue.lookAt(ctx, c.id)
 			if err != nil {
 				return nil, storeapi.Record{}, unavailable(err)
 			}
-			c.store.seen.was(l.row.State == 0)
+			c.store.queue.learnNew(l.row.State == 0)
 			if row, won, err := c.decide(l, l.now); !won {
 				return nil, row.Record(c.r.Key, l.now), err
 			}
 		}
-		if end, ok := c.store.running.begin(c.id); ok {
+		if end, ok := c.store.running.beginKey(c.id); ok {
 			return end, storeapi.Record{}, nil
 		}
 	}
@@ -147,7 +147,7 @@ func (c *claim) await(ctx context.Context, other <-chan struct{}, limit <-chan t
 func (c *claim) run(ctx context.Context) (rec storeapi.Record, err error) {
 	q := c.store.db.queries()
 	// Before a connection is held: preparing takes one.
-	statements, err := c.store.db.statements.get(ctx, c.store.db, q.claimAt, q.load, q.put, q.make, q.finish, beginWork, endWork)
+	statements, err := c.store.db.statements.prepare(ctx, c.store.db, q.claimAt, q.load, q.put, q.make, q.finish, beginWork, endWork)
 	if err != nil {
 		return rec, unavailable(c.store.db.failed("begin the transaction", err))
 	}
@@ -167,7 +167,7 @@ func (c *claim) run(ctx context.Context) (rec storeapi.Record, err error) {
 	}
 	defer tx.end() // rolls back what was not committed, also if work panics
 	if c.isNew {
-		c.store.seen.was(won)
+		c.store.queue.learnNew(won)
 	}
 	if !won {
 		return rec, answer
@@ -239,7 +239,7 @@ func (c *claim) commitFailed(failed error) error {
 func (c *claim) committed(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
 	defer cancel()
-	l, err := c.store.look(ctx, c.id)
+	l, err := c.store.queue.lookAt(ctx, c.id)
 	return err == nil && l.row.Owner == c.r.Owner && l.row.State == storeapi.StateInProgress
 }
 
@@ -285,7 +285,7 @@ func (c *claim) settle(ctx context.Context, tx *writeTx, rec storeapi.Record, fa
 // committed the claim, or has written after it had rolled it back.
 func (c *claim) afterwards(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	l, err := c.store.look(ctx, c.id)
+	l, err := c.store.queue.lookAt(ctx, c.id)
 	fence, what := l.row.Fence, "the work committed its transaction by itself"
 	if err == nil && l.row.Owner != c.r.Owner {
 		if !c.ended.loose {
@@ -492,7 +492,7 @@ type LastStatement interface {
 func (s *Store) RunOn(ctx context.Context, r storeapi.TxRequest, begin func(context.Context) (Transaction, error),
 	work func(context.Context, dbtx.Tx) (storeapi.State, storeapi.Answer, error),
 ) (storeapi.Record, error) {
-	if err := s.check(ctx, &r.Key); err != nil {
+	if err := s.checkKey(ctx, &r.Key); err != nil {
 		return storeapi.Record{}, err
 	}
 	fateOf, err := s.fates("RunOn", "RunTx")
@@ -505,7 +505,7 @@ func (s *Store) RunOn(ctx context.Context, r storeapi.TxRequest, begin func(cont
 		return rec, err
 	}
 	defer end()
-	c.claim.isNew = s.db.queries().claimOnce != "" && s.seen.isNew(c.claim.id)
+	c.claim.isNew = s.db.queries().claimOnce != "" && s.queue.guessNew(c.claim.id)
 	rec, err = c.run(ctx)
 	if err != nil && c.claim.worked && c.claim.ended == nil && !errors.Is(err, storeapi.ErrUnconfirmed) && c.claim.committed(ctx) {
 		c.claim.ended = &endedError{cause: err}
@@ -544,7 +544,7 @@ func (c *serverClaim) queue(ctx context.Context) (end func(), rec storeapi.Recor
 		limit = t.C
 	}
 	for {
-		if other := c.claim.store.running.other(c.claim.id); other != nil {
+		if other := c.claim.store.running.otherOf(c.claim.id); other != nil {
 			if rec, ok := c.claim.answered(ctx); ok {
 				return nil, rec, nil
 			}
@@ -552,7 +552,7 @@ func (c *serverClaim) queue(ctx context.Context) (end func(), rec storeapi.Recor
 				return nil, storeapi.Record{Key: c.claim.r.Key}, err
 			}
 		}
-		if end, ok := c.claim.store.running.begin(c.claim.id); ok {
+		if end, ok := c.claim.store.running.beginKey(c.claim.id); ok {
 			return end, storeapi.Record{}, nil
 		}
 	}
@@ -657,7 +657,7 @@ func (c *serverClaim) take(ctx context.Context, j *joint) (rec storeapi.Record, 
 	isNew := c.claim.isNew
 	rec, won, err = j.take(ctx)
 	if isNew {
-		c.claim.store.seen.was(won)
+		c.claim.store.queue.learnNew(won)
 	}
 	if t, ok := j.tx.(interface{ claimed(context.Context) error }); ok && won {
 		if err := t.claimed(ctx); err != nil {
@@ -701,7 +701,7 @@ func (c *serverClaim) commit(ctx context.Context, j *joint, state storeapi.State
 // whole table is locked.
 func (c *serverClaim) held(ctx context.Context) (storeapi.Record, error) {
 	none := storeapi.Record{Key: c.claim.r.Key}
-	l, err := c.claim.store.look(ctx, c.claim.id)
+	l, err := c.claim.store.queue.lookAt(ctx, c.claim.id)
 	if err != nil {
 		return none, unavailable(err)
 	}
@@ -922,15 +922,15 @@ type running struct {
 	keys map[recordID]chan struct{} // closed when the transaction has ended
 }
 
-// other returns a channel that is closed when the transaction of id ends, or nil if none runs.
-func (r *running) other(id recordID) <-chan struct{} {
+// otherOf returns a channel that is closed when the transaction of id ends, or nil if none runs.
+func (r *running) otherOf(id recordID) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.keys[id]
 }
 
-// begin registers a transaction for id, unless one is running.
-func (r *running) begin(id recordID) (end func(), ok bool) {
+// beginKey registers a transaction for id, unless one is running.
+func (r *running) beginKey(id recordID) (end func(), ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.keys[id] != nil {
@@ -973,219 +973,7 @@ func inTransaction(ctx context.Context, db *sql.DB) bool {
 	return false
 }
 
-// writeTx is a transaction of database/sql that has the file's write lock.
-type writeTx struct {
-	*sql.Tx
-	db      *database
-	session *session
-	unlock  func()
-	lost    bool // the connection is in an unknown state
-}
-
-func (w *writeTx) open(ctx context.Context, first func(*sql.Tx) error) error {
-	tx, err := w.session.BeginTx(ctx, nil)
-	if err != nil {
-		w.lost = !sqliteBusy(err) // the transaction may have begun
-		return err
-	}
-	if err := first(tx); err != nil {
-		w.lost = tx.Rollback() != nil
-		return err
-	}
-	w.Tx = tx
-	return nil
-}
-
-// errAttached refuses a transaction that could commit only in part.
-const errAttached = stateError("sqlstore: the connection has another file attached, and a commit is atomic for each file by itself; detach it, or use " +
-	"a *sql.DB of its own for what needs it")
-
-// otherFiles returns a row for each attached file of a connection, and countOtherFiles their
-// number.
-const (
-	otherFiles      = "SELECT 1 FROM pragma_database_list WHERE name NOT IN ('main', 'temp')"
-	countOtherFiles = "SELECT count(*) FROM (" + otherFiles + ")"
-)
-
-// oneFile refuses a connection with attached files: the record could commit without the effect, or
-// the effect without the record. read reads the row of countOtherFiles.
-func oneFile(read func(dest ...any) error) error {
-	var others int
-	err := read(&others)
-	if err == nil && others > 0 {
-		err = errAttached
-	}
-	return err
-}
-
-// commit sends COMMIT, which cannot be taken back. Readers of a file without WAL block it. Only
-// SQLite itself can wait for them here, since a driver rolls back if COMMIT fails.
-func (w *writeTx) commit(ctx context.Context) error {
-	limit := w.db.lockWait
-	if end, ok := ctx.Deadline(); ok {
-		limit = min(limit, max(0, time.Until(end)))
-	}
-	return w.commitWithin(ctx, limit)
-}
-
-// commitWithin is commit with a limit for the wait for readers. If they are still there after that,
-// nothing was committed.
-func (w *writeTx) commitWithin(ctx context.Context, limit time.Duration) error {
-	wal, err := w.db.writesAhead(ctx, w.Tx)
-	if err != nil {
-		return err
-	}
-	if !wal {
-		if _, err := w.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", limit.Milliseconds())); err != nil {
-			return err
-		}
-		w.session.set = limit.Milliseconds()
-	}
-	err = w.Tx.Commit()
-	if w.lost = err != nil; w.lost {
-		w.db.journal.Store(nil) // perhaps it was changed
-	}
-	return err
-}
-
-// undo rolls back what was not committed and returns the connection to the pool. It may be called
-// again.
-func (w *writeTx) undo() {
-	if w.session == nil {
-		return
-	}
-	if w.Tx != nil {
-		if err := w.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
-			w.lost = true
-		}
-	}
-	if w.lost {
-		sqlkit.Discard(w.session.Conn)
-	} else {
-		w.session.end(context.Background())
-	}
-	w.session = nil
-}
-
-// end calls undo, and lets the next call write.
-func (w *writeTx) end() {
-	w.undo()
-	w.unlock()
-}
-
-// begin opens a transaction for the caller's work. It ends with ctx.
-func (d *database) begin(ctx context.Context) (*writeTx, error) {
-	tx, err := d.beginWith(ctx, func(tx *sql.Tx) error { return d.lockFile(ctx, tx) })
-	if err != nil {
-		return nil, err
-	}
-	if err := oneFile(tx.QueryRowContext(ctx, countOtherFiles).Scan); err != nil {
-		tx.end()
-		return nil, err
-	}
-	return tx, nil
-}
-
-// lockFile takes the file's write lock with a statement that changes nothing. A transaction of
-// database/sql begins without the lock. If it read first and another process wrote in between, it
-// could not get the lock any more.
-func (d *database) lockFile(ctx context.Context, tx sqlkit.Execer) error {
-	_, err := tx.ExecContext(ctx, d.queries().lock)
-	return err
-}
-
-// beginWith opens a transaction whose first statement is made by first, and takes the file's write
-// lock. It tries again while the file is busy.
-func (d *database) beginWith(ctx context.Context, first func(*sql.Tx) error) (*writeTx, error) {
-	wait, cancel := d.patience(ctx, time.Time{})
-	defer cancel()
-	unlock, err := d.turn(wait)
-	if err != nil {
-		return nil, wait.over(err)
-	}
-	tx := &writeTx{db: d, unlock: unlock}
-	if tx.session, err = d.session(wait); err != nil {
-		unlock()
-		return nil, wait.over(err)
-	}
-	if err := retry(wait, func() error { return tx.open(ctx, first) }); err != nil {
-		tx.end()
-		return nil, wait.over(err)
-	}
-	return tx, nil
-}
-
-// writesAhead reports whether the journal is a WAL. It asks once, and again after a COMMIT has
-// failed: the mode of a file in use hardly ever changes.
-func (d *database) writesAhead(ctx context.Context, tx sqlkit.Execer) (bool, error) {
-	if mode := d.journal.Load(); mode != nil {
-		return *mode == "wal", nil
-	}
-	var mode string
-	if err := tx.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
-		return false, err
-	}
-	d.journal.Store(&mode)
-	return mode == "wal", nil
-}
-
-// write runs f in a transaction that has the file's write lock from its beginning, and commits if f
-// says so. The context of f does not end: once the lock is held, the rest is short and must not be
-// interrupted.
-func (d *database) write(ctx context.Context, notAfter time.Time, f func(context.Context, sqlkit.Execer) (commit bool, err error)) error {
-	wait, cancel := d.patience(ctx, notAfter)
-	defer cancel()
-	unlock, err := d.turn(wait)
-	if err != nil {
-		return wait.over(err)
-	}
-	defer unlock()
-	return d.writeInTurn(wait, f)
-}
-
-// writeInTurn is write for a caller that has the turn.
-func (d *database) writeInTurn(wait patience, f func(context.Context, sqlkit.Execer) (commit bool, err error)) error {
-	w, err := d.session(wait)
-	if err != nil {
-		return wait.over(err)
-	}
-	whole := context.WithoutCancel(wait.caller)
-	exec := func(statement string) error {
-		_, err := w.ExecContext(whole, statement)
-		return err
-	}
-	if err = retry(wait, func() error { return exec("BEGIN IMMEDIATE") }); err != nil {
-		if sqliteBusy(err) {
-			w.end(whole)
-		} else {
-			sqlkit.Discard(w.Conn) // SQLite rolls back what may have begun
-		}
-		return wait.over(err)
-	}
-	commit, err := f(whole, w)
-	if err == nil {
-		err = wait.caller.Err()
-	}
-	if err == nil && commit {
-		// Readers of a file without WAL block the COMMIT, but not the statements before it.
-		err = retry(wait, func() error { return exec("COMMIT") })
-	} else {
-		err = errors.Join(err, exec("ROLLBACK"))
-	}
-	if err != nil {
-		sqlkit.Discard(w.Conn)
-		return wait.over(err)
-	}
-	w.end(whole)
-	return nil
-}
-
-// turn waits until no other call of this store writes.
-func (d *database) turn(wait patience) (unlock func(), err error) {
-	select {
-	case d.writer <- struct{}{}:
-		return func() { <-d.writer }, nil
-	case <-wait.Done():
-		return nil, wait.Err()
-	}
-}
+// strayLease is the lease of a record that the work has committed itself. If this process dies
+// before it corrects the record, the record looks as if it were in progress for that long. If a
+// transaction ends properly, no other process ever sees its lease.
+const strayLease = 30 * time.Second

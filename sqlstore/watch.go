@@ -18,7 +18,7 @@ func (s *Store) Watch(ctx context.Context, key storeapi.StoreKey, changed func()
 	if s.listen == nil {
 		return errors.ErrUnsupported
 	}
-	if err := s.check(ctx, &key); err != nil {
+	if err := s.checkKey(ctx, &key); err != nil {
 		return err
 	}
 	return s.ears.watch(ctx, s, hexID(idOf(key)), changed)
@@ -123,10 +123,10 @@ type criers struct {
 // tellWithin limits how long publishing a message may take.
 const tellWithin = 2 * time.Second
 
-// tell queues a message that an attempt has ended. It is published after the attempt's COMMIT,
+// announceEnd queues a message that an attempt has ended. It is published after the attempt's COMMIT,
 // since on PostgreSQL a transaction that notifies holds a lock of the whole server while it
 // commits.
-func (s *Store) tell(id recordID) {
+func (s *Store) announceEnd(id recordID) {
 	if s.listen == nil {
 		return
 	}
@@ -141,11 +141,11 @@ func (s *Store) tell(id recordID) {
 	}
 	if !c.busy {
 		c.busy = true
-		go s.cry()
+		go s.publishEnds()
 	}
 }
 
-func (s *Store) cry() {
+func (s *Store) publishEnds() {
 	c := &s.criers
 	for {
 		c.mu.Lock()

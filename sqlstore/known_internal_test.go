@@ -15,46 +15,46 @@ func TestSeenKeys(t *testing.T) {
 	}
 	var k seenKeys
 	for n := range 5 * mostSeen {
-		assert.True(t, k.isNew(id(n)), "key %d is new", n)
-		k.was(true)
-		assert.True(t, !k.isNew(id(n)) && !k.isNew(id(max(0, n-mostSeen+1))), "key %d is seen, and the latest before it", n)
+		assert.True(t, k.guessNew(id(n)), "key %d is new", n)
+		k.learnNew(true)
+		assert.True(t, !k.guessNew(id(n)) && !k.guessNew(id(max(0, n-mostSeen+1))), "key %d is seen, and the latest before it", n)
 		assert.True(t, len(k.newer)+len(k.older) <= 2*mostSeen, "it is bounded")
 	}
 	n := 5 * mostSeen
 	guesses := 0
 	for range 100 { // of keys from before a restart
-		if n++; k.isNew(id(n)) {
+		if n++; k.guessNew(id(n)) {
 			guesses++
 		}
-		k.was(false)
+		k.learnNew(false)
 	}
 	assert.True(t, guesses < 10, "%d of 100 duplicates insert first", guesses)
 	guesses = 0
 	for range 100 {
-		if n++; k.isNew(id(n)) {
+		if n++; k.guessNew(id(n)) {
 			guesses++
 		}
-		k.was(true)
+		k.learnNew(true)
 	}
 	assert.True(t, guesses > 80, "%d of 100 new keys insert first", guesses)
 }
 
 func TestRememberedIsBounded(t *testing.T) {
 	t.Parallel()
-	var m remembered
+	var m writtenRows
 	row := dataRows()[0]
 	row.LeaseEnd, row.Fingerprint = 9, []byte("print")
-	for n := range 2 * mostRemembered {
-		m.keep(recordID{byte(n), byte(n >> 8)}, &row)
+	for n := range 2 * mostWritten {
+		m.rememberRow(recordID{byte(n), byte(n >> 8)}, &row)
 	}
-	assert.Equal(t, len(m.rows), mostRemembered, "records")
+	assert.Equal(t, len(m.rows), mostWritten, "records")
 	last := recordID{0xff, 0x1f}
-	got := m.take(last)
+	got := m.takeRow(last)
 	assert.True(t, got != nil && string(got.Fingerprint) == "print", "the latest record is remembered")
 	row.Fingerprint[0] = 'x'
 	assert.Equal(t, string(got.Fingerprint), "print", "the fingerprint is a copy")
-	assert.True(t, m.take(last) == nil, "and forgotten once it was taken")
+	assert.True(t, m.takeRow(last) == nil, "and forgotten once it was taken")
 	row.Answer.Body = []byte("progress")
-	m.keep(last, &row)
-	assert.True(t, m.take(last) == nil, "a record with progress is not remembered")
+	m.rememberRow(last, &row)
+	assert.True(t, m.takeRow(last) == nil, "a record with progress is not remembered")
 }

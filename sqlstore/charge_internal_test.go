@@ -1,0 +1,57 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/storeapi"
+)
+
+// silent is a database that does not answer for a while.
+type silent struct {
+	backend
+	healthy chan struct{}
+}
+
+func (f *silent) read(context.Context, span, func(context.Context, sqlkit.Execer) error) error {
+	select {
+	case <-f.healthy:
+		return nil
+	case <-time.After(6 * time.Second): // LockWait and slack
+		return errors.New("no answer in time")
+	}
+}
+
+// TestChargesOfCallersThatLeft: while the database hangs, charges whose callers have left do not
+// stay in the line, where later callers would wait for them.
+func TestChargesOfCallersThatLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &silent{healthy: make(chan struct{})}
+		s := &Store{backend: f, db: &database{lockWait: 5 * time.Second, dialect: PostgreSQL, clock: time.Now}}
+		var all sync.WaitGroup
+		for range 60 {
+			for i := range 200 {
+				all.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					id := recordID{byte(i)}
+					_ = s.chargeTogether(ctx, &charging{id: id, req: storeapi.ChargeRequest{}, done: make(chan struct{})})
+				})
+			}
+			time.Sleep(time.Second)
+		}
+		all.Wait()
+		n := s.charges.reading.countWaiting()
+		if n > 0 {
+			t.Errorf("%d charges stay in line", n)
+		}
+		close(f.healthy)
+		time.Sleep(time.Hour)
+	})
+}
