@@ -68,7 +68,7 @@ func (q *callQueue) claimKey(c *call) (protocol.Row, protocol.Micros, error) {
 	found, err := q.lookAt(wait, c.id)
 	if err != nil {
 		if wait.Err() != nil {
-			err = &lockError{ended: c.ctx.Err(), after: wait.limit, text: q.db.waits}
+			err = q.db.waitedInVain(wait.limit, c.ctx.Err())
 		}
 		return protocol.Row{}, 0, err
 	}
@@ -203,7 +203,7 @@ func (q *changeQueue) submitAndWait(wait patience, l line, change *change) error
 	}
 	if c.leaveQueue() {
 		q.dropChange(l, c)
-		return &lockError{ended: wait.caller.Err(), after: wait.limit, text: q.db.waits}
+		return q.db.waitedInVain(wait.limit, wait.caller.Err())
 	}
 	var late <-chan time.Time
 	if !c.notAfter.IsZero() {
@@ -380,7 +380,7 @@ func (q *lookQueue) lookTogether(ctx context.Context, id recordID) (loaded, erro
 	case <-l.done:
 	case <-wait.Done():
 		q.dropLook(l)
-		return loaded{}, &lockError{ended: ctx.Err(), after: wait.limit, text: q.db.waits}
+		return loaded{}, q.db.waitedInVain(wait.limit, ctx.Err())
 	}
 	if l.err == nil {
 		return l.found, nil
@@ -388,7 +388,7 @@ func (q *lookQueue) lookTogether(ctx context.Context, id recordID) (loaded, erro
 	select {
 	case q.solo <- struct{}{}:
 	case <-wait.Done():
-		return loaded{}, &lockError{ended: ctx.Err(), after: wait.limit, text: q.db.waits}
+		return loaded{}, q.db.waitedInVain(wait.limit, ctx.Err())
 	}
 	defer func() { <-q.solo }()
 	return q.rows.lookAtOne(ctx, id)

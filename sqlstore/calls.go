@@ -244,7 +244,7 @@ func (s *Store) findTables(ctx context.Context) error {
 	})
 	switch {
 	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-		return &lockError{after: s.db.lockWait, text: serverWaits}
+		return s.db.waitedInVain(s.db.lockWait, nil)
 	case err != nil:
 		return s.db.failed("look for the tables", err)
 	case strings.ContainsAny(schema, "?'\"`\\"): // no statement can name it

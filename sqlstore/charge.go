@@ -322,7 +322,7 @@ func (s *Store) chargeTogether(ctx context.Context, c *charging) error {
 	if c.leaveQueue() {
 		s.charges.reading.drop(line, c)
 		s.charges.writing.drop(s.writeLine(c), c)
-		return &lockError{ended: wait.caller.Err(), after: wait.limit, text: s.db.waits}
+		return s.db.waitedInVain(wait.limit, wait.caller.Err())
 	}
 	select { // it has begun, and may be counted
 	case <-c.done:

@@ -1,10 +1,14 @@
 package sqlstore
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -97,4 +101,48 @@ func (e *unknownError) Unwrap() error { return e.ended }
 func (e *unknownError) Error() string {
 	return "sqlstore: the call ended while its change was under way, so that nobody knows whether it was made; the same call by the same owner " +
 		"may be made again: " + e.ended.Error()
+}
+
+// endedByWork reports whether err means that the transaction, or the savepoint around the work, has
+// ended.
+func endedByWork(err error) bool {
+	if err == nil {
+		return false
+	}
+	switch e := err.(type) { //nolint:errorlint // this walks the tree itself
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), endedByWork)
+	case interface{ Unwrap() error }:
+		if inner := e.Unwrap(); inner != nil {
+			return endedByWork(inner)
+		}
+	}
+	switch dberr.SQLState(err) {
+	case stateNoTransaction, stateNoSavepoint:
+		return true
+	}
+	return err == sql.ErrTxDone || dberr.MySQLNumber(err) == numberNoSavepoint || strings.Contains(err.Error(), "no such savepoint") //nolint:errorlint // as above
+}
+
+// ofTheWork reports whether an error of COMMIT is about what the work has written: deferred
+// constraints and triggers.
+func ofTheWork(err error) bool {
+	if state := dberr.SQLState(err); len(state) == 5 {
+		switch state[:2] {
+		case "22", "23", "27", "44", "P0":
+			return true
+		}
+	}
+	return dberr.SQLiteCode(err)&0xff == codeConstraint
+}
+
+// lacksRight reports whether the server has refused a statement because the user lacks a right.
+func lacksRight(err error) bool {
+	return dberr.SQLState(err) == stateNoRight || dberr.MySQLNumber(err) == numberNoRight
+}
+
+// waitedInVain returns the error of a call that has waited this long and changed nothing, or whose
+// context has ended before that.
+func (d *database) waitedInVain(after time.Duration, ended error) *lockError {
+	return &lockError{after: after, text: d.waits, ended: ended}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 	"github.com/retrysafe/retrysafe/storeapi"
@@ -43,12 +42,11 @@ func (j *joint) takeWithin(ctx context.Context) (rec storeapi.Record, won bool, 
 	if !own && !j.joins || own && tx.limited || j.claim.store.db.queries().waitToJoin == nil {
 		return j.claimKey(ctx)
 	}
-	if j.within = j.claim.store.within(j.claim.r.Wait); j.within != "" {
+	if j.within = j.claim.store.db.limitRowWait(j.claim.r.Wait); j.within != "" {
 		rec, won, err := j.claimKey(ctx)
-		if dberr.MySQLNumber(err) != numberSyntax {
+		if !j.claim.store.db.cannotLimit(err) {
 			return rec, won, err
 		}
-		j.claim.store.db.words.noSetStatement.Store(true)
 		j.within = ""
 	}
 	if own {
@@ -265,7 +263,7 @@ func (j *joint) makeFirst(ctx context.Context) (won bool, err error) {
 // record, the transaction has a shared lock on it: the caller only reads it, or begins again.
 func (j *joint) insertOnce(ctx context.Context, tx *mysqlTx) (won bool, err error) {
 	db := j.claim.store.db
-	wait := mysqlWithin(0, db.lockWait) // no wait for the row, which only MariaDB has
+	wait := db.refuseRowWait() // no wait for the row, which only MariaDB has
 	if j.claim.r.Wait > 0 {
 		wait = j.within
 	}
@@ -277,7 +275,7 @@ func (j *joint) insertOnce(ctx context.Context, tx *mysqlTx) (won bool, err erro
 		return true, nil
 	case err == nil, db.queries().duplicate(err):
 		return false, nil
-	case j.claim.r.Wait <= 0 && dberr.MySQLNumber(err) == numberLockWait:
+	case j.claim.r.Wait <= 0 && endedRowWait(err):
 		// perhaps it met a lock on a gap, which says nothing about the key
 		return false, j.beginAgain()
 	}
@@ -514,8 +512,8 @@ func (t joined[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func(c
 // joinedEnd returns err, or that the work has ended the caller's transaction: then its savepoint is
 // gone. The database itself ends a transaction too, which err says.
 func (s *Store) joinedEnd(err error) error {
-	on, isServer := s.backend.(interface{ fateOf(error) fate })
-	if !endedByWork(err) || sqliteUndoes(err) || isServer && on.fateOf(err) == blocked {
+	fateOf, isServer := s.db.serverFates()
+	if !endedByWork(err) || sqliteUndoes(err) || isServer && fateOf(err) == blocked {
 		return err
 	}
 	return &endedError{cause: err, loose: !errors.Is(err, sql.ErrTxDone)}
@@ -530,14 +528,14 @@ func (t joined[Tx]) held(ctx context.Context, c *claim, held *heldError) (storea
 	func() {
 		ctx, ended := c.store.limitWait(ctx, c.store.db.lockWait, &err)
 		defer ended()
-		l, err = j.load(ctx, c.store.within(0)+j.claim.store.db.queries().unlocked())
+		l, err = j.load(ctx, c.store.db.limitRowWait(0)+j.claim.store.db.queries().unlocked())
 	}()
 	switch {
 	case err == nil:
 	case c.store.db.dialect == SQLite:
 		return storeapi.Record{Key: c.r.Key}, held.cause
 	default: // the whole table is locked
-		return storeapi.Record{Key: c.r.Key}, unavailable(&lockError{after: c.store.db.lockWait, text: serverWaits})
+		return storeapi.Record{Key: c.r.Key}, unavailable(c.store.db.waitedInVain(c.store.db.lockWait, nil))
 	}
 	if rec, ok := c.answerIn(l); ok {
 		return rec, nil

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 func TestSeenKeys(t *testing.T) {
@@ -42,8 +44,7 @@ func TestSeenKeys(t *testing.T) {
 func TestRememberedIsBounded(t *testing.T) {
 	t.Parallel()
 	var m writtenRows
-	row := dataRows()[0]
-	row.LeaseEnd, row.Fingerprint = 9, []byte("print")
+	row := protocol.Row{State: storeapi.StateInProgress, LeaseEnd: 9, Fingerprint: []byte("print")}
 	for n := range 2 * mostWritten {
 		m.rememberRow(recordID{byte(n), byte(n >> 8)}, &row)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
@@ -48,7 +47,7 @@ func (s *Store) indexFailed(err error) error {
 	case errors.As(err, &inVain) && inVain.ended == nil:
 		return stateError(fmt.Sprintf("sqlstore: migrate: the index of Options.Listing was not there within LockWait (%v) and the deadline of the call, "+
 			"and writers wait while it is made; make it yourself, once%s, and call Migrate again: %s", s.db.lockWait, q.onlineWaits, q.indexOnline))
-	case dberr.SQLState(err) == stateNoRight, dberr.MySQLNumber(err) == numberNoRight:
+	case lacksRight(err):
 		return fmt.Errorf("sqlstore: migrate: this user may not create the index of Options.Listing; let the owner of the table make it, once%s, "+
 			"and call Migrate again: %s: %w", q.onlineWaits, q.indexOnline, err)
 	}
@@ -113,15 +112,7 @@ func (s *Store) indexKeys(ctx context.Context, w sqlkit.Execer) error {
 // SchemaSQL returns the script that creates the tables if there are none, as [Store.Migrate] does,
 // under [DefaultTable].
 func SchemaSQL(d Dialect) string {
-	switch d {
-	case SQLite:
-		return sqliteSchema
-	case PostgreSQL:
-		return postgresSchema
-	case MySQL:
-		return mysqlSchema
-	}
-	return ""
+	return schemaOf(d)
 }
 
 // upToDate checks the version, and makes a write without effect, so that a read-only file fails

@@ -13,6 +13,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -156,9 +157,9 @@ func mysqlQueries(database, table string) queries {
 	version, floor := `(SELECT version FROM `+meta+` WHERE id = 1)`, `(SELECT fence_floor FROM `+meta+` WHERE id = 1)`
 	q := queries{
 		newest: 1, table: t, resumes: true, where: `SELECT coalesce(DATABASE(), '')`,
-		schema:  sqlkit.Statements(mysqlSchema, DefaultTable, table),
+		schema:  sqlkit.Statements(mysqlSchema, defaultTable, table),
 		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
-		exists:  sqlkit.TableExists(MySQL, table+"_meta"),
+		exists:  sqlkit.TableExists(dbtx.MySQL, table+"_meta"),
 		touch: []string{
 			`UPDATE ` + meta + ` SET version = version WHERE id = 1`,
 			`INSERT INTO ` + t + ` SELECT * FROM ` + t + ` WHERE id = ''`,
@@ -430,7 +431,7 @@ func (m mysql) migrate(ctx context.Context, limit time.Duration, f func(context.
 }
 
 func (m mysql) alone(ctx context.Context, wait patience, w sqlkit.Execer, f func(context.Context, sqlkit.Execer) error) error {
-	locked, err := sqlkit.LockMigration(ctx, w, MySQL, m.db.table, time.Duration(wait.left())*time.Millisecond*7/8)
+	locked, err := sqlkit.LockMigration(ctx, w, dbtx.MySQL, m.db.table, time.Duration(wait.left())*time.Millisecond*7/8)
 	if err != nil {
 		return err
 	}
@@ -440,7 +441,7 @@ func (m mysql) alone(ctx context.Context, wait patience, w sqlkit.Execer, f func
 	if err = m.transactional(ctx, w); err == nil {
 		err = f(ctx, w)
 	}
-	return cmp.Or(err, sqlkit.UnlockMigration(context.WithoutCancel(ctx), w, MySQL, m.db.table))
+	return cmp.Or(err, sqlkit.UnlockMigration(context.WithoutCancel(ctx), w, dbtx.MySQL, m.db.table))
 }
 
 // transactional checks the engine of the existing tables.
@@ -630,3 +631,110 @@ func (l lists) repeatRow(query string, rows []*change) (string, []any) {
 
 // errMadeMeanwhile means that another call has inserted a record that an earlier look did not find.
 var errMadeMeanwhile = errors.New("sqlstore: somebody else has made a record that was not there")
+
+// limitRowWait begins a statement that waits for rows no longer than wait, and for tables no longer
+// than LockWait. It is empty on servers that cannot limit a single statement.
+func (d *database) limitRowWait(wait time.Duration) string {
+	if d.dialect != dbtx.MySQL || d.words.noSetStatement.Load() {
+		return ""
+	}
+	return mysqlWithin(mysqlSeconds(wait), d.lockWait)
+}
+
+// refuseRowWait begins a statement that does not wait for rows. MariaDB.
+func (d *database) refuseRowWait() string { return mysqlWithin(0, d.lockWait) }
+
+// cannotLimit reports whether err means that the server cannot limit a single statement. From then
+// on limitRowWait is empty.
+func (d *database) cannotLimit(err error) bool {
+	if dberr.MySQLNumber(err) != numberSyntax {
+		return false
+	}
+	d.words.noSetStatement.Store(true)
+	return true
+}
+
+// endedRowWait reports whether a server of MySQL has ended the wait for a row.
+func endedRowWait(err error) bool { return dberr.MySQLNumber(err) == numberLockWait }
+
+// mysqlTx is a MySQL transaction on its own connection. Its session is restored when it ends.
+type mysqlTx struct {
+	dbtx.Tx
+	tx   *sql.Tx
+	conn *sql.Conn
+	// limited: until claimed is called, the session waits for locks as long as the claim may, since
+	// the server cannot limit the wait of one statement.
+	limited bool
+}
+
+// openMySQL opens a transaction with autocommit off. If the server rolls back on its own (error
+// 1213), later statements belong to another transaction. That one never commits, since the record
+// is not in it.
+func (d *database) openMySQL(ctx context.Context, wait time.Duration) (*mysqlTx, error) {
+	conn, err := d.pool.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &mysqlTx{conn: conn, limited: d.words.noSetStatement.Load()}
+	if err = d.words.begin(ctx, conn, mysqlJoining(t.limited, wait, d.lockWait)); err == nil {
+		t.tx, err = conn.BeginTx(ctx, nil)
+	}
+	if err != nil {
+		t.leave(ctx, true)
+		return nil, err
+	}
+	t.Tx = dbtx.SQL(t.tx, dbtx.MySQL)
+	return t, nil
+}
+
+// claimed restores the session's own lock wait for the work.
+func (t *mysqlTx) claimed(ctx context.Context) error {
+	if !t.limited {
+		return nil
+	}
+	_, err := t.Exec(ctx, mysqlJoined)
+	return err
+}
+
+// insert runs queries.claimOnce. It returns the time of the new record, or zero if the statement
+// has inserted nothing.
+func (t *mysqlTx) insert(ctx context.Context, query string, args ...any) (now int64, err error) {
+	res, err := t.tx.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	if n, err := res.RowsAffected(); n == 0 || err != nil {
+		return 0, err
+	}
+	return res.LastInsertId()
+}
+
+func (t *mysqlTx) Commit(ctx context.Context) error {
+	err := t.tx.Commit()
+	if err == nil {
+		t.leave(context.WithoutCancel(ctx), false)
+	}
+	return err
+}
+
+func (t *mysqlTx) Rollback(ctx context.Context) error {
+	err := t.tx.Rollback()
+	t.leave(ctx, true)
+	return err
+}
+
+// leave restores the session. Turning autocommit on commits an open transaction, so that is rolled
+// back first. A connection that does not answer is discarded.
+func (t *mysqlTx) leave(ctx context.Context, open bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
+	defer cancel()
+	last := []string{mysqlLeaving(t.limited)}
+	if open {
+		last = []string{mysqlRollback, last[0]}
+	}
+	if err := sqlkit.Run(ctx, t.conn, last); err != nil && !errors.Is(err, sql.ErrConnDone) {
+		sqlkit.Discard(t.conn)
+		return
+	}
+	_ = t.conn.Close()
+}

@@ -19,7 +19,7 @@ type Dialect = dbtx.Dialect
 
 // DefaultTable is the default name of the table of records. The names of the store's other tables
 // begin with the name of this table.
-const DefaultTable = "retrysafe_records"
+const DefaultTable = defaultTable
 
 // Options configure a store. Nil and the zero value of each field are valid.
 type Options struct {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -118,9 +119,9 @@ func postgresQueries(schema, table string) queries {
 	insertMany := `INSERT INTO ` + t + ` (` + columns + `) SELECT ` + columns + ` FROM unnest(` + arrayPlaces() + `) AS v (` + columns + `) ON CONFLICT (id) DO `
 	q := queries{
 		newest: newest, table: t,
-		schema:      sqlkit.Statements(postgresSchema, DefaultTable, table),
+		schema:      sqlkit.Statements(postgresSchema, defaultTable, table),
 		version:     `SELECT version FROM ` + meta + ` WHERE id = 1`,
-		exists:      sqlkit.TableExists(PostgreSQL, table+"_meta"),
+		exists:      sqlkit.TableExists(dbtx.PostgreSQL, table+"_meta"),
 		touch:       []string{`UPDATE ` + meta + ` SET version = version WHERE id = 1`},
 		load:        `SELECT m.version, m.fence_floor, ` + beforeReading + `, ` + selected + `r.answer FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
 		loadToWrite: postgresLocked(t) + `SELECT m.version, m.fence_floor, ` + afterLocking + `, ` + selected + `r.answer FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
@@ -287,7 +288,7 @@ func (p postgres) alone(ctx context.Context, w sqlkit.Execer, f func(context.Con
 			return err
 		}
 	}
-	if _, err := sqlkit.LockMigration(ctx, w, PostgreSQL, p.db.table, 0); err != nil {
+	if _, err := sqlkit.LockMigration(ctx, w, dbtx.PostgreSQL, p.db.table, 0); err != nil {
 		return err
 	}
 	for _, suffix := range []string{"", "_limits", "_meta"} {
@@ -449,3 +450,6 @@ var postgresAdvice = map[string]string{
 	"57P02":         "the server has crashed, and recovers by itself",
 	"57P03":         "the server is starting or stopping; try again",
 }
+
+// finishedNone reports whether finishOne was refused because there is no such row.
+func finishedNone(err error) bool { return dberr.SQLState(err) == stateDivision }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -178,7 +179,7 @@ func (s server) changeBegun(tx *serverTx, changes []*change) (commit bool, err e
 	switch {
 	case len(changes) == 0:
 		return false, nil
-	case len(changes) == 1 && s.db.dialect == PostgreSQL:
+	case len(changes) == 1 && s.db.dialect == dbtx.PostgreSQL:
 		return s.db.changeRow(tx.within, tx.conn, changes[0])
 	}
 	return changeRows(tx.within, tx.conn, s.locking, changes)
@@ -317,6 +318,15 @@ func latest(notAfter time.Time) int64 {
 		return 0
 	}
 	return notAfter.UnixMicro()
+}
+
+// serverFates returns the function that classifies a server's errors; not ok: SQLite is no server.
+func (d *database) serverFates() (fateOf func(error) fate, ok bool) {
+	on, ok := d.backend.(interface{ fateOf(error) fate })
+	if !ok {
+		return nil, false
+	}
+	return on.fateOf, true
 }
 
 // fateOf classifies an error for a call that was not committed.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
 // sqlite is the backend for a SQLite file, which has one writer at a time.
@@ -83,9 +84,9 @@ func sqliteQueries(table string) queries {
 	t, meta, counts := `"`+table+`"`, `"`+table+`_meta"`, `"`+table+`_limits"`
 	q := queries{
 		newest: 1, table: t, contains: `instr(r.parts, ?) > 0`, made: byCount, numbered: func(q string) string { return q },
-		schema:  sqlkit.Statements(sqliteSchema, DefaultTable, table),
+		schema:  sqlkit.Statements(sqliteSchema, defaultTable, table),
 		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
-		exists:  sqlkit.TableExists(SQLite, table+"_meta"),
+		exists:  sqlkit.TableExists(dbtx.SQLite, table+"_meta"),
 		touch:   []string{`UPDATE ` + meta + ` SET version = version WHERE id = 1`},
 		lock:    `UPDATE ` + meta + ` SET version = version WHERE id = 0`,
 		load: `SELECT m.version, m.fence_floor, NULL, ` + selected + `r.answer

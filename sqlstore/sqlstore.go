@@ -45,18 +45,15 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 	if err := o.check(db, d); err != nil {
 		return nil, err
 	}
-	own := newDatabase(db, d, o)
-	s := &Store{db: own, listing: o.Listing, listen: o.Listen, grouped: !o.NoGroupCommit, running: running{keys: make(map[recordID]chan struct{})}}
-	lanes := 2
-	switch d {
-	case SQLite:
-		s.backend, lanes = sqlite{own}, 1
-	case PostgreSQL:
-		s.backend = newPostgres(own)
-	case MySQL:
-		s.backend = newMySQL(own)
+	own := openDatabase(db, d, settings{table: o.Table, clock: o.Now, lockWait: o.LockWait, calls: o.StoreDB, logger: o.Logger})
+	s := &Store{
+		db: own, backend: own.backend, listing: o.Listing, listen: o.Listen, grouped: !o.NoGroupCommit,
+		running: running{keys: make(map[recordID]chan struct{})},
 	}
-	own.backend = s.backend
+	lanes := 2
+	if d == SQLite {
+		lanes = 1
+	}
 	if o.NoGroupCommit {
 		lanes = 0
 	}

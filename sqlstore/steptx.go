@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
@@ -218,7 +217,7 @@ func (s *serverStep) run(ctx context.Context) error {
 		return rollback(ctx, tx)
 	}
 	defer undo() //nolint:errcheck // also where work panics
-	if t, ok := tx.(interface{ claimed(context.Context) error }); ok {
+	if t, ok := tx.(*mysqlTx); ok {
 		if err := t.claimed(ctx); err != nil {
 			return unavailable(s.store.db.failed("begin the transaction of a step", err))
 		}
@@ -281,9 +280,8 @@ func (s *serverStep) keep(call context.Context, tx dbtx.Tx, progress *storeapi.A
 		scan := s.store.db.newRecordScan()
 		return scan.readRecord(tx.QueryRow(ctx, within+s.store.db.queries().loadToJoin, []any{s.id[:]}, scan.allColumns()...))
 	}
-	l, err := load(s.store.within(s.store.db.lockWait))
-	if dberr.MySQLNumber(err) == numberSyntax { // nothing was undone
-		s.store.db.words.noSetStatement.Store(true)
+	l, err := load(s.store.db.limitRowWait(s.store.db.lockWait))
+	if s.store.db.cannotLimit(err) { // nothing was undone
 		l, err = load("")
 	}
 	if err != nil {

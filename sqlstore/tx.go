@@ -6,13 +6,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
@@ -332,19 +329,10 @@ func (s *Store) limitWait(call context.Context, limit time.Duration, err *error)
 	ctx, cancel := context.WithTimeout(call, long)
 	return ctx, func() {
 		if *err != nil && ctx.Err() != nil && call.Err() == nil {
-			*err = unavailable(&lockError{after: limit, text: serverWaits})
+			*err = unavailable(s.db.waitedInVain(limit, nil))
 		}
 		cancel()
 	}
-}
-
-// within begins a statement that waits for rows no longer than wait, and for tables no longer than
-// LockWait. It is empty on servers that cannot limit a single statement.
-func (s *Store) within(wait time.Duration) string {
-	if s.db.dialect != MySQL || s.db.words.noSetStatement.Load() {
-		return ""
-	}
-	return mysqlWithin(mysqlSeconds(wait), s.db.lockWait)
 }
 
 // runOnServer is RunTx for databases with many concurrent writers.
@@ -359,7 +347,7 @@ func (s *Store) runOnServer(ctx context.Context, r storeapi.TxRequest, work func
 func (s *Store) opening(wait time.Duration) func(context.Context) (Transaction, error) {
 	return func(ctx context.Context) (Transaction, error) {
 		if s.db.dialect == MySQL {
-			return s.openMySQL(ctx, wait)
+			return s.db.openMySQL(ctx, wait)
 		}
 		tx, err := s.db.pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 		if err != nil {
@@ -385,88 +373,6 @@ type standardTx struct {
 
 func (t standardTx) Commit(context.Context) error   { return t.tx.Commit() }
 func (t standardTx) Rollback(context.Context) error { return t.tx.Rollback() }
-
-// mysqlTx is a MySQL transaction on its own connection. Its session is restored when it ends.
-type mysqlTx struct {
-	dbtx.Tx
-	tx   *sql.Tx
-	conn *sql.Conn
-	// limited: until claimed is called, the session waits for locks as long as the claim may, since
-	// the server cannot limit the wait of one statement.
-	limited bool
-}
-
-// openMySQL opens a transaction with autocommit off. If the server rolls back on its own (error
-// 1213), later statements belong to another transaction. That one never commits, since the record
-// is not in it.
-func (s *Store) openMySQL(ctx context.Context, wait time.Duration) (*mysqlTx, error) {
-	conn, err := s.db.pool.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	t := &mysqlTx{conn: conn, limited: s.db.words.noSetStatement.Load()}
-	if err = s.db.words.begin(ctx, conn, mysqlJoining(t.limited, wait, s.db.lockWait)); err == nil {
-		t.tx, err = conn.BeginTx(ctx, nil)
-	}
-	if err != nil {
-		t.leave(ctx, true)
-		return nil, err
-	}
-	t.Tx = dbtx.SQL(t.tx, MySQL)
-	return t, nil
-}
-
-// claimed restores the session's own lock wait for the work.
-func (t *mysqlTx) claimed(ctx context.Context) error {
-	if !t.limited {
-		return nil
-	}
-	_, err := t.Exec(ctx, mysqlJoined)
-	return err
-}
-
-// insert runs queries.claimOnce. It returns the time of the new record, or zero if the statement
-// has inserted nothing.
-func (t *mysqlTx) insert(ctx context.Context, query string, args ...any) (now int64, err error) {
-	res, err := t.tx.ExecContext(ctx, query, args...)
-	if err != nil {
-		return 0, err
-	}
-	if n, err := res.RowsAffected(); n == 0 || err != nil {
-		return 0, err
-	}
-	return res.LastInsertId()
-}
-
-func (t *mysqlTx) Commit(ctx context.Context) error {
-	err := t.tx.Commit()
-	if err == nil {
-		t.leave(context.WithoutCancel(ctx), false)
-	}
-	return err
-}
-
-func (t *mysqlTx) Rollback(ctx context.Context) error {
-	err := t.tx.Rollback()
-	t.leave(ctx, true)
-	return err
-}
-
-// leave restores the session. Turning autocommit on commits an open transaction, so that is rolled
-// back first. A connection that does not answer is discarded.
-func (t *mysqlTx) leave(ctx context.Context, open bool) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
-	defer cancel()
-	last := []string{mysqlLeaving(t.limited)}
-	if open {
-		last = []string{mysqlRollback, last[0]}
-	}
-	if err := sqlkit.Run(ctx, t.conn, last); err != nil && !errors.Is(err, sql.ErrConnDone) {
-		sqlkit.Discard(t.conn)
-		return
-	}
-	_ = t.conn.Close()
-}
 
 // Transaction is a transaction that RunOn has begun. RunOn calls Commit or Rollback once; a
 // Rollback after that returns an error that wraps sql.ErrTxDone. If it has a method Ended() bool
@@ -519,11 +425,11 @@ func (s *Store) RunOn(ctx context.Context, r storeapi.TxRequest, begin func(cont
 // fates returns the function that classifies a server's errors. SQLite is no server and has another
 // call.
 func (s *Store) fates(call, instead string) (func(error) fate, error) {
-	on, ok := s.backend.(interface{ fateOf(error) fate })
+	fateOf, ok := s.db.serverFates()
 	if !ok {
 		return nil, fmt.Errorf("sqlstore: %s is for servers; use %s on %s: %w", call, instead, s.db.dialect, errors.ErrUnsupported)
 	}
-	return on.fateOf, nil
+	return fateOf, nil
 }
 
 // serverClaim is one call of RunOn.
@@ -659,7 +565,7 @@ func (c *serverClaim) take(ctx context.Context, j *joint) (rec storeapi.Record, 
 	if isNew {
 		c.claim.store.queue.learnNew(won)
 	}
-	if t, ok := j.tx.(interface{ claimed(context.Context) error }); ok && won {
+	if t, ok := j.tx.(*mysqlTx); ok && won {
 		if err := t.claimed(ctx); err != nil {
 			return rec, false, unavailable(c.claim.store.db.failed("claim the key", err))
 		}
@@ -670,7 +576,7 @@ func (c *serverClaim) take(ctx context.Context, j *joint) (rec storeapi.Record, 
 // uncommitted is the answer after a COMMIT that failed, or whose last statement was refused.
 func (c *serverClaim) uncommitted(ctx context.Context, tx Transaction, rec, done storeapi.Record, refused bool, failed error) (storeapi.Record, error) {
 	_ = rollback(ctx, tx) // returns the connection to the pool
-	if refused && dberr.SQLState(failed) == stateDivision {
+	if refused && finishedNone(failed) {
 		return rec, c.claim.touched(0) // see finishOne
 	}
 	return c.settle(ctx, rec, done, failed)
@@ -870,39 +776,6 @@ func leftBy(ctx context.Context, tx sqlkit.Execer, err error) *endedError {
 		return nil
 	}
 	return &endedError{cause: err, loose: true}
-}
-
-// endedByWork reports whether err means that the transaction, or the savepoint around the work, has
-// ended.
-func endedByWork(err error) bool {
-	if err == nil {
-		return false
-	}
-	switch e := err.(type) { //nolint:errorlint // this walks the tree itself
-	case interface{ Unwrap() []error }:
-		return slices.ContainsFunc(e.Unwrap(), endedByWork)
-	case interface{ Unwrap() error }:
-		if inner := e.Unwrap(); inner != nil {
-			return endedByWork(inner)
-		}
-	}
-	switch dberr.SQLState(err) {
-	case stateNoTransaction, stateNoSavepoint:
-		return true
-	}
-	return err == sql.ErrTxDone || dberr.MySQLNumber(err) == numberNoSavepoint || strings.Contains(err.Error(), "no such savepoint") //nolint:errorlint // as above
-}
-
-// ofTheWork reports whether an error of COMMIT is about what the work has written: deferred
-// constraints and triggers.
-func ofTheWork(err error) bool {
-	if state := dberr.SQLState(err); len(state) == 5 {
-		switch state[:2] {
-		case "22", "23", "27", "44", "P0":
-			return true
-		}
-	}
-	return dberr.SQLiteCode(err)&0xff == codeConstraint
 }
 
 // savepoint is a name that the work does not use.
