@@ -10,6 +10,8 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/batch"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -23,14 +25,14 @@ func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (store
 	request := &acquireCall{req: req}
 	c, err := s.newCall(ctx, req.Key, request)
 	if err == nil {
-		c.notAfter, c.size = req.NotAfter, len(req.Fingerprint)+len(req.Binding)
+		c.NotAfter, c.Size = req.NotAfter, len(req.Fingerprint)+len(req.Binding)
 		if req.Finish != nil {
-			c.size += len(req.Finish.Answer.Body)
+			c.Size += len(req.Finish.Answer.Body)
 		}
-		row, now, err = s.queue.claimKey(c)
+		row, now, err = s.queue.ClaimKey(c)
 	}
-	var lock *lockError
-	if errors.As(err, &lock) && lock.ended == nil && !req.NotAfter.IsZero() && s.db.clock().After(req.NotAfter) {
+	var lock *table.LockError
+	if errors.As(err, &lock) && lock.Ended == nil && !req.NotAfter.IsZero() && s.db.Clock().After(req.NotAfter) {
 		err = storeapi.ErrTooLate
 	}
 	if err != nil {
@@ -45,8 +47,8 @@ type acquireCall struct {
 	status storeapi.Status // a caller that has left does not read it
 }
 
-func (c *acquireCall) decide(found loaded) (next protocol.Row, write bool, err error) {
-	next, c.status, write, err = protocol.Acquire(found.row, found.now, found.floor, &c.req)
+func (c *acquireCall) Decide(found table.Loaded) (next protocol.Row, write bool, err error) {
+	next, c.status, write, err = protocol.Acquire(found.Row, found.Now, found.Floor, &c.req)
 	return next, write, err
 }
 
@@ -62,16 +64,16 @@ func (s *Store) Extend(ctx context.Context, req storeapi.ExtendRequest) error {
 	if err != nil {
 		return err
 	}
-	c.size = size
-	_, _, err = s.queue.changeRecord(c, heartbeatLine)
+	c.Size = size
+	_, _, err = s.queue.ChangeRecord(c, batch.HeartbeatLine)
 	return err
 }
 
 // extendCall is a call of Extend.
 type extendCall struct{ req storeapi.ExtendRequest }
 
-func (c *extendCall) decide(found loaded) (next protocol.Row, write bool, err error) {
-	next, err = protocol.Extend(found.row, found.now, &c.req)
+func (c *extendCall) Decide(found table.Loaded) (next protocol.Row, write bool, err error) {
+	next, err = protocol.Extend(found.Row, found.Now, &c.req)
 	return next, err == nil, err
 }
 
@@ -84,13 +86,13 @@ func (s *Store) Complete(ctx context.Context, req storeapi.CompleteRequest) (sto
 	if err != nil {
 		return storeapi.Record{}, err
 	}
-	c.size = len(req.Answer.Body)
-	row, now, err := s.queue.changeRecord(c, claimLine)
+	c.Size = len(req.Answer.Body)
+	row, now, err := s.queue.ChangeRecord(c, batch.ClaimLine)
 	if err != nil {
 		return storeapi.Record{}, err
 	}
 	if !req.Quiet {
-		s.announceEnd(c.id)
+		s.announceEnd(c.ID)
 	}
 	return row.Record(req.Key, now), nil
 }
@@ -101,8 +103,8 @@ type completeCall struct {
 	writesAgain bool
 }
 
-func (c *completeCall) decide(found loaded) (next protocol.Row, write bool, err error) {
-	next, write, err = protocol.Complete(found.row, found.now, &c.req)
+func (c *completeCall) Decide(found table.Loaded) (next protocol.Row, write bool, err error) {
+	next, write, err = protocol.Complete(found.Row, found.Now, &c.req)
 	return next, write || err == nil && c.writesAgain, err
 }
 
@@ -112,9 +114,9 @@ func (s *Store) Release(ctx context.Context, req storeapi.ReleaseRequest) error 
 	if err != nil {
 		return err
 	}
-	_, _, err = s.queue.changeRecord(c, claimLine)
+	_, _, err = s.queue.ChangeRecord(c, batch.ClaimLine)
 	if err == nil && !req.Quiet {
-		s.announceEnd(c.id)
+		s.announceEnd(c.ID)
 	}
 	return err
 }
@@ -125,15 +127,15 @@ type releaseCall struct {
 	writesAgain bool
 }
 
-func (c *releaseCall) decide(found loaded) (next protocol.Row, write bool, err error) {
-	next, write, err = protocol.Release(found.row, found.now, &c.req)
+func (c *releaseCall) Decide(found table.Loaded) (next protocol.Row, write bool, err error) {
+	next, write, err = protocol.Release(found.Row, found.Now, &c.req)
 	return next, write || err == nil && c.writesAgain, err
 }
 
 // writesAgain reports whether a finish that is already stored is written once more. If PostgreSQL's
 // wait for its synchronous replicas was interrupted, commits are visible before the replicas have
 // them. So a repeated call, whose first outcome was unknown, is answered after a COMMIT of its own.
-func (s *Store) writesAgain() bool { return s.db.dialect == PostgreSQL }
+func (s *Store) writesAgain() bool { return s.db.Dialect == PostgreSQL }
 
 // Lookup implements [storeapi.Store]. A key whose transaction (RunTx) is open in this process is
 // in progress; the content of its record is not known before the commit.
@@ -141,14 +143,14 @@ func (s *Store) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Rec
 	if err := s.checkKey(ctx, &key); err != nil {
 		return storeapi.Record{}, err
 	}
-	id := idOf(key)
+	id := table.IDOf(key)
 	// asked first: if it is not open any more, the record shows its outcome
 	open := s.running.otherOf(id) != nil
-	found, err := s.queue.lookAt(ctx, id)
+	found, err := s.queue.LookAt(ctx, id)
 	if err != nil {
 		return storeapi.Record{}, err
 	}
-	rec := found.row.Record(key, found.now)
+	rec := found.Row.Record(key, found.Now)
 	if open && rec.State == 0 {
 		rec.State, rec.OnDoubt, rec.LeaseLeft = storeapi.StateInProgress, storeapi.Refuse, strayLease
 	}
@@ -162,7 +164,7 @@ func (s *Store) Issue(ctx context.Context, req storeapi.IssueRequest) (storeapi.
 	if err != nil {
 		return 0, err
 	}
-	if _, _, err := s.queue.changeRecord(c, claimLine); err != nil {
+	if _, _, err := s.queue.ChangeRecord(c, batch.ClaimLine); err != nil {
 		return 0, err
 	}
 	return request.status, nil
@@ -174,17 +176,17 @@ type issueCall struct {
 	status storeapi.Status // a caller that has left does not read it
 }
 
-func (c *issueCall) decide(found loaded) (next protocol.Row, write bool, err error) {
-	next, c.status, write = protocol.Issue(found.row, found.now, &c.req)
+func (c *issueCall) Decide(found table.Loaded) (next protocol.Row, write bool, err error) {
+	next, c.status, write = protocol.Issue(found.Row, found.Now, &c.req)
 	return next, write, nil
 }
 
 // newCall checks a call that changes a record.
-func (s *Store) newCall(ctx context.Context, key storeapi.StoreKey, r request) (*call, error) {
+func (s *Store) newCall(ctx context.Context, key storeapi.StoreKey, r table.Request) (*table.Call, error) {
 	if err := s.checkKey(ctx, &key); err != nil {
 		return nil, err
 	}
-	return &call{ctx: ctx, key: key, id: idOf(key), request: r}, nil
+	return &table.Call{Ctx: ctx, Key: key, ID: table.IDOf(key), Request: r}, nil
 }
 
 // checkKey refuses invalid calls before they reach the database.
@@ -209,7 +211,7 @@ func (s *Store) checkCall(ctx context.Context) error {
 // checkContext refuses a call whose context has ended, or that comes from within a transaction on
 // this database. Such a call would wait for its own transaction.
 func (s *Store) checkContext(ctx context.Context) error {
-	if inTransaction(ctx, s.db.pool) {
+	if inTransaction(ctx, s.db.Pool) {
 		return storeapi.ErrInTransaction
 	}
 	if err := ctx.Err(); err != nil {
@@ -224,19 +226,19 @@ func (s *Store) Waiting() int {
 	if !s.grouped {
 		return 0
 	}
-	return s.queue.countWaiting() + s.charges.reading.countWaiting() + s.charges.writing.countWaiting()
+	return s.queue.CountWaiting() + s.charges.reading.countWaiting() + s.charges.writing.countWaiting()
 }
 
 // findTables looks once for the schema or the database of the tables, and writes it into all statements:
 // the work can change the search_path or the database of a session, which would find other tables
 // then. Without tables it finds none, and the next call looks again.
 func (s *Store) findTables(ctx context.Context) error {
-	if s.db.placed.Load() {
+	if s.db.SchemaKnown.Load() {
 		return nil
 	}
 	var schema string
-	err := s.backend.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
-		err := db.QueryRowContext(ctx, s.db.queries().where).Scan(&schema)
+	err := s.backend.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
+		err := db.QueryRowContext(ctx, s.db.Statements().FindSchema).Scan(&schema)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -244,13 +246,13 @@ func (s *Store) findTables(ctx context.Context) error {
 	})
 	switch {
 	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-		return s.db.waitedInVain(s.db.lockWait, nil)
+		return s.db.WaitedInVain(s.db.LockWait, nil)
 	case err != nil:
-		return s.db.failed("look for the tables", err)
+		return s.db.CallerError("look for the tables", err)
 	case strings.ContainsAny(schema, "?'\"`\\"): // no statement can name it
-		s.db.placed.Store(true)
+		s.db.SchemaKnown.Store(true)
 	case schema != "":
-		s.db.place(schema)
+		s.db.UseSchema(schema)
 	}
 	return nil
 }

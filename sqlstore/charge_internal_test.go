@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // silent is a database that does not answer for a while.
 type silent struct {
-	backend
+	table.Backend
 	healthy chan struct{}
 }
 
-func (f *silent) read(context.Context, span, func(context.Context, sqlkit.Execer) error) error {
+func (f *silent) ReadTables(context.Context, table.Span, func(context.Context, sqlkit.Execer) error) error {
 	select {
 	case <-f.healthy:
 		return nil
@@ -33,14 +34,14 @@ func TestChargesOfCallersThatLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &silent{healthy: make(chan struct{})}
-		s := &Store{backend: f, db: &database{lockWait: 5 * time.Second, dialect: PostgreSQL, clock: time.Now}}
+		s := &Store{backend: f, db: &table.Database{LockWait: 5 * time.Second, Dialect: PostgreSQL, Clock: time.Now}}
 		var all sync.WaitGroup
 		for range 60 {
 			for i := range 200 {
 				all.Go(func() {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 					defer cancel()
-					id := recordID{byte(i)}
+					id := table.RecordID{byte(i)}
 					_ = s.chargeTogether(ctx, &charging{id: id, req: storeapi.ChargeRequest{}, done: make(chan struct{})})
 				})
 			}

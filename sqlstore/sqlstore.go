@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 
+	"github.com/retrysafe/retrysafe/sqlstore/internal/batch"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -13,11 +15,11 @@ import (
 // SQLite has one writer. While a RunTx is open, every other call that writes waits for it,
 // including heartbeats, but no longer than its context and [Options].LockWait.
 type Store struct {
-	db      *database
-	backend backend
+	db      *table.Database
+	backend table.Backend
 	listing bool // there is an index on the parts of keys
 
-	queue   *callQueue
+	queue   *batch.Queue
 	grouped bool // changes and lookups of many callers are made together
 	running running
 	listen  func(context.Context, string, func(string)) error
@@ -42,13 +44,13 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 	if o == nil {
 		o = new(Options)
 	}
-	if err := o.check(db, d); err != nil {
+	if err := o.checkOptions(db, d); err != nil {
 		return nil, err
 	}
-	own := openDatabase(db, d, settings{table: o.Table, clock: o.Now, lockWait: o.LockWait, calls: o.StoreDB, logger: o.Logger})
+	own := table.Open(db, d, table.Settings{Table: o.Table, Clock: o.Now, LockWait: o.LockWait, Calls: o.StoreDB, Logger: o.Logger})
 	s := &Store{
-		db: own, backend: own.backend, listing: o.Listing, listen: o.Listen, grouped: !o.NoGroupCommit,
-		running: running{keys: make(map[recordID]chan struct{})},
+		db: own, backend: own.Backend, listing: o.Listing, listen: o.Listen, grouped: !o.NoGroupCommit,
+		running: running{keys: make(map[table.RecordID]chan struct{})},
 	}
 	lanes := 2
 	if d == SQLite {
@@ -57,9 +59,9 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 	if o.NoGroupCommit {
 		lanes = 0
 	}
-	s.queue = newCallQueue(own, s.backend, lanes)
+	s.queue = batch.New(own, s.backend, lanes)
 	return s, nil
 }
 
 // Dialect returns the kind of database that the store is on.
-func (s *Store) Dialect() Dialect { return s.db.dialect }
+func (s *Store) Dialect() Dialect { return s.db.Dialect }

@@ -13,6 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -42,22 +43,22 @@ func (s *Store) RunTx(ctx context.Context, r storeapi.TxRequest, work func(conte
 	if err := s.checkKey(ctx, &r.Key); err != nil {
 		return storeapi.Record{}, err
 	}
-	if s.db.dialect != SQLite {
+	if s.db.Dialect != SQLite {
 		return s.runOnServer(ctx, r, work)
 	}
-	c := &claim{store: s, r: &r, id: idOf(r.Key), work: work}
-	end, rec, err := c.queue(ctx)
+	c := &claim{store: s, r: &r, id: table.IDOf(r.Key), work: work}
+	end, rec, err := c.waitForTurn(ctx)
 	if end == nil {
 		return rec, err
 	}
 	defer end()
-	rec, err = c.run(ctx)
-	err = interrupted(ctx, err)
-	if err != nil && c.worked && c.ended == nil && c.committed(ctx) {
+	rec, err = c.runOnce(ctx)
+	err = table.WithContextError(ctx, err)
+	if err != nil && c.worked && c.ended == nil && c.wasCommitted(ctx) {
 		c.ended = &endedError{cause: err}
 	}
 	if c.ended != nil {
-		return rec, c.afterwards(ctx)
+		return rec, c.putInDoubt(ctx)
 	}
 	return rec, err
 }
@@ -66,7 +67,7 @@ func (s *Store) RunTx(ctx context.Context, r storeapi.TxRequest, work func(conte
 type claim struct {
 	store *Store
 	r     *storeapi.TxRequest
-	id    recordID
+	id    table.RecordID
 	work  func(context.Context, *sql.Tx) (storeapi.State, storeapi.Answer, error)
 	// isNew means that the key was not looked at, since it is probably new. SQLite, MySQL.
 	isNew bool
@@ -77,27 +78,27 @@ type claim struct {
 	ended *endedError
 }
 
-// decide decides as for any other call. If the record is in doubt, the claim is refused: the doubt
+// decideClaim decides as for any other call. If the record is in doubt, the claim is refused: the doubt
 // comes from outside transactions, where the effect may have happened.
-func (c *claim) decide(l loaded, now protocol.Micros) (next protocol.Row, won bool, err error) {
-	next, status, _, err := protocol.Acquire(l.row, now, l.floor, &storeapi.AcquireRequest{
+func (c *claim) decideClaim(l table.Loaded, now protocol.Micros) (next protocol.Row, won bool, err error) {
+	next, status, _, err := protocol.Acquire(l.Row, now, l.Floor, &storeapi.AcquireRequest{
 		Key: c.r.Key, Owner: c.r.Owner, Fingerprint: c.r.Fingerprint, Binding: c.r.Binding,
 		Lease: strayLease, Retention: c.r.Retention, OnDoubt: storeapi.Refuse,
 	})
 	if err != nil || status == storeapi.StatusFinished {
 		return next, false, err
 	}
-	if status == storeapi.StatusAcquired && l.row.State == storeapi.StateInProgress && l.row.Owner == c.r.Owner {
+	if status == storeapi.StatusAcquired && l.Row.State == storeapi.StateInProgress && l.Row.Owner == c.r.Owner {
 		// this work has committed the transaction itself before
-		return l.row, false, storeapi.ErrInDoubt
+		return l.Row, false, storeapi.ErrInDoubt
 	}
 	answer := storeapi.Acquired{Status: status}
 	return next, status == storeapi.StatusAcquired, answer.Err()
 }
 
-// queue waits until no transaction of the key runs in this process. If end is nil, there is nothing
+// waitForTurn waits until no transaction of the key runs in this process. If end is nil, there is nothing
 // to run, and rec and err are the answer.
-func (c *claim) queue(ctx context.Context) (end func(), rec storeapi.Record, err error) {
+func (c *claim) waitForTurn(ctx context.Context) (end func(), rec storeapi.Record, err error) {
 	var limit <-chan time.Time
 	if c.r.Wait > 0 {
 		t := time.NewTimer(c.r.Wait)
@@ -106,18 +107,18 @@ func (c *claim) queue(ctx context.Context) (end func(), rec storeapi.Record, err
 	}
 	for {
 		if other := c.store.running.otherOf(c.id); other != nil {
-			if err := c.await(ctx, other, limit); err != nil {
+			if err := c.awaitOther(ctx, other, limit); err != nil {
 				return nil, storeapi.Record{Key: c.r.Key}, err
 			}
 		}
-		if c.isNew = c.store.queue.guessNew(c.id); !c.isNew {
-			l, err := c.store.queue.lookAt(ctx, c.id)
+		if c.isNew = c.store.queue.GuessNew(c.id); !c.isNew {
+			l, err := c.store.queue.LookAt(ctx, c.id)
 			if err != nil {
-				return nil, storeapi.Record{}, unavailable(err)
+				return nil, storeapi.Record{}, unavailableError(err)
 			}
-			c.store.queue.learnNew(l.row.State == 0)
-			if row, won, err := c.decide(l, l.now); !won {
-				return nil, row.Record(c.r.Key, l.now), err
+			c.store.queue.LearnNew(l.Row.State == 0)
+			if row, won, err := c.decideClaim(l, l.Now); !won {
+				return nil, row.Record(c.r.Key, l.Now), err
 			}
 		}
 		if end, ok := c.store.running.beginKey(c.id); ok {
@@ -126,7 +127,7 @@ func (c *claim) queue(ctx context.Context) (end func(), rec storeapi.Record, err
 	}
 }
 
-func (c *claim) await(ctx context.Context, other <-chan struct{}, limit <-chan time.Time) error {
+func (c *claim) awaitOther(ctx context.Context, other <-chan struct{}, limit <-chan time.Time) error {
 	if limit == nil {
 		return storeapi.ErrInProgress
 	}
@@ -140,56 +141,56 @@ func (c *claim) await(ctx context.Context, other <-chan struct{}, limit <-chan t
 	}
 }
 
-// run claims the key, runs the work and completes the record in one transaction.
-func (c *claim) run(ctx context.Context) (rec storeapi.Record, err error) {
-	q := c.store.db.queries()
+// runOnce claims the key, runs the work and completes the record in one transaction.
+func (c *claim) runOnce(ctx context.Context) (rec storeapi.Record, err error) {
+	q := c.store.db.Statements()
 	// Before a connection is held: preparing takes one.
-	statements, err := c.store.db.statements.prepare(ctx, c.store.db, q.claimAt, q.load, q.put, q.make, q.finish, beginWork, endWork)
+	statements, err := c.store.db.Cache.PrepareAll(ctx, c.store.db, q.ClaimAt, q.LoadRow, q.UpdateRow, q.InsertRow, q.FinishAttempt, beginWork, endWork)
 	if err != nil {
-		return rec, unavailable(c.store.db.failed("begin the transaction", err))
+		return rec, unavailableError(c.store.db.CallerError("begin the transaction", err))
 	}
 	var j *joint
 	var won bool
 	var answer error
-	tx, err := c.store.db.beginWith(ctx, func(tx *sql.Tx) error {
-		j = &joint{claim: c, tx: dbtx.SQL(prepared{tx, statements}, SQLite)}
-		rec, won, answer = j.take(ctx)
+	tx, err := c.store.db.BeginWriteWith(ctx, func(tx *sql.Tx) error {
+		j = &joint{claim: c, tx: dbtx.SQL(statements.Within(tx), SQLite)}
+		rec, won, answer = j.takeKey(ctx)
 		if held, ok := answer.(*heldError); ok { //nolint:errorlint // take wraps nothing around it
 			return held.cause
 		}
 		return nil
 	})
 	if err != nil {
-		return storeapi.Record{}, unavailable(c.store.db.failed("begin the transaction", err))
+		return storeapi.Record{}, unavailableError(c.store.db.CallerError("begin the transaction", err))
 	}
-	defer tx.end() // rolls back what was not committed, also if work panics
+	defer tx.Close() // rolls back what was not committed, also if work panics
 	if c.isNew {
-		c.store.queue.learnNew(won)
+		c.store.queue.LearnNew(won)
 	}
 	if !won {
 		return rec, answer
 	}
-	state, result, err := c.callWork(ctx, prepared{tx.Tx, statements})
+	state, result, err := c.callWork(ctx, statements.Within(tx.Tx))
 	if err != nil {
 		return rec, err
 	}
-	done, err := j.complete(ctx, state, result)
+	done, err := j.completeRecord(ctx, state, result)
 	if err != nil {
 		return rec, err
 	}
-	if err := tx.commit(ctx); err != nil {
-		return c.settle(ctx, tx, rec, err)
+	if err := tx.Commit(ctx); err != nil {
+		return c.settleCommit(ctx, tx, rec, err)
 	}
 	return done, nil
 }
 
 // callWork runs work once, within a savepoint. After a final refusal it keeps the record and undoes
 // the effect. A missing savepoint afterwards means that work has ended the transaction itself.
-func (c *claim) callWork(ctx context.Context, tx prepared) (state storeapi.State, answer storeapi.Answer, err error) {
+func (c *claim) callWork(ctx context.Context, tx table.PreparedTx) (state storeapi.State, answer storeapi.Answer, err error) {
 	if _, err := tx.ExecContext(ctx, beginWork); err != nil {
-		return 0, answer, unavailable(c.store.db.failed("claim the key", err))
+		return 0, answer, unavailableError(c.store.db.CallerError("claim the key", err))
 	}
-	inside, end := marked(ctx, c.store.db.pool)
+	inside, end := markContext(ctx, c.store.db.Pool)
 	defer end()
 	c.worked = true
 	state, answer, err = c.work(inside, tx.Tx)
@@ -205,86 +206,86 @@ func (c *claim) callWork(ctx context.Context, tx prepared) (state storeapi.State
 	}
 	for _, step := range steps {
 		if _, err := tx.ExecContext(ctx, step); err != nil {
-			return 0, answer, c.broken(ctx, err)
+			return 0, answer, c.brokenError(ctx, err)
 		}
 	}
 	return state, answer, nil
 }
 
-// broken returns the error for a statement that failed after the work.
-func (c *claim) broken(ctx context.Context, err error) error {
+// brokenError returns the error for a statement that failed after the work.
+func (c *claim) brokenError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("sqlstore: the call ended before its transaction was committed, and all was rolled back: %w", ctx.Err())
-	case endedByWork(err):
+	case table.EndedByWork(err):
 		c.ended = &endedError{cause: err, loose: !errors.Is(err, sql.ErrTxDone)}
 		return c.ended
 	}
-	return unavailable(c.store.db.failed("complete the record", err))
+	return unavailableError(c.store.db.CallerError("complete the record", err))
 }
 
 // commitFailed returns the error for a COMMIT that was refused: everything was rolled back.
 func (c *claim) commitFailed(failed error) error {
-	if ofTheWork(failed) {
+	if table.CausedByWork(failed) {
 		return fmt.Errorf("%w: %w", storeapi.ErrCommitRefused, failed)
 	}
-	return unavailable(c.store.db.failed("COMMIT has failed, and all was rolled back", failed))
+	return unavailableError(c.store.db.CallerError("COMMIT has failed, and all was rolled back", failed))
 }
 
-// committed reports, for a call that should have rolled back, whether its claim exists
+// wasCommitted reports, for a call that should have rolled back, whether its claim exists
 // nevertheless. If so, the work has committed, hidden by its own error or by an ended context.
-func (c *claim) committed(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
+func (c *claim) wasCommitted(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), table.Slack)
 	defer cancel()
-	l, err := c.store.queue.lookAt(ctx, c.id)
-	return err == nil && l.row.Owner == c.r.Owner && l.row.State == storeapi.StateInProgress
+	l, err := c.store.queue.LookAt(ctx, c.id)
+	return err == nil && l.Row.Owner == c.r.Owner && l.Row.State == storeapi.StateInProgress
 }
 
-// unavailable marks a failure of the database that came before the work, or that has undone it.
-func unavailable(err error) error {
+// unavailableError marks a failure of the database that came before the work, or that has undone it.
+func unavailableError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", storeapi.ErrUnavailable, err)
 }
 
-// settle finds out the outcome of a COMMIT that failed: the holder of the write lock sees what was
+// settleCommit finds out the outcome of a COMMIT that failed: the holder of the write lock sees what was
 // committed, and the rest never will be.
-func (c *claim) settle(ctx context.Context, tx *writeTx, rec storeapi.Record, failed error) (storeapi.Record, error) {
-	tx.undo() // ends whatever the connection still holds
+func (c *claim) settleCommit(ctx context.Context, tx *table.WriteTx, rec storeapi.Record, failed error) (storeapi.Record, error) {
+	tx.RollBack() // ends whatever the connection still holds
 	whole := context.WithoutCancel(ctx)
-	var l loaded
-	now := c.store.db.clock().UnixMicro()
-	wait, cancel := c.store.db.patience(whole, time.Time{})
+	var l table.Loaded
+	now := c.store.db.Clock().UnixMicro()
+	wait, cancel := c.store.db.NewPatience(whole, time.Time{})
 	defer cancel()
-	err := c.store.db.writeInTurn(wait, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+	err := c.store.db.WriteInTurn(wait, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
-		l, err = c.store.db.load(ctx, w, c.store.db.queries().loadToWrite, c.id)
+		l, err = c.store.db.LoadRecord(ctx, w, c.store.db.Statements().LockRow, c.id)
 		return false, err
 	})
 	if err != nil {
 		return rec, fmt.Errorf("%w: COMMIT has failed, and nobody can say what became of it: %w",
-			storeapi.ErrUnconfirmed, errors.Join(c.store.db.failed("commit", failed), c.store.db.failed("look for the record", err)))
+			storeapi.ErrUnconfirmed, errors.Join(c.store.db.CallerError("commit", failed), c.store.db.CallerError("look for the record", err)))
 	}
 	switch {
-	case l.row.Owner == c.r.Owner && l.row.State.Finished():
-		return l.row.Record(c.r.Key, now), nil
-	case l.row.Owner == c.r.Owner && l.row.State != 0:
+	case l.Row.Owner == c.r.Owner && l.Row.State.Finished():
+		return l.Row.Record(c.r.Key, now), nil
+	case l.Row.Owner == c.r.Owner && l.Row.State != 0:
 		c.ended = &endedError{cause: failed}
 		return rec, c.ended
 	case ctx.Err() != nil:
-		return rec, c.broken(ctx, failed)
+		return rec, c.brokenError(ctx, failed)
 	}
 	return rec, c.commitFailed(failed)
 }
 
-// afterwards puts the record in doubt if a part of the effect may have been committed: the work has
+// putInDoubt puts the record in doubt if a part of the effect may have been committed: the work has
 // committed the claim, or has written after it had rolled it back.
-func (c *claim) afterwards(ctx context.Context) error {
+func (c *claim) putInDoubt(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	l, err := c.store.queue.lookAt(ctx, c.id)
-	fence, what := l.row.Fence, "the work committed its transaction by itself"
-	if err == nil && l.row.Owner != c.r.Owner {
+	l, err := c.store.queue.LookAt(ctx, c.id)
+	fence, what := l.Row.Fence, "the work committed its transaction by itself"
+	if err == nil && l.Row.Owner != c.r.Owner {
 		if !c.ended.loose {
 			return c.ended
 		}
@@ -318,18 +319,18 @@ func (c *claim) claimAgain(ctx context.Context) (storeapi.Fence, error) {
 // of the same statement counts, so the wait for it can only be ended here, and the connection with
 // it. On MySQL the server ends such waits earlier. SQLite limits its waits itself.
 func (s *Store) limitWait(call context.Context, limit time.Duration, err *error) (ctx context.Context, ended func()) {
-	if s.db.dialect == SQLite {
+	if s.db.Dialect == SQLite {
 		return call, func() {}
 	}
-	limit = min(limit, longestWait)
+	limit = min(limit, table.LongestWait)
 	long := limit
-	if s.db.dialect == MySQL {
-		long += 3 * slack // the server counts in whole seconds
+	if s.db.Dialect == MySQL {
+		long += 3 * table.Slack // the server counts in whole seconds
 	}
 	ctx, cancel := context.WithTimeout(call, long)
 	return ctx, func() {
 		if *err != nil && ctx.Err() != nil && call.Err() == nil {
-			*err = unavailable(s.db.waitedInVain(limit, nil))
+			*err = unavailableError(s.db.WaitedInVain(limit, nil))
 		}
 		cancel()
 	}
@@ -337,30 +338,30 @@ func (s *Store) limitWait(call context.Context, limit time.Duration, err *error)
 
 // runOnServer is RunTx for databases with many concurrent writers.
 func (s *Store) runOnServer(ctx context.Context, r storeapi.TxRequest, work func(context.Context, *sql.Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
-	return s.RunOn(ctx, r, s.opening(r.Wait), func(ctx context.Context, tx dbtx.Tx) (storeapi.State, storeapi.Answer, error) {
-		return work(ctx, standard(tx))
+	return s.RunOn(ctx, r, s.transactionOpener(r.Wait), func(ctx context.Context, tx dbtx.Tx) (storeapi.State, storeapi.Answer, error) {
+		return work(ctx, sqlTxOf(tx))
 	})
 }
 
-// opening returns a function that opens transactions of database/sql. Their first statement waits
+// transactionOpener returns a function that opens transactions of database/sql. Their first statement waits
 // for locks for at most wait.
-func (s *Store) opening(wait time.Duration) func(context.Context) (Transaction, error) {
+func (s *Store) transactionOpener(wait time.Duration) func(context.Context) (Transaction, error) {
 	return func(ctx context.Context) (Transaction, error) {
-		if s.db.dialect == MySQL {
-			return s.db.openMySQL(ctx, wait)
+		if s.db.Dialect == MySQL {
+			return s.db.OpenMySQL(ctx, wait)
 		}
-		tx, err := s.db.pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+		tx, err := s.db.Pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 		if err != nil {
 			return nil, err
 		}
-		return standardTx{dbtx.SQL(tx, s.db.dialect), tx}, nil
+		return standardTx{dbtx.SQL(tx, s.db.Dialect), tx}, nil
 	}
 }
 
-// standard returns the database/sql transaction within tx, which opening has opened.
-func standard(tx dbtx.Tx) *sql.Tx {
-	if tx, ok := tx.(*mysqlTx); ok {
-		return tx.tx
+// sqlTxOf returns the database/sql transaction within tx, which opening has opened.
+func sqlTxOf(tx dbtx.Tx) *sql.Tx {
+	if tx, ok := tx.(*table.MySQLTx); ok {
+		return tx.SQLTx
 	}
 	return tx.(standardTx).tx //nolint:errcheck,forcetypeassert // opening makes no other
 }
@@ -401,33 +402,33 @@ func (s *Store) RunOn(ctx context.Context, r storeapi.TxRequest, begin func(cont
 	if err := s.checkKey(ctx, &r.Key); err != nil {
 		return storeapi.Record{}, err
 	}
-	fateOf, err := s.fates("RunOn", "RunTx")
+	fateOf, err := s.serverFates("RunOn", "RunTx")
 	if err != nil {
 		return storeapi.Record{}, err
 	}
-	c := &serverClaim{claim: &claim{store: s, r: &r, id: idOf(r.Key)}, begin: begin, work: work, fateOf: fateOf}
-	end, rec, err := c.queue(ctx)
+	c := &serverClaim{claim: &claim{store: s, r: &r, id: table.IDOf(r.Key)}, begin: begin, work: work, fateOf: fateOf}
+	end, rec, err := c.waitForTurn(ctx)
 	if end == nil {
 		return rec, err
 	}
 	defer end()
-	c.claim.isNew = s.db.queries().claimOnce != "" && s.queue.guessNew(c.claim.id)
-	rec, err = c.run(ctx)
-	if err != nil && c.claim.worked && c.claim.ended == nil && !errors.Is(err, storeapi.ErrUnconfirmed) && c.claim.committed(ctx) {
+	c.claim.isNew = s.db.Statements().ClaimOnce != "" && s.queue.GuessNew(c.claim.id)
+	rec, err = c.runTries(ctx)
+	if err != nil && c.claim.worked && c.claim.ended == nil && !errors.Is(err, storeapi.ErrUnconfirmed) && c.claim.wasCommitted(ctx) {
 		c.claim.ended = &endedError{cause: err}
 	}
 	if c.claim.ended != nil {
-		return rec, c.claim.afterwards(ctx)
+		return rec, c.claim.putInDoubt(ctx)
 	}
 	return rec, err
 }
 
-// fates returns the function that classifies a server's errors. SQLite is no server and has another
+// ServerFates returns the function that classifies a server's errors. SQLite is no server and has another
 // call.
-func (s *Store) fates(call, instead string) (func(error) fate, error) {
-	fateOf, ok := s.db.serverFates()
+func (s *Store) serverFates(call, instead string) (func(error) table.Fate, error) {
+	fateOf, ok := s.db.ServerFates()
 	if !ok {
-		return nil, fmt.Errorf("sqlstore: %s is for servers; use %s on %s: %w", call, instead, s.db.dialect, errors.ErrUnsupported)
+		return nil, fmt.Errorf("sqlstore: %s is for servers; use %s on %s: %w", call, instead, s.db.Dialect, errors.ErrUnsupported)
 	}
 	return fateOf, nil
 }
@@ -437,12 +438,12 @@ type serverClaim struct {
 	claim  *claim
 	begin  func(context.Context) (Transaction, error)
 	work   func(context.Context, dbtx.Tx) (storeapi.State, storeapi.Answer, error)
-	fateOf func(error) fate
+	fateOf func(error) table.Fate
 }
 
-// queue waits, without a connection, until no transaction of the key runs in this process. If end
+// waitForTurn waits, without a connection, until no transaction of the key runs in this process. If end
 // is nil, err is the answer.
-func (c *serverClaim) queue(ctx context.Context) (end func(), rec storeapi.Record, err error) {
+func (c *serverClaim) waitForTurn(ctx context.Context) (end func(), rec storeapi.Record, err error) {
 	var limit <-chan time.Time
 	if c.claim.r.Wait > 0 {
 		t := time.NewTimer(c.claim.r.Wait)
@@ -451,10 +452,10 @@ func (c *serverClaim) queue(ctx context.Context) (end func(), rec storeapi.Recor
 	}
 	for {
 		if other := c.claim.store.running.otherOf(c.claim.id); other != nil {
-			if rec, ok := c.claim.answered(ctx); ok {
+			if rec, ok := c.claim.committedAnswer(ctx); ok {
 				return nil, rec, nil
 			}
-			if err := c.claim.await(ctx, other, limit); err != nil {
+			if err := c.claim.awaitOther(ctx, other, limit); err != nil {
 				return nil, storeapi.Record{Key: c.claim.r.Key}, err
 			}
 		}
@@ -464,19 +465,19 @@ func (c *serverClaim) queue(ctx context.Context) (end func(), rec storeapi.Recor
 	}
 }
 
-// run runs the transaction. It tries again if the transaction certainly had no effect: always if
+// runTries runs the transaction. It tries again if the transaction certainly had no effect: always if
 // work was not called yet, and as often as the caller allows afterwards.
-func (c *serverClaim) run(ctx context.Context) (rec storeapi.Record, err error) {
-	wait, cancel := c.claim.store.db.patience(ctx, time.Time{})
+func (c *serverClaim) runTries(ctx context.Context) (rec storeapi.Record, err error) {
+	wait, cancel := c.claim.store.db.NewPatience(ctx, time.Time{})
 	defer cancel()
 	for lost, again := 0, 0; ; {
 		worked := c.claim.worked
-		rec, err = c.once(ctx, nil)
+		rec, err = c.runOnce(ctx, nil)
 		fate := c.fateOf(err)
 		switch {
-		case c.claim.ended != nil, err == nil, errors.Is(err, storeapi.ErrUnconfirmed), errors.Is(err, storeapi.ErrTxEnded), fate != blocked && fate != onlyLost:
+		case c.claim.ended != nil, err == nil, errors.Is(err, storeapi.ErrUnconfirmed), errors.Is(err, storeapi.ErrTxEnded), fate != table.Blocked && fate != table.OnlyLost:
 			return rec, err
-		case c.claim.worked && (fate != blocked || again >= c.claim.r.Retries):
+		case c.claim.worked && (fate != table.Blocked || again >= c.claim.r.Retries):
 			return rec, err
 		case c.claim.worked:
 			again++
@@ -485,9 +486,9 @@ func (c *serverClaim) run(ctx context.Context) (rec storeapi.Record, err error) 
 				return rec, err
 			}
 			continue
-		case fate == onlyLost && (lost == lostConnections || !errors.Is(err, storeapi.ErrUnavailable)):
+		case fate == table.OnlyLost && (lost == table.LostConnections || !errors.Is(err, storeapi.ErrUnavailable)):
 			return rec, err
-		case fate == onlyLost:
+		case fate == table.OnlyLost:
 			lost++
 		}
 		if !sqlkit.Pause(wait) {
@@ -500,11 +501,11 @@ func (c *serverClaim) run(ctx context.Context) (rec storeapi.Record, err error) 
 // transaction stores the answer.
 type refusal struct{ answer storeapi.Answer }
 
-// once runs one transaction.
-func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec storeapi.Record, err error) {
+// runOnce runs one transaction.
+func (c *serverClaim) runOnce(ctx context.Context, refused *refusal) (rec storeapi.Record, err error) {
 	tx, err := c.begin(ctx)
 	if err != nil {
-		return rec, unavailable(c.claim.store.db.failed("begin the transaction", err))
+		return rec, unavailableError(c.claim.store.db.CallerError("begin the transaction", err))
 	}
 	open := true
 	undo := func() error {
@@ -512,18 +513,18 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec storeapi.
 			return nil
 		}
 		open = false
-		return rollback(ctx, tx)
+		return rollBackTx(ctx, tx)
 	}
 	defer undo() //nolint:errcheck // also if work panics
 	j := &joint{claim: c.claim, tx: tx}
-	rec, won, err := c.take(ctx, j)
+	rec, won, err := c.takeKey(ctx, j)
 	if err == errBeginAgain { //nolint:errorlint // take wraps nothing around it
 		_ = undo()
-		return c.once(ctx, refused)
+		return c.runOnce(ctx, refused)
 	}
 	if _, ok := err.(*heldError); ok { //nolint:errorlint // take wraps nothing around it
 		_ = undo()
-		return c.held(ctx)
+		return c.answerHeld(ctx)
 	}
 	if !won {
 		return rec, err
@@ -533,7 +534,7 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec storeapi.
 	if refused != nil {
 		state, answer = storeapi.StateFailed, refused.answer
 	} else {
-		if state, answer, err = c.call(ctx, j); err != nil {
+		if state, answer, err = c.callWork(ctx, j); err != nil {
 			if gone := undo(); errors.Is(gone, sql.ErrTxDone) && ctx.Err() == nil && c.claim.ended == nil {
 				c.claim.ended = &endedError{cause: err}
 			}
@@ -544,72 +545,72 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec storeapi.
 				c.claim.ended = &endedError{cause: gone}
 				return rec, c.claim.ended
 			}
-			return c.once(ctx, &refusal{answer})
+			return c.runOnce(ctx, &refusal{answer})
 		}
 	}
-	commit, done, err := c.commit(ctx, j, state, answer)
+	commit, done, err := c.prepareCommit(ctx, j, state, answer)
 	if err != nil {
 		return rec, err
 	}
 	open = false
 	if refused, err := commit(ctx); err != nil {
-		return c.uncommitted(ctx, tx, rec, done, refused, err)
+		return c.answerUncommitted(ctx, tx, rec, done, refused, err)
 	}
 	return done, nil
 }
 
-// take claims the key. Afterwards the session has its own settings for the work.
-func (c *serverClaim) take(ctx context.Context, j *joint) (rec storeapi.Record, won bool, err error) {
+// takeKey claims the key. Afterwards the session has its own settings for the work.
+func (c *serverClaim) takeKey(ctx context.Context, j *joint) (rec storeapi.Record, won bool, err error) {
 	isNew := c.claim.isNew
-	rec, won, err = j.take(ctx)
+	rec, won, err = j.takeKey(ctx)
 	if isNew {
-		c.claim.store.queue.learnNew(won)
+		c.claim.store.queue.LearnNew(won)
 	}
-	if t, ok := j.tx.(*mysqlTx); ok && won {
-		if err := t.claimed(ctx); err != nil {
-			return rec, false, unavailable(c.claim.store.db.failed("claim the key", err))
+	if t, ok := j.tx.(*table.MySQLTx); ok && won {
+		if err := t.RestoreWaits(ctx); err != nil {
+			return rec, false, unavailableError(c.claim.store.db.CallerError("claim the key", err))
 		}
 	}
 	return rec, won, err
 }
 
-// uncommitted is the answer after a COMMIT that failed, or whose last statement was refused.
-func (c *serverClaim) uncommitted(ctx context.Context, tx Transaction, rec, done storeapi.Record, refused bool, failed error) (storeapi.Record, error) {
-	_ = rollback(ctx, tx) // returns the connection to the pool
-	if refused && finishedNone(failed) {
-		return rec, c.claim.touched(0) // see finishOne
+// answerUncommitted is the answer after a COMMIT that failed, or whose last statement was refused.
+func (c *serverClaim) answerUncommitted(ctx context.Context, tx Transaction, rec, done storeapi.Record, refused bool, failed error) (storeapi.Record, error) {
+	_ = rollBackTx(ctx, tx) // returns the connection to the pool
+	if refused && table.FinishedNone(failed) {
+		return rec, c.claim.recordTouched(0) // see FinishOrFail
 	}
-	return c.settle(ctx, rec, done, failed)
+	return c.settleCommit(ctx, rec, done, failed)
 }
 
-// commit completes the record and returns a function that commits, and the record as it then is. If
+// prepareCommit completes the record and returns a function that commits, and the record as it then is. If
 // the transaction can, that function completes the record too, and reports whether the server has
 // refused that.
-func (c *serverClaim) commit(ctx context.Context, j *joint, state storeapi.State, answer storeapi.Answer) (commit func(context.Context) (bool, error), done storeapi.Record, err error) {
+func (c *serverClaim) prepareCommit(ctx context.Context, j *joint, state storeapi.State, answer storeapi.Answer) (commit func(context.Context) (bool, error), done storeapi.Record, err error) {
 	tx := j.tx.(Transaction) //nolint:errcheck,forcetypeassert // RunOn has begun it
 	last, can := tx.(LastStatement)
-	if query := c.claim.store.db.queries().finishOne; can && query != "" {
-		row, done, err := j.completed(state, answer)
+	if query := c.claim.store.db.Statements().FinishOrFail; can && query != "" {
+		row, done, err := j.completedRow(state, answer)
 		return func(ctx context.Context) (bool, error) {
-			return last.ExecCommit(ctx, query, finishArgs(c.claim.id, &row)...)
+			return last.ExecCommit(ctx, query, table.FinishArgs(c.claim.id, &row)...)
 		}, done, err
 	}
-	done, err = j.complete(ctx, state, answer)
+	done, err = j.completeRecord(ctx, state, answer)
 	if touched := touchedError(""); errors.As(err, &touched) {
-		if c.claim.ended = c.left(ctx, j, nil); c.claim.ended != nil {
+		if c.claim.ended = c.leftTransaction(ctx, j, nil); c.claim.ended != nil {
 			err = c.claim.ended
 		}
 	}
 	return func(ctx context.Context) (bool, error) { return false, tx.Commit(ctx) }, done, err
 }
 
-// held returns the answer if another caller has the key, or an error if it cannot be read: then the
+// answerHeld returns the answer if another caller has the key, or an error if it cannot be read: then the
 // whole table is locked.
-func (c *serverClaim) held(ctx context.Context) (storeapi.Record, error) {
+func (c *serverClaim) answerHeld(ctx context.Context) (storeapi.Record, error) {
 	none := storeapi.Record{Key: c.claim.r.Key}
-	l, err := c.claim.store.queue.lookAt(ctx, c.claim.id)
+	l, err := c.claim.store.queue.LookAt(ctx, c.claim.id)
 	if err != nil {
-		return none, unavailable(err)
+		return none, unavailableError(err)
 	}
 	if rec, ok := c.claim.answerIn(l); ok {
 		return rec, nil
@@ -617,10 +618,10 @@ func (c *serverClaim) held(ctx context.Context) (storeapi.Record, error) {
 	return none, storeapi.ErrInProgress
 }
 
-// rollback rolls a transaction back, also if ctx has ended. It does not wait for a server that does
+// rollBackTx rolls a transaction back, also if ctx has ended. It does not wait for a server that does
 // not answer: the server rolls back once it notices that the client is gone.
-func rollback(ctx context.Context, tx Transaction) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
+func rollBackTx(ctx context.Context, tx Transaction) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), table.Slack)
 	done := make(chan error, 1)
 	go func() {
 		defer cancel()
@@ -639,8 +640,8 @@ func rollback(ctx context.Context, tx Transaction) error {
 	}
 }
 
-func (c *serverClaim) call(ctx context.Context, j *joint) (storeapi.State, storeapi.Answer, error) {
-	inside, end := marked(ctx, c.claim.store.db.pool)
+func (c *serverClaim) callWork(ctx context.Context, j *joint) (storeapi.State, storeapi.Answer, error) {
+	inside, end := markContext(ctx, c.claim.store.db.Pool)
 	defer end()
 	c.claim.worked = true
 	state, answer, err := c.work(inside, j.tx)
@@ -648,7 +649,7 @@ func (c *serverClaim) call(ctx context.Context, j *joint) (storeapi.State, store
 	case hasEnded(j.tx):
 		c.claim.ended = &endedError{cause: cmp.Or(err, sql.ErrTxDone), loose: true}
 	case err != nil, state == storeapi.StateFailed:
-		c.claim.ended = c.left(ctx, j, cmp.Or(err, errRefusal))
+		c.claim.ended = c.leftTransaction(ctx, j, cmp.Or(err, errRefusal))
 	}
 	if c.claim.ended != nil {
 		return 0, storeapi.Answer{}, c.claim.ended
@@ -663,34 +664,34 @@ func hasEnded(tx dbtx.Tx) bool {
 	return ok && t.Ended()
 }
 
-// settle finds out the outcome of a COMMIT that failed. If the server has refused it, everything
+// settleCommit finds out the outcome of a COMMIT that failed. If the server has refused it, everything
 // was rolled back. Otherwise settle claims the key again: that waits for the first transaction, and
 // then finds its record or none.
-func (c *serverClaim) settle(ctx context.Context, rec, done storeapi.Record, failed error) (storeapi.Record, error) {
-	if c.fateOf(failed) == onlyLost && !errors.Is(failed, sql.ErrTxDone) {
+func (c *serverClaim) settleCommit(ctx context.Context, rec, done storeapi.Record, failed error) (storeapi.Record, error) {
+	if c.fateOf(failed) == table.OnlyLost && !errors.Is(failed, sql.ErrTxDone) {
 		committed, err := c.claimAgain(context.WithoutCancel(ctx))
 		if err != nil {
 			return rec, fmt.Errorf("%w: COMMIT has failed, and nobody can say what became of it: %w",
-				storeapi.ErrUnconfirmed, errors.Join(c.claim.store.db.failed("commit", failed), c.claim.store.db.failed("look for the record", err)))
+				storeapi.ErrUnconfirmed, errors.Join(c.claim.store.db.CallerError("commit", failed), c.claim.store.db.CallerError("look for the record", err)))
 		}
 		if committed {
 			return done, nil
 		}
 	}
-	if ofTheWork(failed) && ctx.Err() == nil {
+	if table.CausedByWork(failed) && ctx.Err() == nil {
 		return rec, c.claim.commitFailed(failed)
 	}
-	return rec, c.claim.broken(ctx, failed)
+	return rec, c.claim.brokenError(ctx, failed)
 }
 
 // claimAgain reports whether the first transaction was committed. It returns true only after a
 // COMMIT of its own was answered: before that, PostgreSQL's synchronous replicas may not have the
 // first one.
 func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.claim.store.db.lockWait+slack)
+	ctx, cancel := context.WithTimeout(ctx, c.claim.store.db.LockWait+table.Slack)
 	defer cancel()
 	again := *c.claim.r
-	again.Wait = c.claim.store.db.lockWait
+	again.Wait = c.claim.store.db.LockWait
 	second := &claim{store: c.claim.store, r: &again, id: c.claim.id}
 	for lost := 0; ; lost++ {
 		tx, err := c.begin(ctx)
@@ -698,21 +699,21 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 			j := &joint{claim: second, tx: tx}
 			var rec storeapi.Record
 			var won bool
-			rec, won, err = j.take(ctx)
+			rec, won, err = j.takeKey(ctx)
 			mine := !won && rec.Owner == c.claim.r.Owner && rec.State.Finished()
 			if mine {
-				if _, err = tx.Exec(ctx, c.claim.store.db.queries().confirm, c.claim.id[:]); err == nil {
+				if _, err = tx.Exec(ctx, c.claim.store.db.Statements().ConfirmRow, c.claim.id[:]); err == nil {
 					err = tx.Commit(ctx)
 				}
 			}
 			if !mine || err != nil {
-				_ = rollback(ctx, tx)
+				_ = rollBackTx(ctx, tx)
 			}
 			if mine && err == nil || !mine && (won || rec.State != 0) {
 				return mine, nil
 			}
 			if _, held := err.(*heldError); held { //nolint:errorlint // take wraps nothing around it
-				known, ok := second.answered(ctx)
+				known, ok := second.committedAnswer(ctx)
 				if ok && known.Owner != c.claim.r.Owner {
 					return false, nil
 				}
@@ -722,23 +723,23 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 				return false, storeapi.ErrInProgress
 			}
 		}
-		if lost == lostConnections || c.fateOf(err) != onlyLost || !sqlkit.Pause(ctx) {
+		if lost == table.LostConnections || c.fateOf(err) != table.OnlyLost || !sqlkit.Pause(ctx) {
 			return false, err
 		}
 	}
 }
 
-// left returns an error if the work, which has returned failed (nil: nothing shows that it has),
+// leftTransaction returns an error if the work, which has returned failed (nil: nothing shows that it has),
 // had ended the transaction by SQL text, so that what it wrote afterwards may stand. It asks the
 // server, and only after work that is not to be committed.
-func (c *serverClaim) left(ctx context.Context, j *joint, failed error) *endedError {
-	q := c.claim.store.db.queries()
+func (c *serverClaim) leftTransaction(ctx context.Context, j *joint, failed error) *endedError {
+	q := c.claim.store.db.Statements()
 	var args []any
-	if q.leftAt {
+	if q.HasLeftSince {
 		args = []any{j.now}
 	}
 	var outside bool
-	if err := j.tx.QueryRow(ctx, q.left, args, &outside); err != nil || !outside {
+	if err := j.tx.QueryRow(ctx, q.HasLeft, args, &outside); err != nil || !outside {
 		return nil // after a failed statement PostgreSQL answers none, and has the transaction open
 	}
 	if failed == nil {
@@ -768,11 +769,11 @@ func (e *endedError) Unwrap() []error { return []error{storeapi.ErrTxEnded, e.ca
 // leftBy returns an error if work that has returned err on SQLite had ended the transaction before:
 // its savepoint is gone. It returns nil if the database has ended it, and err says so.
 func leftBy(ctx context.Context, tx sqlkit.Execer, err error) *endedError {
-	if sqliteUndoes(err) {
+	if table.UndoneBySQLite(err) {
 		return nil
 	}
 	_, gone := tx.ExecContext(ctx, endWork)
-	if gone == nil || ctx.Err() != nil || errors.Is(gone, sql.ErrTxDone) || !endedByWork(gone) {
+	if gone == nil || ctx.Err() != nil || errors.Is(gone, sql.ErrTxDone) || !table.EndedByWork(gone) {
 		return nil
 	}
 	return &endedError{cause: err, loose: true}
@@ -792,18 +793,18 @@ var errRefusal = errors.New("sqlstore: a final refusal")
 // since they are not committed.
 type running struct {
 	mu   sync.Mutex
-	keys map[recordID]chan struct{} // closed when the transaction has ended
+	keys map[table.RecordID]chan struct{} // closed when the transaction has ended
 }
 
 // otherOf returns a channel that is closed when the transaction of id ends, or nil if none runs.
-func (r *running) otherOf(id recordID) <-chan struct{} {
+func (r *running) otherOf(id table.RecordID) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.keys[id]
 }
 
 // beginKey registers a transaction for id, unless one is running.
-func (r *running) beginKey(id recordID) (end func(), ok bool) {
+func (r *running) beginKey(id table.RecordID) (end func(), ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.keys[id] != nil {
@@ -829,8 +830,8 @@ type mark struct {
 
 type markKey struct{}
 
-// marked returns ctx with a mark. After end, calls with that context are accepted again.
-func marked(ctx context.Context, db *sql.DB) (inside context.Context, end func()) {
+// markContext returns ctx with a mark. After end, calls with that context are accepted again.
+func markContext(ctx context.Context, db *sql.DB) (inside context.Context, end func()) {
 	m := &mark{db: db}
 	m.outer, _ = ctx.Value(markKey{}).(*mark)
 	return context.WithValue(ctx, markKey{}, m), func() { m.ended.Store(true) }

@@ -1,4 +1,4 @@
-package sqlstore
+package table
 
 import (
 	"cmp"
@@ -20,9 +20,9 @@ import (
 // mysql is the backend for MySQL and MariaDB.
 type mysql struct{ server }
 
-func newMySQL(db *database) mysql {
+func newMySQL(db *Database) mysql {
 	return mysql{server{
-		db: db, turns: newKeyTurns(), manner: mysqlManner{db.table, db.lockWait, &db.words, new(atomic.Bool)}, looking: lists{db, false}, locking: lists{db, true},
+		db: db, turns: newKeyTurns(), manner: mysqlManner{db.Table, db.LockWait, &db.words, new(atomic.Bool)}, looking: lists{db, false}, locking: lists{db, true},
 	}}
 }
 
@@ -84,40 +84,40 @@ func (l limitedReads) QueryRowContext(ctx context.Context, query string, args ..
 	return l.Conn.QueryRowContext(ctx, l.begin+query, args...)
 }
 
-func (m mysqlManner) begin(call context.Context, conn *sql.Conn, wait patience) error {
-	idle := (time.Duration(wait.left())*time.Millisecond + 6*slack) / time.Second // at least 5 s
-	return m.words.begin(call, conn, mysqlBeginning(int64(idle)))
+func (m mysqlManner) beginOn(call context.Context, conn *sql.Conn, wait Patience) error {
+	idle := (time.Duration(wait.millisLeft())*time.Millisecond + 6*Slack) / time.Second // at least 5 s
+	return m.words.beginReadCommitted(call, conn, mysqlBeginning(int64(idle)))
 }
 
-// within ends waits at the call's time limit, since the server counts in whole seconds.
-func (mysqlManner) within(_ context.Context, wait patience) context.Context { return wait }
+// limitContext ends waits at the call's time limit, since the server counts in whole seconds.
+func (mysqlManner) limitContext(_ context.Context, wait Patience) context.Context { return wait }
 
-func (mysqlManner) commit(call context.Context, conn *sql.Conn, notAfter time.Time) error {
-	_, err := conn.ExecContext(call, mysqlCommitting(latest(notAfter)))
+func (mysqlManner) commitOn(call context.Context, conn *sql.Conn, notAfter time.Time) error {
+	_, err := conn.ExecContext(call, mysqlCommitting(notAfterMicros(notAfter)))
 	if dberr.MySQLNumber(err) == numberWrongValue {
 		return storeapi.ErrTooLate
 	}
 	return err
 }
 
-// rollback rolls back first: turning autocommit on commits.
-func (mysqlManner) rollback(call context.Context, conn *sql.Conn) error {
+// rollBackOn rolls back first: turning autocommit on commits.
+func (mysqlManner) rollBackOn(call context.Context, conn *sql.Conn) error {
 	return sqlkit.Run(call, conn, []string{mysqlRollback, "SET " + mysqlPutBack})
 }
 
-func (mysqlManner) fate(err error) fate {
+func (mysqlManner) errorFate(err error) Fate {
 	switch dberr.MySQLNumber(err) {
 	case numberDeadlock, numberSnapshot, numberLockWait:
-		return blocked
+		return Blocked
 	case numberInterrupted, numberStatementTime, numberExecutionTime:
 		return timedOut
 	case 0, numberShutdown, numberKilled, numberSessionKilled, numberIdle:
-		return onlyLost
+		return OnlyLost
 	}
 	return final
 }
 
-func (m mysqlManner) advice(err error) (text string, noTable bool) {
+func (m mysqlManner) adviceFor(err error) (text string, noTable bool) {
 	number := dberr.MySQLNumber(err)
 	if number == numberNoTable && strings.Contains(strings.ToLower(err.Error()), strings.ToLower(m.table)) {
 		return "", true
@@ -144,7 +144,7 @@ const (
 // mysqlManner.readOn).
 const mysqlVersion = `IF(@@autocommit, m.version, -1)`
 
-func mysqlQueries(database, table string) queries {
+func MySQLStatements(database, table string) Statements {
 	in := withinSchema("`", database)
 	t, meta, counts := in+"`"+table+"`", in+"`"+table+"_meta`", in+"`"+table+"_limits`"
 	values := make([]string, len(stored))
@@ -155,12 +155,12 @@ func mysqlQueries(database, table string) queries {
 	// A subquery does not lock the row with the tables' version. If that row were locked, all
 	// writers would wait for it.
 	version, floor := `(SELECT version FROM `+meta+` WHERE id = 1)`, `(SELECT fence_floor FROM `+meta+` WHERE id = 1)`
-	q := queries{
-		newest: 1, table: t, resumes: true, where: `SELECT coalesce(DATABASE(), '')`,
-		schema:  sqlkit.Statements(mysqlSchema, defaultTable, table),
-		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
-		exists:  sqlkit.TableExists(dbtx.MySQL, table+"_meta"),
-		touch: []string{
+	q := Statements{
+		SchemaVersion: 1, TableName: t, Resumes: true, FindSchema: `SELECT coalesce(DATABASE(), '')`,
+		CreateTables: sqlkit.Statements(mysqlSchema, DefaultTable, table),
+		LoadVersion:  `SELECT version FROM ` + meta + ` WHERE id = 1`,
+		CountTables:  sqlkit.TableExists(dbtx.MySQL, table+"_meta"),
+		TouchTables: []string{
 			`UPDATE ` + meta + ` SET version = version WHERE id = 1`,
 			`INSERT INTO ` + t + ` SELECT * FROM ` + t + ` WHERE id = ''`,
 			`UPDATE ` + t + ` SET id = id WHERE id = ''`,
@@ -169,27 +169,27 @@ func mysqlQueries(database, table string) queries {
 			`UPDATE ` + counts + ` SET id = id WHERE id = ''`,
 			`DELETE FROM ` + counts + ` WHERE id = ''`,
 		},
-		load: `SELECT ` + mysqlVersion + `, m.fence_floor, ` + mysqlStart + `, ` + selected + `r.answer
+		LoadRow: `SELECT ` + mysqlVersion + `, m.fence_floor, ` + mysqlStart + `, ` + selected + `r.answer
 			FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
-		loadToWrite: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, ` + selected + `r.answer` + mysqlLocked(t),
-		loadMany: `SELECT ` + mysqlVersion + `, m.fence_floor, ` + mysqlStart + `, r.id, ` + selected + `r.answer
+		LockRow: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, ` + selected + `r.answer` + mysqlLocked(t),
+		LoadRows: `SELECT ` + mysqlVersion + `, m.fence_floor, ` + mysqlStart + `, r.id, ` + selected + `r.answer
 			FROM ` + meta + ` m LEFT JOIN ` + t + ` r FORCE INDEX (PRIMARY) ON r.id IN (?) WHERE m.id = 1`,
-		loadManyToWrite: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, r.id, ` + selected + `r.answer
+		LockRows: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, r.id, ` + selected + `r.answer
 			FROM (SELECT 1 AS one) AS o LEFT JOIN ` + t + ` r FORCE INDEX (PRIMARY) ON r.id IN (?) FOR UPDATE SKIP LOCKED`,
-		putMany:     insert + strings.Join(values, ", "),
-		makeMany:    insert + mysqlUnchanged,
-		put:         updating(t),
-		make:        insert + mysqlUnchanged,
-		made:        byLastID,
-		list:        `SELECT r.id, r.parts, ` + selected + `NULL FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
-		contains:    `LOCATE(?, r.parts) > 0`,
-		hasIndex:    mysqlListing(database, table) + ` AND seq_in_index = 1 AND column_name = 'parts' AND sub_part IS NULL`,
-		otherIndex:  mysqlListing(database, table),
-		renameOther: `ALTER TABLE ` + t + ` RENAME INDEX listing TO listing_other`,
-		indexKeys:   `CREATE INDEX listing ON ` + t + ` (parts)`,
-		indexOnline: `CREATE INDEX listing ON ` + t + ` (parts) ALGORITHM=INPLACE LOCK=NONE`,
-		onlineWaits: " (while a transaction on the table stays open it waits, and all calls wait for it: SET lock_wait_timeout = 1 before it lets it give up after a second)",
-		numbered:    func(q string) string { return q },
+		UpdateRows:        insert + strings.Join(values, ", "),
+		InsertRows:        insert + mysqlUnchanged,
+		UpdateRow:         updateStatement(t),
+		InsertRow:         insert + mysqlUnchanged,
+		HasInserted:       insertedByLastID,
+		ListRecords:       `SELECT r.id, r.parts, ` + selected + `NULL FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
+		PartsContain:      `LOCATE(?, r.parts) > 0`,
+		CountIndex:        mysqlListing(database, table) + ` AND seq_in_index = 1 AND column_name = 'parts' AND sub_part IS NULL`,
+		CountOtherIndex:   mysqlListing(database, table),
+		RenameOtherIndex:  `ALTER TABLE ` + t + ` RENAME INDEX listing TO listing_other`,
+		CreateIndex:       `CREATE INDEX listing ON ` + t + ` (parts)`,
+		CreateIndexOnline: `CREATE INDEX listing ON ` + t + ` (parts) ALGORITHM=INPLACE LOCK=NONE`,
+		OnlineWaits:       " (while a transaction on the table stays open it waits, and all calls wait for it: SET lock_wait_timeout = 1 before it lets it give up after a second)",
+		Numbered:          func(q string) string { return q },
 	}
 	// The session is the caller's: its time zone stays as it is.
 	q.mysqlJoin(t, meta, `SELECT `+version+`, `+floor+`, `+mysqlStart+`, `+selected+`r.answer`, strings.TrimSuffix(insert, ` ON DUPLICATE KEY UPDATE `))
@@ -222,63 +222,63 @@ func mysqlOne(table string) string {
 func mysqlLocked(table string) string { return mysqlOne(table) + ` FOR UPDATE` }
 
 // mysqlJoin sets the statements that claim a key in the transaction of a caller.
-func (q *queries) mysqlJoin(t, meta, inSession, insert string) {
-	q.loadToJoin = inSession + mysqlLocked(t)
-	q.loadUnlocked = inSession + mysqlOne(t)
-	q.waitToJoin = func(wait, table time.Duration) string {
+func (q *Statements) mysqlJoin(t, meta, inSession, insert string) {
+	q.LockToJoin = inSession + mysqlLocked(t)
+	q.LoadUnlocked = inSession + mysqlOne(t)
+	q.LimitJoinWait = func(wait, table time.Duration) string {
 		return `SET ` + fmt.Sprintf(mysqlLimit, mysqlSeconds(wait), mysqlTableSeconds(table))
 	}
-	q.waitAsBefore = mysqlJoined
-	q.loadNow = inSession + mysqlLocked(t) + ` NOWAIT`
-	q.makeToJoin = insert
+	q.RestoreWait = mysqlJoined
+	q.LockNow = inSession + mysqlLocked(t) + ` NOWAIT`
+	q.InsertToJoin = insert
 	// At READ COMMITTED it does not lock the row with the tables' version. The driver returns the
 	// last id with the result.
-	q.claimOnce = `INSERT INTO ` + t + ` (id, parts, owner, data, lease_end, state, fence, expires, updated)
+	q.ClaimOnce = `INSERT INTO ` + t + ` (id, parts, owner, data, lease_end, state, fence, expires, updated)
 		SELECT ?, ?, ?, ?, ` + mysqlStart + ` + ?, 2, LAST_INSERT_ID(` + mysqlStart + `), 0, ` + mysqlStart + `
 		FROM ` + meta + ` m WHERE m.id = 1 AND m.version = 1 AND m.fence_floor < ` + mysqlStart
-	q.duplicate = func(err error) bool { return dberr.MySQLNumber(err) == numberDuplicate }
-	q.held = func(err error) bool { n := dberr.MySQLNumber(err); return n == numberLockWait || n == numberNoWait }
+	q.IsDuplicate = func(err error) bool { return dberr.MySQLNumber(err) == numberDuplicate }
+	q.IsHeld = func(err error) bool { n := dberr.MySQLNumber(err); return n == numberLockWait || n == numberNoWait }
 	// With autocommit off nothing commits by itself; DDL after a ROLLBACK is not noticed.
-	q.left = `SELECT @@autocommit`
+	q.HasLeft = `SELECT @@autocommit`
 	// Through another index, above READ COMMITTED, it would also lock the gaps next to the row
 	// in that index.
-	q.finish = finishing(t + ` FORCE INDEX (PRIMARY)`)
-	q.confirm = `UPDATE ` + t + ` SET updated = updated WHERE id = ?`
+	q.FinishAttempt = finishStatement(t + ` FORCE INDEX (PRIMARY)`)
+	q.ConfirmRow = `UPDATE ` + t + ` SET updated = updated WHERE id = ?`
 }
 
 // mysqlSweep sets the statements that remove expired records.
-func (q *queries) mysqlSweep(t, meta string) {
-	q.expired = `SELECT id FROM ` + t + ` WHERE expires BETWEEN 1 AND ? ORDER BY expires LIMIT ?`
+func (q *Statements) mysqlSweep(t, meta string) {
+	q.FindExpired = `SELECT id FROM ` + t + ` WHERE expires BETWEEN 1 AND ? ORDER BY expires LIMIT ?`
 	// A row that another transaction has locked is being claimed again or removed there.
 	// Without FORCE INDEX the server may scan a small table as a whole, and wait for unrelated
 	// rows.
-	q.lockOld = func(n int) string {
+	q.LockExpired = func(n int) string {
 		return `SELECT id, fence FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id ` + sqlkit.In(n) + ` AND expires BETWEEN 1 AND ? ORDER BY id FOR UPDATE SKIP LOCKED`
 	}
-	q.dropOld = func(n int) string {
+	q.RemoveLocked = func(n int) string {
 		return `DELETE d FROM ` + t + ` AS d FORCE INDEX (PRIMARY) WHERE d.id ` + sqlkit.In(n) + ` AND d.expires BETWEEN 1 AND ?`
 	}
-	q.raise = `UPDATE ` + meta + ` SET fence_floor = GREATEST(fence_floor, ?) WHERE id = 1`
+	q.RaiseFloor = `UPDATE ` + meta + ` SET fence_floor = GREATEST(fence_floor, ?) WHERE id = 1`
 }
 
 // mysqlUsage sets the statements for the counts of tenants.
-func (q *queries) mysqlUsage(meta, counts, version string) {
+func (q *Statements) mysqlUsage(meta, counts, version string) {
 	insert := `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?) ON DUPLICATE KEY UPDATE `
-	q.loadUsage = `SELECT ` + mysqlVersion + `, ` + mysqlStart + `, l.counts FROM ` + meta + ` m LEFT JOIN ` + counts + ` l ON l.id = ? WHERE m.id = 1`
-	q.loadUsageToWrite = `SELECT ` + version + `, ` + mysqlNow + `, r.counts` + mysqlLocked(counts)
-	q.putUsage = insert + `expires = VALUES(expires), counts = VALUES(counts)`
-	q.makeUsage = insert + mysqlUnchanged
-	q.dropUsage = `DELETE FROM ` + counts + ` WHERE id = ?`
-	q.expiredUsage = `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1) AS found`
-	q.lockOldUsage = `SELECT id, 0 FROM ` + counts + ` WHERE expires <= ? ORDER BY expires LIMIT ? FOR UPDATE SKIP LOCKED`
-	q.dropOldUsage = func(n int) string {
+	q.LoadUsage = `SELECT ` + mysqlVersion + `, ` + mysqlStart + `, l.counts FROM ` + meta + ` m LEFT JOIN ` + counts + ` l ON l.id = ? WHERE m.id = 1`
+	q.LockUsage = `SELECT ` + version + `, ` + mysqlNow + `, r.counts` + mysqlLocked(counts)
+	q.UpdateUsage = insert + `expires = VALUES(expires), counts = VALUES(counts)`
+	q.InsertUsage = insert + mysqlUnchanged
+	q.DeleteUsage = `DELETE FROM ` + counts + ` WHERE id = ?`
+	q.FindExpiredUsage = `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1) AS found`
+	q.LockExpiredUsage = `SELECT id, 0 FROM ` + counts + ` WHERE expires <= ? ORDER BY expires LIMIT ? FOR UPDATE SKIP LOCKED`
+	q.RemoveLockedUsage = func(n int) string {
 		return `DELETE d FROM ` + counts + ` AS d FORCE INDEX (PRIMARY) WHERE d.id ` + sqlkit.In(n) + ``
 	}
 }
 
-// byLastID reports whether a statement has inserted a row. If it met an existing row, it has set
+// insertedByLastID reports whether a statement has inserted a row. If it met an existing row, it has set
 // the last id.
-func byLastID(r sql.Result) (bool, error) {
+func insertedByLastID(r sql.Result) (bool, error) {
 	id, err := r.LastInsertId()
 	return id == 0, err
 }
@@ -308,8 +308,8 @@ const (
 	mysqlJoin   = `SET @retrysafe_autocommit = @@autocommit, autocommit = 0`
 	mysqlLimit  = `@retrysafe_row_wait = @@innodb_lock_wait_timeout, @retrysafe_table_wait = @@lock_wait_timeout, innodb_lock_wait_timeout = %d, lock_wait_timeout = %d`
 	mysqlJoined = `SET ` + mysqlNoLimit
-	// mysqlEndConnection ends the connection that it is sent on.
-	mysqlEndConnection = `KILL CONNECTION CONNECTION_ID()`
+	// EndMySQLConnection ends the connection that it is sent on.
+	EndMySQLConnection = `KILL CONNECTION CONNECTION_ID()`
 	mysqlLeft          = `SET autocommit = @retrysafe_autocommit`
 	mysqlNoLimit       = `innodb_lock_wait_timeout = @retrysafe_row_wait, lock_wait_timeout = @retrysafe_table_wait`
 	// mysqlLongestWait is the maximum that MySQL 8 accepts.
@@ -337,7 +337,7 @@ func mysqlLeaving(limited bool) string {
 func mysqlBeginning(idle int64) string { return fmt.Sprintf(mysqlKeep, idle) }
 
 // mysqlCommitting commits by turning autocommit on, and restores the session. If it reaches the
-// server after notAfter, it fails and changes nothing: the server checks all values before it sets
+// server after NotAfter, it fails and changes nothing: the server checks all values before it sets
 // the first, and 2 is not a valid value for a switch. A plain COMMIT would be carried out whenever
 // it arrives, and a single statement cannot have a condition before it.
 func mysqlCommitting(notAfter int64) string {
@@ -352,10 +352,10 @@ func mysqlCommitting(notAfter int64) string {
 // drivers that write arguments into the statement's text.
 const smallestPacket = 2*(1<<20+64<<10) + 64<<10
 
-// checkSettings refuses a server with an unusable clock or packet size, and warns about settings that
+// CheckSettings refuses a server with an unusable clock or packet size, and warns about settings that
 // can lose answered calls.
-func (m mysql) checkSettings(ctx context.Context) error {
-	return m.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
+func (m mysql) CheckSettings(ctx context.Context) error {
+	return m.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) error {
 		var before, after string
 		var autocommit, slept int
 		var packet int64
@@ -374,19 +374,19 @@ func (m mysql) checkSettings(ctx context.Context) error {
 		case err != nil:
 			return err
 		case before == after:
-			return stateError("sqlstore: the server runs with sysdate-is-now, so that it tells no time after a wait for a lock; leave that option out")
+			return StateError("sqlstore: the server runs with sysdate-is-now, so that it tells no time after a wait for a lock; leave that option out")
 		case packet < smallestPacket:
-			return stateError(fmt.Sprintf("sqlstore: the server's max_allowed_packet is %d, too small for a record with a long answer; set it to 16M (at least %d)", packet, smallestPacket))
+			return StateError(fmt.Sprintf("sqlstore: the server's max_allowed_packet is %d, too small for a record with a long answer; set it to 16M (at least %d)", packet, smallestPacket))
 		}
-		return m.db.warn(ctx, db)
+		return m.db.warnOfLosses(ctx, db)
 	})
 }
 
-// keeps also checks whether replicas may take over without the last commits. Without a binary log
+// CheckDurability also checks whether replicas may take over without the last commits. Without a binary log
 // there are no replicas. With one, keeps requires that commits wait for a replica: seeing who reads
 // the log needs rights that an application seldom has.
-func (m mysql) keeps(ctx context.Context) error {
-	return m.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
+func (m mysql) CheckDurability(ctx context.Context) error {
+	return m.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) error {
 		if err := m.db.refuseLosses(ctx, db); err != nil {
 			return err
 		}
@@ -400,7 +400,7 @@ func (m mysql) keeps(ctx context.Context) error {
 			return err
 		}
 		if binlog != 0 && !waits {
-			return stateError("sqlstore: the server has a binary log, and commits do not wait until a " +
+			return StateError("sqlstore: the server has a binary log, and commits do not wait until a " +
 				"replica has them: a failover loses the last ones; turn semi-synchronous replication " +
 				"on, or the binary log off if there is no replica")
 		}
@@ -420,34 +420,34 @@ func waitsForReplica(ctx context.Context, db sqlkit.Execer) (bool, error) {
 	return rows.Next(), rows.Err()
 }
 
-// migrate lets one process at a time migrate, and refuses tables with an engine without
+// MigrateTables lets one process at a time migrate, and refuses tables with an engine without
 // transactions.
-func (m mysql) migrate(ctx context.Context, limit time.Duration, f func(context.Context, sqlkit.Execer) error) error {
-	wait, cancel := patienceOf(ctx, limit)
+func (m mysql) MigrateTables(ctx context.Context, limit time.Duration, f func(context.Context, sqlkit.Execer) error) error {
+	wait, cancel := patienceWithin(ctx, limit)
 	defer cancel()
-	return m.writeWithin(wait, recordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
-		return true, m.alone(ctx, wait, w, f)
+	return m.writeWithin(wait, RecordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+		return true, m.migrateAlone(ctx, wait, w, f)
 	})
 }
 
-func (m mysql) alone(ctx context.Context, wait patience, w sqlkit.Execer, f func(context.Context, sqlkit.Execer) error) error {
-	locked, err := sqlkit.LockMigration(ctx, w, dbtx.MySQL, m.db.table, time.Duration(wait.left())*time.Millisecond*7/8)
+func (m mysql) migrateAlone(ctx context.Context, wait Patience, w sqlkit.Execer, f func(context.Context, sqlkit.Execer) error) error {
+	locked, err := sqlkit.LockMigration(ctx, w, dbtx.MySQL, m.db.Table, time.Duration(wait.millisLeft())*time.Millisecond*7/8)
 	if err != nil {
 		return err
 	}
 	if !locked {
-		return stateError(fmt.Sprintf("sqlstore: another process migrates the table %s all the time (GET_LOCK), nothing was changed; try again", m.db.table))
+		return StateError(fmt.Sprintf("sqlstore: another process migrates the table %s all the time (GET_LOCK), nothing was changed; try again", m.db.Table))
 	}
-	if err = m.transactional(ctx, w); err == nil {
+	if err = m.checkEngines(ctx, w); err == nil {
 		err = f(ctx, w)
 	}
-	return cmp.Or(err, sqlkit.UnlockMigration(context.WithoutCancel(ctx), w, dbtx.MySQL, m.db.table))
+	return cmp.Or(err, sqlkit.UnlockMigration(context.WithoutCancel(ctx), w, dbtx.MySQL, m.db.Table))
 }
 
-// transactional checks the engine of the existing tables.
-func (m mysql) transactional(ctx context.Context, w sqlkit.Execer) error {
+// checkEngines checks the engine of the existing tables.
+func (m mysql) checkEngines(ctx context.Context, w sqlkit.Execer) error {
 	rows, err := w.QueryContext(ctx, `SELECT table_name, coalesce(engine, '') FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN (?, ?, ?)`,
-		m.db.table, m.db.table+"_limits", m.db.table+"_meta")
+		m.db.Table, m.db.Table+"_limits", m.db.Table+"_meta")
 	if err != nil {
 		return err
 	}
@@ -458,7 +458,7 @@ func (m mysql) transactional(ctx context.Context, w sqlkit.Execer) error {
 			return err
 		}
 		if !strings.EqualFold(engine, "InnoDB") {
-			return stateError(fmt.Sprintf("sqlstore: the table %s is of the engine %q, which has no transactions, nothing was changed; ALTER TABLE %s ENGINE = InnoDB", name, engine, name))
+			return StateError(fmt.Sprintf("sqlstore: the table %s is of the engine %q, which has no transactions, nothing was changed; ALTER TABLE %s ENGINE = InnoDB", name, engine, name))
 		}
 	}
 	return rows.Err()
@@ -538,9 +538,9 @@ const (
 	mysqlNextOld = `, @@tx_isolation = 'READ-COMMITTED', @@tx_read_only = 0`
 )
 
-// begin changes settings of the session, and makes its next transaction READ COMMITTED, READ WRITE.
+// beginReadCommitted changes settings of the session, and makes its next transaction READ COMMITTED, READ WRITE.
 // The server checks all values before it sets the first.
-func (m *mysqlWords) begin(ctx context.Context, conn sqlkit.Execer, set string) error {
+func (m *mysqlWords) beginReadCommitted(ctx context.Context, conn sqlkit.Execer, set string) error {
 	for learned, undone := false, false; ; {
 		old := m.oldNames.Load()
 		next := mysqlNext
@@ -582,36 +582,36 @@ func mysqlSeconds(wait time.Duration) int64 {
 // lists reads and writes many rows of MySQL with one statement, which has a placeholder for each
 // value.
 type lists struct {
-	db    *database
+	db    *Database
 	locks bool // the rows, to write them
 }
 
-func (l lists) loadMany(ctx context.Context, w querier, ids []recordID) (map[recordID]loaded, loaded, error) {
+func (l lists) loadMany(ctx context.Context, w querier, ids []RecordID) (map[RecordID]Loaded, Loaded, error) {
 	args := make([]any, len(ids))
 	for i := range ids {
 		args[i] = ids[i][:]
 	}
-	return l.db.loadAll(ctx, w, strings.Replace(l.db.queries().many(l.locks), "(?)", "("+sqlkit.List(len(ids))+")", 1), args...)
+	return l.db.loadRecords(ctx, w, strings.Replace(l.db.Statements().manyStatement(l.locks), "(?)", "("+sqlkit.List(len(ids))+")", 1), args...)
 }
 
-func (lists) surelyAbsent(c *change) bool { return c.knows == sawNone }
+func (lists) surelyAbsent(c *Change) bool { return c.Knows == SawNone }
 
 // tellsInserted: the server does not tell which records were there.
 func (lists) tellsInserted() bool { return false }
 
-func (l lists) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*change) error {
+func (l lists) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*Change) error {
 	if len(made) > 0 {
-		query, args := l.repeatRow(l.db.queries().makeMany, made)
+		query, args := l.repeatRow(l.db.Statements().InsertRows, made)
 		r, err := w.ExecContext(ctx, query, args...)
 		if err != nil {
 			return err
 		}
-		if all, err := l.db.queries().made(r); err != nil || !all {
+		if all, err := l.db.Statements().HasInserted(r); err != nil || !all {
 			return errMadeMeanwhile
 		}
 	}
 	if len(changed) > 0 {
-		query, args := l.repeatRow(l.db.queries().putMany, changed)
+		query, args := l.repeatRow(l.db.Statements().UpdateRows, changed)
 		if _, err := w.ExecContext(ctx, query, args...); err != nil {
 			return err
 		}
@@ -620,7 +620,7 @@ func (l lists) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*
 }
 
 // repeatRow repeats the single row of values in a statement for all rows.
-func (l lists) repeatRow(query string, rows []*change) (string, []any) {
+func (l lists) repeatRow(query string, rows []*Change) (string, []any) {
 	row := "(" + sqlkit.List(len(inserted)) + ")"
 	args := make([]any, 0, len(rows)*len(inserted))
 	for _, c := range rows {
@@ -632,21 +632,21 @@ func (l lists) repeatRow(query string, rows []*change) (string, []any) {
 // errMadeMeanwhile means that another call has inserted a record that an earlier look did not find.
 var errMadeMeanwhile = errors.New("sqlstore: somebody else has made a record that was not there")
 
-// limitRowWait begins a statement that waits for rows no longer than wait, and for tables no longer
+// LimitRowWait begins a statement that waits for rows no longer than wait, and for tables no longer
 // than LockWait. It is empty on servers that cannot limit a single statement.
-func (d *database) limitRowWait(wait time.Duration) string {
-	if d.dialect != dbtx.MySQL || d.words.noSetStatement.Load() {
+func (d *Database) LimitRowWait(wait time.Duration) string {
+	if d.Dialect != dbtx.MySQL || d.words.noSetStatement.Load() {
 		return ""
 	}
-	return mysqlWithin(mysqlSeconds(wait), d.lockWait)
+	return mysqlWithin(mysqlSeconds(wait), d.LockWait)
 }
 
-// refuseRowWait begins a statement that does not wait for rows. MariaDB.
-func (d *database) refuseRowWait() string { return mysqlWithin(0, d.lockWait) }
+// RefuseRowWait begins a statement that does not wait for rows. MariaDB.
+func (d *Database) RefuseRowWait() string { return mysqlWithin(0, d.LockWait) }
 
-// cannotLimit reports whether err means that the server cannot limit a single statement. From then
-// on limitRowWait is empty.
-func (d *database) cannotLimit(err error) bool {
+// CannotLimit reports whether err means that the server cannot limit a single statement. From then
+// on LimitRowWait is empty.
+func (d *Database) CannotLimit(err error) bool {
 	if dberr.MySQLNumber(err) != numberSyntax {
 		return false
 	}
@@ -654,52 +654,52 @@ func (d *database) cannotLimit(err error) bool {
 	return true
 }
 
-// endedRowWait reports whether a server of MySQL has ended the wait for a row.
-func endedRowWait(err error) bool { return dberr.MySQLNumber(err) == numberLockWait }
+// EndedRowWait reports whether a server of MySQL has ended the wait for a row.
+func EndedRowWait(err error) bool { return dberr.MySQLNumber(err) == numberLockWait }
 
-// mysqlTx is a MySQL transaction on its own connection. Its session is restored when it ends.
-type mysqlTx struct {
+// MySQLTx is a MySQL transaction on its own connection. Its session is restored when it ends.
+type MySQLTx struct {
 	dbtx.Tx
-	tx   *sql.Tx
-	conn *sql.Conn
-	// limited: until claimed is called, the session waits for locks as long as the claim may, since
+	SQLTx *sql.Tx
+	conn  *sql.Conn
+	// LimitsSession: until claimed is called, the session waits for locks as long as the claim may, since
 	// the server cannot limit the wait of one statement.
-	limited bool
+	LimitsSession bool
 }
 
-// openMySQL opens a transaction with autocommit off. If the server rolls back on its own (error
+// OpenMySQL opens a transaction with autocommit off. If the server rolls back on its own (error
 // 1213), later statements belong to another transaction. That one never commits, since the record
 // is not in it.
-func (d *database) openMySQL(ctx context.Context, wait time.Duration) (*mysqlTx, error) {
-	conn, err := d.pool.Conn(ctx)
+func (d *Database) OpenMySQL(ctx context.Context, wait time.Duration) (*MySQLTx, error) {
+	conn, err := d.Pool.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t := &mysqlTx{conn: conn, limited: d.words.noSetStatement.Load()}
-	if err = d.words.begin(ctx, conn, mysqlJoining(t.limited, wait, d.lockWait)); err == nil {
-		t.tx, err = conn.BeginTx(ctx, nil)
+	t := &MySQLTx{conn: conn, LimitsSession: d.words.noSetStatement.Load()}
+	if err = d.words.beginReadCommitted(ctx, conn, mysqlJoining(t.LimitsSession, wait, d.LockWait)); err == nil {
+		t.SQLTx, err = conn.BeginTx(ctx, nil)
 	}
 	if err != nil {
-		t.leave(ctx, true)
+		t.restoreSession(ctx, true)
 		return nil, err
 	}
-	t.Tx = dbtx.SQL(t.tx, dbtx.MySQL)
+	t.Tx = dbtx.SQL(t.SQLTx, dbtx.MySQL)
 	return t, nil
 }
 
-// claimed restores the session's own lock wait for the work.
-func (t *mysqlTx) claimed(ctx context.Context) error {
-	if !t.limited {
+// RestoreWaits restores the session's own lock wait for the work.
+func (t *MySQLTx) RestoreWaits(ctx context.Context) error {
+	if !t.LimitsSession {
 		return nil
 	}
 	_, err := t.Exec(ctx, mysqlJoined)
 	return err
 }
 
-// insert runs queries.claimOnce. It returns the time of the new record, or zero if the statement
+// InsertClaim runs queries.ClaimOnce. It returns the time of the new record, or zero if the statement
 // has inserted nothing.
-func (t *mysqlTx) insert(ctx context.Context, query string, args ...any) (now int64, err error) {
-	res, err := t.tx.ExecContext(ctx, query, args...)
+func (t *MySQLTx) InsertClaim(ctx context.Context, query string, args ...any) (now int64, err error) {
+	res, err := t.SQLTx.ExecContext(ctx, query, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -709,26 +709,26 @@ func (t *mysqlTx) insert(ctx context.Context, query string, args ...any) (now in
 	return res.LastInsertId()
 }
 
-func (t *mysqlTx) Commit(ctx context.Context) error {
-	err := t.tx.Commit()
+func (t *MySQLTx) Commit(ctx context.Context) error {
+	err := t.SQLTx.Commit()
 	if err == nil {
-		t.leave(context.WithoutCancel(ctx), false)
+		t.restoreSession(context.WithoutCancel(ctx), false)
 	}
 	return err
 }
 
-func (t *mysqlTx) Rollback(ctx context.Context) error {
-	err := t.tx.Rollback()
-	t.leave(ctx, true)
+func (t *MySQLTx) Rollback(ctx context.Context) error {
+	err := t.SQLTx.Rollback()
+	t.restoreSession(ctx, true)
 	return err
 }
 
-// leave restores the session. Turning autocommit on commits an open transaction, so that is rolled
+// restoreSession restores the session. Turning autocommit on commits an open transaction, so that is rolled
 // back first. A connection that does not answer is discarded.
-func (t *mysqlTx) leave(ctx context.Context, open bool) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
+func (t *MySQLTx) restoreSession(ctx context.Context, open bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Slack)
 	defer cancel()
-	last := []string{mysqlLeaving(t.limited)}
+	last := []string{mysqlLeaving(t.LimitsSession)}
 	if open {
 		last = []string{mysqlRollback, last[0]}
 	}

@@ -1,10 +1,11 @@
-package sqlstore
+package batch
 
 import (
 	"bytes"
 	"sync"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 )
 
 // seenKeys guesses whether a claim is the first one of its key. A first claim inserts at once. A
@@ -14,7 +15,7 @@ import (
 // the latest claims of such keys were duplicates.
 type seenKeys struct {
 	mu           sync.Mutex
-	newer, older map[recordID]struct{}
+	newer, older map[table.RecordID]struct{}
 	newLately    int // grows with keys that were new, and shrinks with others
 }
 
@@ -25,8 +26,8 @@ const (
 	mostLately = 16
 )
 
-// guessNew returns the guess for a claim, and counts the key as seen.
-func (k *seenKeys) guessNew(id recordID) bool {
+// GuessNew returns the guess for a claim, and counts the key as seen.
+func (k *seenKeys) guessNew(id table.RecordID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, seen := k.newer[id]
@@ -37,13 +38,13 @@ func (k *seenKeys) guessNew(id recordID) bool {
 		return false
 	}
 	if k.newer == nil || len(k.newer) >= mostSeen {
-		k.newer, k.older = make(map[recordID]struct{}), k.newer
+		k.newer, k.older = make(map[table.RecordID]struct{}), k.newer
 	}
 	k.newer[id] = struct{}{}
 	return k.newLately >= 0
 }
 
-// learnNew tells what a claim has found for a key that was not seen before.
+// LearnNew tells what a claim has found for a key that was not seen before.
 func (k *seenKeys) learnNew(isNew bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -59,7 +60,7 @@ func (k *seenKeys) learnNew(isNew bool) {
 // only if the record is still the same.
 type writtenRows struct {
 	mu   sync.Mutex
-	rows map[recordID]protocol.Row
+	rows map[table.RecordID]protocol.Row
 }
 
 // mostWritten bounds the memory, together with the rule that a record with progress is not
@@ -67,7 +68,7 @@ type writtenRows struct {
 const mostWritten = 4096
 
 // rememberRow remembers a record that was written.
-func (m *writtenRows) rememberRow(id recordID, row *protocol.Row) {
+func (m *writtenRows) rememberRow(id table.RecordID, row *protocol.Row) {
 	if row.LeaseEnd == 0 || row.Answer.Body != nil {
 		return
 	}
@@ -76,7 +77,7 @@ func (m *writtenRows) rememberRow(id recordID, row *protocol.Row) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.rows == nil {
-		m.rows = make(map[recordID]protocol.Row)
+		m.rows = make(map[table.RecordID]protocol.Row)
 	}
 	if len(m.rows) >= mostWritten {
 		for other := range m.rows {
@@ -88,7 +89,7 @@ func (m *writtenRows) rememberRow(id recordID, row *protocol.Row) {
 }
 
 // takeRow returns what is remembered of a record, and forgets it: the call may write.
-func (m *writtenRows) takeRow(id recordID) *protocol.Row {
+func (m *writtenRows) takeRow(id table.RecordID) *protocol.Row {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	row, ok := m.rows[id]

@@ -1,4 +1,4 @@
-package sqlstore
+package table
 
 import (
 	"crypto/sha256"
@@ -23,9 +23,9 @@ func TestSchemaIsFrozen(t *testing.T) {
 		name, sum  string
 		statements []string
 	}{
-		{"sqlite_v1", "4f54601ae70c9042321014548887f2c2b82bdae3eac0ddb6ce3333b6412f8d26", sqliteQueries(defaultTable).schema},
-		{"postgres_v1", "889a4b02a5735cb4acd3d3569e8270cc302eaed15728d7a3f5fa6a3831907533", postgresQueries("", defaultTable).schema},
-		{"mysql_v1", "26c0026bab74a913a6a1cbf0a771771aca9933540b37004a8c278d1b1a66b751", mysqlQueries("", defaultTable).schema},
+		{"sqlite_v1", "4f54601ae70c9042321014548887f2c2b82bdae3eac0ddb6ce3333b6412f8d26", SQLiteStatements(DefaultTable).CreateTables},
+		{"postgres_v1", "889a4b02a5735cb4acd3d3569e8270cc302eaed15728d7a3f5fa6a3831907533", PostgresStatements("", DefaultTable).CreateTables},
+		{"mysql_v1", "26c0026bab74a913a6a1cbf0a771771aca9933540b37004a8c278d1b1a66b751", MySQLStatements("", DefaultTable).CreateTables},
 	} {
 		golden, err := os.ReadFile("testdata/" + v.name + ".golden.sql")
 		assert.NoError(t, err, "the golden file")
@@ -45,23 +45,23 @@ func TestSchemaIsFrozen(t *testing.T) {
 }
 
 // statementsOf returns the statements that name a table.
-func statementsOf(q *queries) []string {
-	all := slices.Concat(q.touch, []string{
-		q.exists, q.version, q.lock, q.load, q.loadToWrite, q.loadMany, q.loadManyToWrite, q.put, q.putSame, q.make, q.putMany, q.makeMany, q.finish,
-		q.list, q.expired, q.remove, q.removeMany, q.floor, q.raise, q.loadUsage, q.loadUsageToWrite, q.putUsage, q.makeUsage, q.dropUsage,
-		q.expiredUsage, q.removeUsage, q.lockOldUsage, q.indexKeys, q.hasIndex,
+func statementsOf(q *Statements) []string {
+	all := slices.Concat(q.TouchTables, []string{
+		q.CountTables, q.LoadVersion, q.LockFile, q.LoadRow, q.LockRow, q.LoadRows, q.LockRows, q.UpdateRow, q.UpdateSame, q.InsertRow, q.UpdateRows, q.InsertRows, q.FinishAttempt,
+		q.ListRecords, q.FindExpired, q.RemoveOne, q.RemoveExpired, q.LoadFloor, q.RaiseFloor, q.LoadUsage, q.LockUsage, q.UpdateUsage, q.InsertUsage, q.DeleteUsage,
+		q.FindExpiredUsage, q.RemoveExpiredUsage, q.LockExpiredUsage, q.CreateIndex, q.CountIndex,
 	})
-	if q.lockOld != nil {
-		all = append(all, q.lockOld(3), q.dropOld(3), q.dropOldUsage(3))
+	if q.LockExpired != nil {
+		all = append(all, q.LockExpired(3), q.RemoveLocked(3), q.RemoveLockedUsage(3))
 	}
 	return slices.DeleteFunc(all, func(q string) bool { return q == "" })
 }
 
 func TestTableNameReachesEveryStatement(t *testing.T) {
 	t.Parallel()
-	sqlite, postgres, mysql := sqliteQueries("orders_idem"), postgresQueries("", "orders_idem"), mysqlQueries("", "orders_idem")
-	for _, q := range slices.Concat(sqlite.schema, statementsOf(&sqlite), postgres.schema, statementsOf(&postgres), mysql.schema, statementsOf(&mysql)) {
-		assert.True(t, !strings.Contains(q, defaultTable), "the default name is not left in %q", q)
+	sqlite, postgres, mysql := SQLiteStatements("orders_idem"), PostgresStatements("", "orders_idem"), MySQLStatements("", "orders_idem")
+	for _, q := range slices.Concat(sqlite.CreateTables, statementsOf(&sqlite), postgres.CreateTables, statementsOf(&postgres), mysql.CreateTables, statementsOf(&mysql)) {
+		assert.True(t, !strings.Contains(q, DefaultTable), "the default name is not left in %q", q)
 		assert.Contains(t, q, "orders_idem", "a statement")
 	}
 }
@@ -80,23 +80,23 @@ func TestErrorsAreClassified(t *testing.T) {
 		15:  true, // a race for the WAL
 		6:   false, 1: false, 8: false, 11: false, 13: false, 19: false, 787: false,
 	} {
-		assert.Equal(t, sqliteBusy(fmt.Errorf("wrapped: %w", coded(code))), busy, "busy with code %d", code)
+		assert.Equal(t, IsSQLiteBusy(fmt.Errorf("wrapped: %w", coded(code))), busy, "busy with code %d", code)
 	}
-	assert.Equal(t, sqliteBusy(errors.New("database is locked")), false, "busy by its text alone")
+	assert.Equal(t, IsSQLiteBusy(errors.New("database is locked")), false, "busy by its text alone")
 
-	db := openDatabase(nil, dbtx.SQLite, settings{})
+	db := Open(nil, dbtx.SQLite, Settings{})
 	for code, advice := range map[int]string{
 		8: "without mode=ro", 8 | 6<<8: "without mode=ro", 11: "restore a backup", 11 | 1<<8: "restore a backup", 13: "make room",
 		14: "cannot be opened", 26: "not a SQLite database", 10 | 3<<8: "disk has failed",
 	} {
-		err := db.failed("write", coded(code))
+		err := db.CallerError("write", coded(code))
 		assert.Contains(t, err.Error(), advice, "the error for code %d", code)
 		assert.Contains(t, err.Error(), "driver says", "the error for code %d", code)
 		assert.ErrorIs(t, err, coded(code), "the cause of the error")
 	}
 	other := errors.New("something else")
-	assert.ErrorIs(t, db.failed("write", other), other, "an error without a code")
-	assert.NoError(t, db.failed("write", nil), "no error")
+	assert.ErrorIs(t, db.CallerError("write", other), other, "an error without a code")
+	assert.NoError(t, db.CallerError("write", nil), "no error")
 }
 
 // numbered is an error like those of MySQL's driver.
@@ -121,13 +121,12 @@ func TestErrorsOfMySQLAreClassified(t *testing.T) {
 	for _, err := range []error{nil, errors.New("Error 1213"), unnumbered{"1213"}, (*numbered)(nil)} {
 		assert.Equal(t, dberr.MySQLNumber(err), uint16(0), "no number")
 	}
-	db := openDatabase(nil, dbtx.MySQL, settings{})
+	db := Open(nil, dbtx.MySQL, Settings{})
 	for number, advice := range map[uint16]string{
 		1021: "make room", 1040: "max_connections", 1044: "may not use the database", 1045: "refuses the user", 1046: "names no database", 1049: "no such database",
 		1053: "stopping", 1071: "innodb_page_size", 1114: "make room", 1142: "GRANT SELECT", 1146: "call Store.Migrate once", 1153: "max_allowed_packet",
 		1203: "max_user_connections", 1286: "no InnoDB", 1290: "connect to the primary", 1665: "binlog_format", 1836: "connect to the primary", 1927: "ended the connection",
 	} {
-		assert.Contains(t, db.failed("write", &numbered{number}).Error(), advice, "the error for %d", number)
+		assert.Contains(t, db.CallerError("write", &numbered{number}).Error(), advice, "the error for %d", number)
 	}
 }
-

@@ -1,4 +1,4 @@
-package sqlstore
+package table
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // server is the backend for database servers: many callers write concurrently, and wait for each
 // other only on the row of a key.
 type server struct {
-	db     *database
+	db     *Database
 	manner manner
 	turns  *keyTurns
 	// looking reads many rows without locks; locking skips rows that another transaction has
@@ -28,49 +28,49 @@ type server struct {
 type manner interface {
 	// readOn runs f, which changes nothing, outside of any transaction.
 	readOn(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error
-	// begin opens a transaction that does not depend on the session's defaults, and that also ends
+	// beginOn opens a transaction that does not depend on the session's defaults, and that also ends
 	// on the server if its client never comes back.
-	begin(call context.Context, conn *sql.Conn, wait patience) error
-	// within returns the context for statements in a transaction: call, or wait if the server
+	beginOn(call context.Context, conn *sql.Conn, wait Patience) error
+	// limitContext returns the context for statements in a transaction: call, or wait if the server
 	// itself cannot end a wait in time.
-	within(call context.Context, wait patience) context.Context
-	// commit ends the transaction. If it reaches the server after notAfter (zero: no limit),
+	limitContext(call context.Context, wait Patience) context.Context
+	// commitOn ends the transaction. If it reaches the server after NotAfter (zero: no limit),
 	// nothing is committed and the error is storeapi.ErrTooLate. After any other error the outcome
 	// is unknown.
-	commit(call context.Context, conn *sql.Conn, notAfter time.Time) error
-	// rollback rolls the transaction back. After an error the connection is unusable.
-	rollback(call context.Context, conn *sql.Conn) error
-	// fate classifies an error of the driver for a call that was not committed.
-	fate(err error) fate
-	// advice says what an error of the driver means and what to do, if that is known. noTable
+	commitOn(call context.Context, conn *sql.Conn, notAfter time.Time) error
+	// rollBackOn rolls the transaction back. After an error the connection is unusable.
+	rollBackOn(call context.Context, conn *sql.Conn) error
+	// errorFate classifies an error of the driver for a call that was not committed.
+	errorFate(err error) Fate
+	// adviceFor says what an error of the driver means and what to do, if that is known. noTable
 	// reports whether the tables are missing.
-	advice(err error) (text string, noTable bool)
+	adviceFor(err error) (text string, noTable bool)
 }
 
-// fate is the class of an error that came before the COMMIT.
-type fate uint8
+// Fate is the class of an error that came before the COMMIT.
+type Fate uint8
 
 const (
-	final    fate = iota // the same call would fail again
+	final    Fate = iota // the same call would fail again
 	collided             // another transaction was in the way; the same call may succeed
 	// as collided, because of a lock; without time for another try, the call has waited in vain
-	blocked
+	Blocked
 	timedOut // the server has ended the wait for a lock at the call's time limit
 	// the server did not answer, or closes the connection; another connection may work
-	onlyLost
+	OnlyLost
 )
 
 const (
-	// lostConnections is how often a call is tried again on another connection: after a restart of
+	// LostConnections is how often a call is tried again on another connection: after a restart of
 	// the server all connections in the pool are dead.
-	lostConnections = 3
+	LostConnections = 3
 )
 
-// read runs f on a connection of the pool.
-func (s server) read(ctx context.Context, _ span, f func(context.Context, sqlkit.Execer) error) error {
-	wait, cancel := s.db.patience(ctx, time.Time{})
+// ReadTables runs f on a connection of the pool.
+func (s server) ReadTables(ctx context.Context, _ Span, f func(context.Context, sqlkit.Execer) error) error {
+	wait, cancel := s.db.NewPatience(ctx, time.Time{})
 	defer cancel()
-	call, cancel := context.WithTimeout(ctx, wait.limit+slack)
+	call, cancel := context.WithTimeout(ctx, wait.Limit+Slack)
 	defer cancel()
 	for tries := (serverTries{s, wait, 0}); ; {
 		err := s.readOnce(call, wait, f)
@@ -80,7 +80,7 @@ func (s server) read(ctx context.Context, _ span, f func(context.Context, sqlkit
 	}
 }
 
-func (s server) readOnce(call context.Context, wait patience, f func(context.Context, sqlkit.Execer) error) error {
+func (s server) readOnce(call context.Context, wait Patience, f func(context.Context, sqlkit.Execer) error) error {
 	conn, err := s.takeConnection(wait)
 	if err != nil {
 		return err
@@ -93,42 +93,42 @@ func (s server) readOnce(call context.Context, wait patience, f func(context.Con
 	return err
 }
 
-// lookAtOne implements backend.
-func (s server) lookAtOne(ctx context.Context, id recordID) (found loaded, err error) {
-	err = s.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
-		found, err = s.db.load(ctx, db, s.db.queries().load, id)
+// LookAtOne implements backend.
+func (s server) LookAtOne(ctx context.Context, id RecordID) (found Loaded, err error) {
+	err = s.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) error {
+		found, err = s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, id)
 		return err
 	})
 	return found, err
 }
 
-// lookAtMany implements backend.
-func (s server) lookAtMany(ctx context.Context, looks []*look) error {
-	return s.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) (err error) {
+// LookAtMany implements backend.
+func (s server) LookAtMany(ctx context.Context, looks []*Look) error {
+	return s.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) (err error) {
 		if l := looks[0]; len(looks) == 1 {
-			l.found, err = s.db.load(ctx, db, s.db.queries().load, l.id)
+			l.Found, err = s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, l.ID)
 			return err
 		}
 		return lookAtRows(ctx, db, s.looking, looks)
 	})
 }
 
-// write runs f in a transaction.
-func (s server) write(ctx context.Context, id recordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
-	wait, cancel := s.db.patience(ctx, notAfter)
+// WriteTables runs f in a transaction.
+func (s server) WriteTables(ctx context.Context, id RecordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
+	wait, cancel := s.db.NewPatience(ctx, notAfter)
 	defer cancel()
 	return s.writeWithin(wait, id, notAfter, f)
 }
 
 // writeWithin is write within wait. It first waits for this process's other writers of the same
 // key, without holding a connection: calls for other keys may need it.
-func (s server) writeWithin(wait patience, id recordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
+func (s server) writeWithin(wait Patience, id RecordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
 	giveTurn, err := s.turns.takeTurn(wait, id)
 	if err != nil {
-		return wait.inVain()
+		return wait.waitedError()
 	}
 	defer giveTurn()
-	call, cancel := context.WithTimeout(wait.caller, wait.limit+slack)
+	call, cancel := context.WithTimeout(wait.Caller, wait.Limit+Slack)
 	defer cancel()
 	for tries := (serverTries{s, wait, 0}); ; {
 		tx, err := s.beginTransaction(call, wait)
@@ -143,21 +143,21 @@ func (s server) writeWithin(wait patience, id recordID, notAfter time.Time, f fu
 	}
 }
 
-// changeOne implements backend.
-func (s server) changeOne(c *change) error {
-	return s.write(c.ctx, c.id, c.notAfter, func(ctx context.Context, w sqlkit.Execer) (bool, error) { return s.db.changeRow(ctx, w, c) })
+// ChangeOne implements backend.
+func (s server) ChangeOne(c *Change) error {
+	return s.WriteTables(c.Ctx, c.ID, c.NotAfter, func(ctx context.Context, w sqlkit.Execer) (bool, error) { return s.db.changeRow(ctx, w, c) })
 }
 
 // rowWait is the longest that grouped changes wait for a row: a row that is held longer would delay
 // all of them. MySQL rounds it to whole seconds.
 const rowWait = 50 * time.Millisecond
 
-// changeMany makes changes in one transaction, with few statements whatever their number.
-func (s server) changeMany(changes []*change) error {
-	wait, cancel := s.db.patience(context.Background(), time.Time{})
+// ChangeMany makes changes in one transaction, with few statements whatever their number.
+func (s server) ChangeMany(changes []*Change) error {
+	wait, cancel := s.db.NewPatience(context.Background(), time.Time{})
 	defer cancel()
 	wait.lock = rowWait
-	call, cancel := context.WithTimeout(context.Background(), wait.limit+slack)
+	call, cancel := context.WithTimeout(context.Background(), wait.Limit+Slack)
 	defer cancel()
 	for lost := 0; ; lost++ {
 		tx, err := s.beginTransaction(call, wait)
@@ -167,7 +167,7 @@ func (s server) changeMany(changes []*change) error {
 			err = tx.endTransaction(earliestEnd(changes), commit, err)
 		}
 		var gone *lostError
-		if lost == lostConnections || isOwn(err) || !errors.As(err, &gone) || s.manner.fate(err) != onlyLost || !sqlkit.Pause(wait) {
+		if lost == LostConnections || isOwnError(err) || !errors.As(err, &gone) || s.manner.errorFate(err) != OnlyLost || !sqlkit.Pause(wait) {
 			return err
 		}
 	}
@@ -175,18 +175,18 @@ func (s server) changeMany(changes []*change) error {
 
 // changeBegun makes the changes that have begun. For one, the statements for many are slower on
 // PostgreSQL.
-func (s server) changeBegun(tx *serverTx, changes []*change) (commit bool, err error) {
+func (s server) changeBegun(tx *serverTx, changes []*Change) (commit bool, err error) {
 	switch {
 	case len(changes) == 0:
 		return false, nil
-	case len(changes) == 1 && s.db.dialect == dbtx.PostgreSQL:
+	case len(changes) == 1 && s.db.Dialect == dbtx.PostgreSQL:
 		return s.db.changeRow(tx.within, tx.conn, changes[0])
 	}
 	return changeRows(tx.within, tx.conn, s.locking, changes)
 }
 
-// tellsInserted implements backend.
-func (s server) tellsInserted() bool { return s.locking.tellsInserted() }
+// TellsInserted implements backend.
+func (s server) TellsInserted() bool { return s.locking.tellsInserted() }
 
 // serverTx is a transaction on its own connection.
 type serverTx struct {
@@ -194,17 +194,17 @@ type serverTx struct {
 	conn   *sql.Conn
 	call   context.Context
 	within context.Context // for the statements between its begin and its end
-	wait   patience
+	wait   Patience
 }
 
 // beginTransaction opens a transaction.
-func (s server) beginTransaction(call context.Context, wait patience) (*serverTx, error) {
+func (s server) beginTransaction(call context.Context, wait Patience) (*serverTx, error) {
 	conn, err := s.takeConnection(wait)
 	if err != nil {
 		return nil, err
 	}
-	tx := &serverTx{s, conn, call, s.manner.within(call, wait), wait}
-	if err := s.manner.begin(call, conn, wait); err != nil {
+	tx := &serverTx{s, conn, call, s.manner.limitContext(call, wait), wait}
+	if err := s.manner.beginOn(call, conn, wait); err != nil {
 		return nil, tx.rollBack(err)
 	}
 	return tx, nil
@@ -215,18 +215,18 @@ func (s server) beginTransaction(call context.Context, wait patience) (*serverTx
 func (t *serverTx) endTransaction(notAfter time.Time, commit bool, failed error) error {
 	err := failed
 	if err != nil && t.within.Err() != nil && t.call.Err() == nil {
-		err = t.wait.inVain()
+		err = t.wait.waitedError()
 	}
 	if err == nil {
-		err = t.wait.caller.Err()
+		err = t.wait.Caller.Err()
 	}
 	if err == nil && commit {
-		if err = t.manner.commit(t.call, t.conn, notAfter); err == nil {
+		if err = t.manner.commitOn(t.call, t.conn, notAfter); err == nil {
 			_ = t.conn.Close()
 			return nil
 		}
 		if !errors.Is(err, storeapi.ErrTooLate) {
-			err = &commitError{err}
+			err = &CommitError{err}
 		}
 	}
 	return t.rollBack(err)
@@ -234,7 +234,7 @@ func (t *serverTx) endTransaction(notAfter time.Time, commit bool, failed error)
 
 // rollBack rolls back, and returns err, for which there is nothing to commit.
 func (t *serverTx) rollBack(err error) error {
-	if t.manner.rollback(t.call, t.conn) != nil {
+	if t.manner.rollBackOn(t.call, t.conn) != nil {
 		sqlkit.Discard(t.conn) // the server rolls back when it notices that the client is gone
 		if err == nil {
 			return nil // there was nothing to commit
@@ -246,13 +246,13 @@ func (t *serverTx) rollBack(err error) error {
 }
 
 // takeConnection takes a connection from the pool, within wait.
-func (s server) takeConnection(wait patience) (*sql.Conn, error) {
-	conn, err := s.db.calls.Conn(wait)
+func (s server) takeConnection(wait Patience) (*sql.Conn, error) {
+	conn, err := s.db.Calls.Conn(wait)
 	switch {
 	case err == nil:
 		return conn, nil
 	case wait.Err() != nil:
-		return nil, wait.inVain()
+		return nil, wait.waitedError()
 	}
 	return nil, &lostError{fmt.Errorf("no connection to the database: %w", err)}
 }
@@ -260,7 +260,7 @@ func (s server) takeConnection(wait patience) (*sql.Conn, error) {
 // serverTries counts the tries of one call.
 type serverTries struct {
 	server
-	wait patience
+	wait Patience
 	lost int // how many have lost their connection
 }
 
@@ -268,13 +268,13 @@ type serverTries struct {
 // effect and may succeed the next time, since another transaction was in the way, or the connection
 // was dead.
 func (t *serverTries) mayRepeat(err error) bool {
-	if err == nil || isOwn(err) {
+	if err == nil || isOwnError(err) {
 		return false
 	}
 	var gone *lostError
-	switch fate := t.manner.fate(err); {
-	case fate == blocked:
-	case errors.As(err, &gone) && t.lost < lostConnections && fate == onlyLost:
+	switch fate := t.manner.errorFate(err); {
+	case fate == Blocked:
+	case errors.As(err, &gone) && t.lost < LostConnections && fate == OnlyLost:
 		t.lost++
 	default:
 		return false
@@ -283,26 +283,26 @@ func (t *serverTries) mayRepeat(err error) bool {
 }
 
 // waitError returns the error of a wait in vain, or err unchanged if it is another error.
-func (s server) waitError(wait patience, err error) error {
-	fate := s.manner.fate(err)
+func (s server) waitError(wait Patience, err error) error {
+	fate := s.manner.errorFate(err)
 	switch {
-	case err == nil, isOwn(err):
+	case err == nil, isOwnError(err):
 		return err
-	case wait.caller.Err() != nil, fate == timedOut, fate == blocked:
-		return wait.inVain()
+	case wait.Caller.Err() != nil, fate == timedOut, fate == Blocked:
+		return wait.waitedError()
 	}
 	return err
 }
 
-// left returns how many milliseconds the server may still let this call wait: slightly less than
+// millisLeft returns how many milliseconds the server may still let this call wait: slightly less than
 // the caller has, so that the server answers before the connection has to be given up. It is at
 // least 1, since zero would mean no limit.
-func (p patience) left() int64 {
-	left := p.limit
+func (p Patience) millisLeft() int64 {
+	left := p.Limit
 	if end, ok := p.Deadline(); ok {
 		left = time.Until(end)
 	}
-	if end, ok := p.caller.Deadline(); ok {
+	if end, ok := p.Caller.Deadline(); ok {
 		short := time.Until(end)
 		left = min(left, short-short/8)
 	}
@@ -312,17 +312,17 @@ func (p patience) left() int64 {
 	return max(1, left.Milliseconds())
 }
 
-// latest converts notAfter to microseconds; zero: no limit.
-func latest(notAfter time.Time) int64 {
+// notAfterMicros converts NotAfter to microseconds; zero: no limit.
+func notAfterMicros(notAfter time.Time) int64 {
 	if notAfter.IsZero() {
 		return 0
 	}
 	return notAfter.UnixMicro()
 }
 
-// serverFates returns the function that classifies a server's errors; not ok: SQLite is no server.
-func (d *database) serverFates() (fateOf func(error) fate, ok bool) {
-	on, ok := d.backend.(interface{ fateOf(error) fate })
+// ServerFates returns the function that classifies a server's errors; not ok: SQLite is no server.
+func (d *Database) ServerFates() (fateOf func(error) Fate, ok bool) {
+	on, ok := d.Backend.(interface{ fateOf(error) Fate })
 	if !ok {
 		return nil, false
 	}
@@ -330,34 +330,34 @@ func (d *database) serverFates() (fateOf func(error) fate, ok bool) {
 }
 
 // fateOf classifies an error for a call that was not committed.
-func (s server) fateOf(err error) fate {
-	if err == nil || isOwn(err) {
+func (s server) fateOf(err error) Fate {
+	if err == nil || isOwnError(err) {
 		return final
 	}
-	return s.manner.fate(err)
+	return s.manner.errorFate(err)
 }
 
-// skew implements backend.
-func (s server) skew() string {
+// skewCause implements backend.
+func (s server) skewCause() string {
 	return "the server's clock: the clock was set back, or another server with another clock has taken over"
 }
 
-// explain adds advice to err.
-func (s server) explain(step string, err error) error {
+// addAdvice adds advice to err.
+func (s server) addAdvice(step string, err error) error {
 	if errors.Is(err, storeapi.ErrTooLate) {
 		return err
 	}
-	text, noTable := s.manner.advice(err)
+	text, noTable := s.manner.adviceFor(err)
 	var gone *lostError
-	var commit *commitError
+	var commit *CommitError
 	switch {
 	case noTable:
-		return s.db.notMigrated()
+		return s.db.NotMigratedError()
 	case text != "":
 		return fmt.Errorf("sqlstore: %s: %s: %w", step, text, err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("sqlstore: %s: the server has not answered in time: %w", step, err)
-	case errors.As(err, &gone) && !errors.As(err, &commit) && s.manner.fate(err) == onlyLost:
+	case errors.As(err, &gone) && !errors.As(err, &commit) && s.manner.errorFate(err) == OnlyLost:
 		return fmt.Errorf("sqlstore: %s: the server cannot be reached, and nothing was changed: %w", step, err)
 	}
 	return fmt.Errorf("sqlstore: %s: %w", step, err)
@@ -368,10 +368,10 @@ func (s server) explain(step string, err error) error {
 // no connection.
 type keyTurns struct {
 	mu   sync.Mutex
-	keys map[recordID]*keyTurn
+	keys map[RecordID]*keyTurn
 }
 
-func newKeyTurns() *keyTurns { return &keyTurns{keys: make(map[recordID]*keyTurn)} }
+func newKeyTurns() *keyTurns { return &keyTurns{keys: make(map[RecordID]*keyTurn)} }
 
 type keyTurn struct {
 	held  chan struct{}
@@ -379,7 +379,7 @@ type keyTurn struct {
 }
 
 // takeTurn waits for the turn of id until ctx ends.
-func (t *keyTurns) takeTurn(ctx context.Context, id recordID) (give func(), err error) {
+func (t *keyTurns) takeTurn(ctx context.Context, id RecordID) (give func(), err error) {
 	t.mu.Lock()
 	k := t.keys[id]
 	if k == nil {

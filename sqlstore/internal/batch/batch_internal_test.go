@@ -1,4 +1,4 @@
-package sqlstore
+package batch
 
 import (
 	"context"
@@ -10,24 +10,25 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 )
 
 // TestBatchLimits: a transaction has at most one change of a key, at most 128 changes and 4 MiB,
 // and at least one change. The rest keeps its order.
 func TestBatchLimits(t *testing.T) {
 	t.Parallel()
-	inFlight := make(map[recordID]struct{})
+	inFlight := make(map[table.RecordID]struct{})
 	q := changeLine{}
 	add := func(id byte, size int) {
-		q.waiting = append(q.waiting, &queuedChange{change: &change{call: &call{id: recordID{id}, size: size}}})
+		q.waiting = append(q.waiting, &queuedChange{Change: &table.Change{Call: &table.Call{ID: table.RecordID{id}, Size: size}}})
 	}
-	add(1, mostBytes+1)
+	add(1, table.MostBytes+1)
 	add(2, 1)
 	add(1, 1)
-	add(3, mostBytes)
+	add(3, table.MostBytes)
 	ids := func() (ids []byte) {
 		for _, c := range q.takeBatch(inFlight) {
-			ids = append(ids, c.id[0])
+			ids = append(ids, c.ID[0])
 		}
 		return ids
 	}
@@ -39,31 +40,31 @@ func TestBatchLimits(t *testing.T) {
 	assert.Equal(t, string(ids()), "\x03", "the fourth")
 	assert.Equal(t, len(q.waiting), 0, "what is left")
 	clear(inFlight)
-	for i := range 2 * mostTogether {
-		q.waiting = append(q.waiting, &queuedChange{change: &change{call: &call{id: recordID{byte(i), byte(i >> 8)}}}})
+	for i := range 2 * table.MostTogether {
+		q.waiting = append(q.waiting, &queuedChange{Change: &table.Change{Call: &table.Call{ID: table.RecordID{byte(i), byte(i >> 8)}}}})
 	}
-	assert.Equal(t, len(q.takeBatch(inFlight)), mostTogether, "a batch of many")
-	assert.Equal(t, len(q.waiting), mostTogether, "what is left of many")
+	assert.Equal(t, len(q.takeBatch(inFlight)), table.MostTogether, "a batch of many")
+	assert.Equal(t, len(q.waiting), table.MostTogether, "what is left of many")
 }
 
 // failing is a database in which grouped reads fail, and each single read takes a second.
 type failing struct {
-	batchRows
+	Rows
 	now, most atomic.Int32
 }
 
-func (f *failing) lookAtMany(context.Context, []*look) error {
+func (f *failing) LookAtMany(context.Context, []*table.Look) error {
 	return errors.New("a row of somebody else")
 }
 
-func (f *failing) lookAtOne(context.Context, recordID) (loaded, error) {
+func (f *failing) LookAtOne(context.Context, table.RecordID) (table.Loaded, error) {
 	n := f.now.Add(1)
 	defer f.now.Add(-1)
 	if n > f.most.Load() {
 		f.most.Store(n)
 	}
 	time.Sleep(time.Second)
-	return loaded{}, nil
+	return table.Loaded{}, nil
 }
 
 // TestLooksAlone: after a grouped read has failed, only a few callers read alone at one time, and
@@ -72,11 +73,11 @@ func TestLooksAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &failing{}
-		q := newLookQueue(&database{lockWait: time.Hour, clock: time.Now}, f)
+		q := newLookQueue(&table.Database{LockWait: time.Hour, Clock: time.Now}, f)
 		var all sync.WaitGroup
 		for i := range 40 {
 			all.Go(func() {
-				if _, err := q.lookTogether(t.Context(), recordID{byte(i)}); err != nil {
+				if _, err := q.lookTogether(t.Context(), table.RecordID{byte(i)}); err != nil {
 					t.Errorf("a look: %v", err)
 				}
 			})
@@ -88,11 +89,11 @@ func TestLooksAlone(t *testing.T) {
 
 // hanging is a database that does not answer for a while.
 type hanging struct {
-	batchRows
+	Rows
 	healthy chan struct{}
 }
 
-func (f *hanging) lookAtMany(context.Context, []*look) error {
+func (f *hanging) LookAtMany(context.Context, []*table.Look) error {
 	select {
 	case <-f.healthy:
 		<-time.After(5 * time.Millisecond) // a batch
@@ -102,12 +103,12 @@ func (f *hanging) lookAtMany(context.Context, []*look) error {
 	}
 }
 
-func (f *hanging) lookAtOne(context.Context, recordID) (loaded, error) {
+func (f *hanging) LookAtOne(context.Context, table.RecordID) (table.Loaded, error) {
 	select {
 	case <-f.healthy:
-		return loaded{}, nil
+		return table.Loaded{}, nil
 	case <-time.After(6 * time.Second):
-		return loaded{}, errNoAnswerInTime
+		return table.Loaded{}, errNoAnswerInTime
 	}
 }
 
@@ -117,14 +118,14 @@ func TestLookupsOfCallersThatLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &hanging{healthy: make(chan struct{})}
-		q := newLookQueue(&database{lockWait: 5 * time.Second, clock: time.Now}, f)
+		q := newLookQueue(&table.Database{LockWait: 5 * time.Second, Clock: time.Now}, f)
 		var all sync.WaitGroup
 		for range 60 { // a minute, 200 calls a second, each of which waits for a second
 			for i := range 200 {
 				all.Go(func() {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 					defer cancel()
-					_, _ = q.lookTogether(ctx, recordID{byte(i)})
+					_, _ = q.lookTogether(ctx, table.RecordID{byte(i)})
 				})
 			}
 			time.Sleep(time.Second)
@@ -137,7 +138,7 @@ func TestLookupsOfCallersThatLeft(t *testing.T) {
 			t.Errorf("%d looks stay in line", n)
 		}
 		close(f.healthy)
-		_, err := q.lookTogether(t.Context(), recordID{1})
+		_, err := q.lookTogether(t.Context(), table.RecordID{1})
 		if err != nil {
 			t.Errorf("after the outage: %v", err)
 		}

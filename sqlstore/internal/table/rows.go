@@ -1,4 +1,4 @@
-package sqlstore
+package table
 
 import (
 	"bytes"
@@ -15,69 +15,69 @@ import (
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// loaded is the input of a decision.
-type loaded struct {
-	row   protocol.Row
-	floor storeapi.Fence  // the largest fence of a removed record
-	now   protocol.Micros // the store's clock
+// Loaded is the input of a decision.
+type Loaded struct {
+	Row   protocol.Row
+	Floor storeapi.Fence  // the largest fence of a removed record
+	Now   protocol.Micros // the store's clock
 }
 
-// byCount reports whether a statement has inserted a row.
-func byCount(r sql.Result) (bool, error) {
+// InsertedByCount reports whether a statement has inserted a row.
+func InsertedByCount(r sql.Result) (bool, error) {
 	n, err := r.RowsAffected()
 	return n > 0, err
 }
 
-// insertArgs returns the values of inserted.
-func insertArgs(key *storeapi.StoreKey, id recordID, row *protocol.Row) []any {
-	return append([]any{id[:], partsOf(key)}, rowArgs(row)...)
+// InsertArgs returns the values of inserted.
+func InsertArgs(key *storeapi.StoreKey, id RecordID, row *protocol.Row) []any {
+	return append([]any{id[:], PartsOf(key)}, RowArgs(row)...)
 }
 
-// rowArgs returns the values of stored.
-func rowArgs(r *protocol.Row) []any {
+// RowArgs returns the values of stored.
+func RowArgs(r *protocol.Row) []any {
 	return append([]any{r.Owner[:], int64(r.Fence)}, finishedArgs(r)...) //nolint:gosec // fences stay below 2^53
 }
 
 // finishedArgs returns the values of finished.
 func finishedArgs(r *protocol.Row) []any {
-	data := appendData(make([]byte, 0, 96), r)
-	return []any{int64(r.State), r.LeaseEnd, r.Expires, r.Updated, data, blob(r.Answer.Body)}
+	data := AppendData(make([]byte, 0, 96), r)
+	return []any{int64(r.State), r.LeaseEnd, r.Expires, r.Updated, data, nullBlob(r.Answer.Body)}
 }
 
-// finishArgs returns the arguments of queries.finish for the attempt of a row.
-func finishArgs(id recordID, r *protocol.Row) []any {
+// FinishArgs returns the arguments of queries.finish for the attempt of a row.
+func FinishArgs(id RecordID, r *protocol.Row) []any {
 	return append(finishedArgs(r), id[:], r.Owner[:], int64(r.Fence)) //nolint:gosec // fences stay below 2^53
 }
 
-func fenceOf(n int64) storeapi.Fence {
+func FenceOf(n int64) storeapi.Fence {
 	return storeapi.Fence(n) //nolint:gosec // fences stay below 2^53
 }
 
-// blob returns NULL for nil. Some drivers turn a typed nil into an empty value.
-func blob(b []byte) any {
+// nullBlob returns NULL for nil. Some drivers turn a typed nil into an empty value.
+func nullBlob(b []byte) any {
 	if b == nil {
 		return nil
 	}
 	return b
 }
 
-// rowScan receives the columns of selected and the answer after them.
-type rowScan struct {
+// RowScan receives the columns of selected and the answer after them.
+type RowScan struct {
 	r           protocol.Row
 	state       uint8
 	fence       int64
 	owner, data []byte
 }
 
-// columns returns where the columns go.
-func (s *rowScan) columns() []any {
+// Columns returns where the columns go.
+func (s *RowScan) Columns() []any {
 	r := &s.r
 	return []any{&s.owner, &s.fence, &s.state, &r.LeaseEnd, &r.Expires, &r.Updated, &s.data, &r.Answer.Body}
 }
 
-// parseRow returns the row that was read, or an error if this package cannot have written it: no
+// ParseRow returns the row that was read, or an error if this package cannot have written it: no
 // decision is based on a damaged row.
-func (s *rowScan) parseRow() (protocol.Row, error) {
+func (s *RowScan) ParseRow() (protocol.Row, error) {
 	r := s.r
 	if s.state == 0 {
 		return protocol.Row{}, nil
@@ -87,7 +87,7 @@ func (s *rowScan) parseRow() (protocol.Row, error) {
 		return protocol.Row{}, fmt.Errorf("the record is damaged: state %d, owner of %d bytes; look at it by its id before you remove it",
 			s.state, len(s.owner))
 	}
-	r.Fence = fenceOf(s.fence)
+	r.Fence = FenceOf(s.fence)
 	copy(r.Owner[:], s.owner)
 	if err := parseData(&r, s.data); err != nil {
 		return protocol.Row{}, err
@@ -118,12 +118,12 @@ const (
 // errData means that the data column was not written by this package.
 var errData = errors.New("the record is damaged: its data column is cut or was changed; look at it by its id before you remove it")
 
-// appendData appends the value of the data column.
-func appendData(b []byte, r *protocol.Row) []byte {
+// AppendData appends the value of the data column.
+func AppendData(b []byte, r *protocol.Row) []byte {
 	hasDigest := r.Answer.Digest != [sha256.Size]byte{}
-	flags := bit(r.OnDoubt == storeapi.Reexecute, flagReexecute) | bit(r.Issued, flagIssued) | bit(r.Answer.Kept, flagKept) |
-		bit(r.Answer.Body == nil, flagNilBody) | bit(r.Fingerprint == nil, flagNilPrint) | bit(r.Binding == nil, flagNilBind) |
-		bit(hasDigest, flagDigest)
+	flags := flagBit(r.OnDoubt == storeapi.Reexecute, flagReexecute) | flagBit(r.Issued, flagIssued) | flagBit(r.Answer.Kept, flagKept) |
+		flagBit(r.Answer.Body == nil, flagNilBody) | flagBit(r.Fingerprint == nil, flagNilPrint) | flagBit(r.Binding == nil, flagNilBind) |
+		flagBit(hasDigest, flagDigest)
 	b = append(b, dataVersion, flags)
 	b = binary.AppendUvarint(b, uint64(r.Attempt)) //nolint:gosec // never negative
 	b = binary.AppendVarint(b, r.Updated-r.Created)
@@ -142,7 +142,7 @@ func appendData(b []byte, r *protocol.Row) []byte {
 	return b
 }
 
-func bit(set bool, b byte) byte {
+func flagBit(set bool, b byte) byte {
 	if set {
 		return b
 	}
@@ -169,17 +169,17 @@ func parseData(r *protocol.Row, data []byte) error {
 	}
 	r.Issued, r.Answer.Kept = flags&flagIssued != 0, flags&flagKept != 0
 	p := dataParser{rest: data[2:]}
-	attempt := p.uvarint()
+	attempt := p.takeUvarint()
 	r.Attempt = int(attempt) //nolint:gosec // checked below
-	r.Created = r.Updated - p.varint()
-	r.NotAfter, r.Retention = p.varint(), p.varint()
-	r.Fingerprint, r.Binding = p.bytes(flags&flagNilPrint != 0), p.bytes(flags&flagNilBind != 0)
-	r.Cause, r.LastError = string(p.field()), string(p.field())
-	worked := p.field()
-	r.Answer.Codec = string(p.field())
-	r.Answer.Size = p.varint()
+	r.Created = r.Updated - p.takeVarint()
+	r.NotAfter, r.Retention = p.takeVarint(), p.takeVarint()
+	r.Fingerprint, r.Binding = p.takeCopy(flags&flagNilPrint != 0), p.takeCopy(flags&flagNilBind != 0)
+	r.Cause, r.LastError = string(p.takeField()), string(p.takeField())
+	worked := p.takeField()
+	r.Answer.Codec = string(p.takeField())
+	r.Answer.Size = p.takeVarint()
 	if flags&flagDigest != 0 {
-		copy(r.Answer.Digest[:], p.take(sha256.Size))
+		copy(r.Answer.Digest[:], p.takeBytes(sha256.Size))
 	}
 	if p.bad || len(p.rest) > 0 || attempt > 1<<32 {
 		return errData
@@ -200,7 +200,7 @@ type dataParser struct {
 	bad  bool
 }
 
-func (p *dataParser) take(n uint64) []byte {
+func (p *dataParser) takeBytes(n uint64) []byte {
 	if p.bad || n > uint64(len(p.rest)) {
 		p.bad = true
 		return nil
@@ -210,7 +210,7 @@ func (p *dataParser) take(n uint64) []byte {
 	return got
 }
 
-func (p *dataParser) uvarint() uint64 {
+func (p *dataParser) takeUvarint() uint64 {
 	v, n := binary.Uvarint(p.rest)
 	if n <= 0 {
 		p.bad = true
@@ -220,7 +220,7 @@ func (p *dataParser) uvarint() uint64 {
 	return v
 }
 
-func (p *dataParser) varint() int64 {
+func (p *dataParser) takeVarint() int64 {
 	v, n := binary.Varint(p.rest)
 	if n <= 0 {
 		p.bad = true
@@ -230,11 +230,11 @@ func (p *dataParser) varint() int64 {
 	return v
 }
 
-func (p *dataParser) field() []byte { return p.take(p.uvarint()) }
+func (p *dataParser) takeField() []byte { return p.takeBytes(p.takeUvarint()) }
 
-// bytes returns a copy of a field, or nil.
-func (p *dataParser) bytes(null bool) []byte {
-	field := p.field()
+// takeCopy returns a copy of a field, or nil.
+func (p *dataParser) takeCopy(null bool) []byte {
+	field := p.takeField()
 	if null {
 		p.bad = p.bad || len(field) > 0
 		return nil
@@ -242,43 +242,43 @@ func (p *dataParser) bytes(null bool) []byte {
 	return append([]byte{}, field...)
 }
 
-// recordID is the primary key: the first half of the SHA-256 of a name. Its length does not depend
+// RecordID is the primary key: the first half of the SHA-256 of a name. Its length does not depend
 // on the name, and no collation affects it. Half a digest keeps rows and indexes short: to meet the
 // record of another tenant, an attacker has to find a name with a given digest of 128 bits.
-type recordID [sha256.Size / 2]byte
+type RecordID [sha256.Size / 2]byte
 
-func idOf(key storeapi.StoreKey) recordID {
+func IDOf(key storeapi.StoreKey) RecordID {
 	text, _ := key.AppendText(make([]byte, 0, 256)) // never fails
-	return idOfName(text)
+	return IDOfName(text)
 }
 
-func idOfName(name []byte) recordID {
+func IDOfName(name []byte) RecordID {
 	sum := sha256.Sum256(name)
-	return recordID(sum[:len(recordID{})])
+	return RecordID(sum[:len(RecordID{})])
 }
 
 // The parts column has the parts of a key: namespace, layer, tenant, operation and id, each after
 // its length. All records with the same first parts are a range of an index on the column.
 
-// appendParts appends the value of the parts column, or the beginning that keys with the same first
+// AppendParts appends the value of the parts column, or the beginning that keys with the same first
 // parts share.
-func appendParts(b []byte, parts ...string) []byte {
+func AppendParts(b []byte, parts ...string) []byte {
 	for _, part := range parts {
 		b = appendField(b, part)
 	}
 	return b
 }
 
-func partsOf(k *storeapi.StoreKey) []byte {
+func PartsOf(k *storeapi.StoreKey) []byte {
 	size := len(k.Namespace) + len(k.Layer) + len(k.Tenant) + len(k.Operation) + len(k.ID)
-	return appendParts(make([]byte, 0, size+10), k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID)
+	return AppendParts(make([]byte, 0, size+10), k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID)
 }
 
-// parseParts parses the parts column.
-func parseParts(b []byte) (k storeapi.StoreKey, err error) {
+// ParseParts parses the parts column.
+func ParseParts(b []byte) (k storeapi.StoreKey, err error) {
 	p := dataParser{rest: b}
 	for _, part := range []*string{&k.Namespace, &k.Layer, &k.Tenant, &k.Operation, &k.ID} {
-		*part = string(p.field())
+		*part = string(p.takeField())
 	}
 	if p.bad || len(p.rest) > 0 {
 		return storeapi.StoreKey{}, errors.New("the record is damaged: its parts column is cut or was changed")
@@ -286,9 +286,9 @@ func parseParts(b []byte) (k storeapi.StoreKey, err error) {
 	return k, nil
 }
 
-// after returns the first value that is greater than all values that begin with prefix; nil: there
+// EndOfPrefix returns the first value that is greater than all values that begin with prefix; nil: there
 // is none.
-func after(prefix []byte) []byte {
+func EndOfPrefix(prefix []byte) []byte {
 	end := bytes.Clone(prefix)
 	for len(end) > 0 {
 		if end[len(end)-1]++; end[len(end)-1] != 0 {
@@ -301,108 +301,108 @@ func after(prefix []byte) []byte {
 
 // recordScan receives the row of queries.load and of statements like it.
 type recordScan struct {
-	db      *database
+	db      *Database
 	here    protocol.Micros // this machine's time from before the read
 	version int
 	floor   int64
 	now     sql.NullInt64
-	rowScan
+	RowScan
 }
 
-func (d *database) newRecordScan() *recordScan {
-	return &recordScan{db: d, here: d.clock().UnixMicro()}
+func (d *Database) NewRecordScan() *recordScan {
+	return &recordScan{db: d, here: d.Clock().UnixMicro()}
 }
 
-// allColumns returns where the columns go; more come after the first three.
-func (s *recordScan) allColumns(more ...any) []any {
-	return append(append([]any{&s.version, &s.floor, &s.now}, more...), s.columns()...)
+// AllColumns returns where the columns go; more come after the first three.
+func (s *recordScan) AllColumns(more ...any) []any {
+	return append(append([]any{&s.version, &s.floor, &s.now}, more...), s.Columns()...)
 }
 
-// readRecord returns what was read, unless that has failed, or this build may not use the tables.
-func (s *recordScan) readRecord(failed error) (l loaded, err error) {
-	l.now = s.here
-	if err := s.db.checkVersion(s.version, failed); err != nil {
+// ReadRecord returns what was read, unless that has failed, or this build may not use the tables.
+func (s *recordScan) ReadRecord(failed error) (l Loaded, err error) {
+	l.Now = s.here
+	if err := s.db.CheckVersion(s.version, failed); err != nil {
 		return l, err
 	}
-	l.now = s.db.timeOf(s.now, s.here)
-	l.floor = storeapi.Fence(s.floor) //nolint:gosec // fences stay below 2^53
-	l.row, err = s.parseRow()
+	l.Now = s.db.ServerTime(s.now, s.here)
+	l.Floor = storeapi.Fence(s.floor) //nolint:gosec // fences stay below 2^53
+	l.Row, err = s.ParseRow()
 	return l, err
 }
 
-// load reads the record, and checks in the same statement whether this build may use the tables.
-func (d *database) load(ctx context.Context, db sqlkit.Execer, query string, id recordID) (loaded, error) {
-	scan := d.newRecordScan()
-	return scan.readRecord(db.QueryRowContext(ctx, query, id[:]).Scan(scan.allColumns()...))
+// LoadRecord reads the record, and checks in the same statement whether this build may use the tables.
+func (d *Database) LoadRecord(ctx context.Context, db sqlkit.Execer, query string, id RecordID) (Loaded, error) {
+	scan := d.NewRecordScan()
+	return scan.ReadRecord(db.QueryRowContext(ctx, query, id[:]).Scan(scan.AllColumns()...))
 }
 
-// loadToWrite reads and locks the record, on databases that lock records. If it is missing and may
+// lockRecord reads and locks the record, on databases that lock records. If it is missing and may
 // have been there before, a sweep may have removed it while this call waited. The largest removed
 // fence may have been read before that removal, so it is read again.
-func (d *database) loadToWrite(ctx context.Context, w sqlkit.Execer, id recordID, wasThere bool) (loaded, error) {
-	l, err := d.load(ctx, w, d.queries().loadToWrite, id)
-	if err == nil && l.row.State == 0 && wasThere {
-		return d.load(ctx, w, d.queries().loadToWrite, id)
+func (d *Database) lockRecord(ctx context.Context, w sqlkit.Execer, id RecordID, wasThere bool) (Loaded, error) {
+	l, err := d.LoadRecord(ctx, w, d.Statements().LockRow, id)
+	if err == nil && l.Row.State == 0 && wasThere {
+		return d.LoadRecord(ctx, w, d.Statements().LockRow, id)
 	}
 	return l, err
 }
 
-// loadAll reads the rows of a statement like queries.loadMany.
-func (d *database) loadAll(ctx context.Context, w querier, query string, args ...any) (found map[recordID]loaded, absent loaded, err error) {
-	here := d.clock().UnixMicro()
+// loadRecords reads the rows of a statement like queries.LoadRows.
+func (d *Database) loadRecords(ctx context.Context, w querier, query string, args ...any) (found map[RecordID]Loaded, absent Loaded, err error) {
+	here := d.Clock().UnixMicro()
 	rows, err := w.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, absent, err
 	}
 	defer rows.Close()
-	found = make(map[recordID]loaded)
+	found = make(map[RecordID]Loaded)
 	migrated := false
 	for rows.Next() {
 		var id []byte
 		scan := &recordScan{db: d, here: here}
-		if err := rows.Scan(scan.allColumns(&id)...); err != nil {
+		if err := rows.Scan(scan.AllColumns(&id)...); err != nil {
 			return nil, absent, err
 		}
-		l, err := scan.readRecord(nil)
+		l, err := scan.ReadRecord(nil)
 		if err != nil {
 			return nil, absent, err
 		}
-		migrated, absent = true, loaded{floor: l.floor, now: l.now}
-		if len(id) == len(recordID{}) {
-			found[recordID(id)] = l
+		migrated, absent = true, Loaded{Floor: l.Floor, Now: l.Now}
+		if len(id) == len(RecordID{}) {
+			found[RecordID(id)] = l
 		}
 	}
 	if err := rows.Err(); err != nil {
 		return nil, absent, err
 	}
 	if !migrated {
-		return nil, absent, d.notMigrated()
+		return nil, absent, d.NotMigratedError()
 	}
 	return found, absent, nil
 }
 
-// checkVersion returns nil if this build may use the tables, given the version that was read.
-func (d *database) checkVersion(version int, err error) error {
+// CheckVersion returns nil if this build may use the tables, given the version that was read.
+func (d *Database) CheckVersion(version int, err error) error {
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return d.notMigrated()
+		return d.NotMigratedError()
 	case err != nil:
 		return err
 	case version == transacts:
 		return errTransacts
-	case version != d.queries().newest:
-		return d.wrongVersion(version)
+	case version != d.Statements().SchemaVersion:
+		return d.wrongVersionError(version)
 	}
 	return nil
 }
 
-// timeOf returns the database's time if it has sent one, else here, this machine's time from before
+// ServerTime returns the database's time if it has sent one, else here, this machine's time from before
 // the read.
-func (d *database) timeOf(told sql.NullInt64, here protocol.Micros) protocol.Micros {
+func (d *Database) ServerTime(told sql.NullInt64, here protocol.Micros) protocol.Micros {
 	if !told.Valid {
 		return here
 	}
-	if d.clock().UnixMicro()-here > slack.Microseconds() {
+	if d.Clock().UnixMicro()-here > Slack.Microseconds() {
 		// the reply took long, perhaps because of a lock, so it says little about the clock
 		return told.Int64
 	}
@@ -413,10 +413,10 @@ func (d *database) timeOf(told sql.NullInt64, here protocol.Micros) protocol.Mic
 // usualLease is used for a record that does not tell its lease.
 const usualLease = 30 * time.Second
 
-// reportSkew reports a clock that was set back, or clocks that differ. Both make leases longer than
+// ReportSkew reports a clock that was set back, or clocks that differ. Both make leases longer than
 // they should be.
-func (d *database) reportSkew(l *loaded) {
-	row := &l.row
+func (d *Database) ReportSkew(l *Loaded) {
+	row := &l.Row
 	if row.State == 0 || d.skewed.Load() {
 		return
 	}
@@ -424,30 +424,30 @@ func (d *database) reportSkew(l *loaded) {
 	if row.State == storeapi.StateInProgress && row.LeaseEnd != 0 {
 		lease = time.Duration(row.LeaseEnd-row.Updated) * time.Microsecond
 	}
-	ahead := time.Duration(row.Updated-l.now) * time.Microsecond
+	ahead := time.Duration(row.Updated-l.Now) * time.Microsecond
 	if ahead > lease/10 && d.skewed.CompareAndSwap(false, true) {
-		d.logger.Warn("sqlstore: a record was updated in the future of "+d.backend.skew()+"; leases last longer by as much",
-			"table", d.table, "ahead", ahead)
+		d.logger.Warn("sqlstore: a record was updated in the future of "+d.Backend.skewCause()+"; leases last longer by as much",
+			"table", d.Table, "ahead", ahead)
 	}
 }
 
 // putRow replaces the row that a change was decided on. It returns false if there was no row, and
 // another call has inserted one meanwhile.
-func (d *database) putRow(ctx context.Context, w sqlkit.Execer, c *change) (done bool, err error) {
-	if c.found.row.State != 0 {
+func (d *Database) putRow(ctx context.Context, w sqlkit.Execer, c *Change) (done bool, err error) {
+	if c.Found.Row.State != 0 {
 		// MySQL counts no row if nothing has changed
-		_, err := w.ExecContext(ctx, d.queries().put, append(rowArgs(&c.next), c.id[:])...)
+		_, err := w.ExecContext(ctx, d.Statements().UpdateRow, append(RowArgs(&c.Next), c.ID[:])...)
 		return err == nil, err
 	}
-	r, err := w.ExecContext(ctx, d.queries().make, c.insertArgs()...)
+	r, err := w.ExecContext(ctx, d.Statements().InsertRow, c.insertArgs()...)
 	if err != nil {
 		return false, err
 	}
-	return d.queries().made(r)
+	return d.Statements().HasInserted(r)
 }
 
-// insertArgs returns the columns of inserted.
-func (c *change) insertArgs() []any { return insertArgs(&c.key, c.id, &c.next) }
+// InsertArgs returns the columns of inserted.
+func (c *Change) insertArgs() []any { return InsertArgs(&c.Key, c.ID, &c.Next) }
 
 // errTransacts means that the session has autocommit off, and that nothing was read.
 var errTransacts = errors.New("sqlstore: the session has autocommit off")

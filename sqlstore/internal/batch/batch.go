@@ -1,4 +1,4 @@
-package sqlstore
+package batch
 
 import (
 	"context"
@@ -9,28 +9,29 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 )
 
-// batchRows is the kind of database below a queue.
-type batchRows interface {
-	// changeMany makes changes of different keys in one transaction. It leaves out changes whose
+// Rows is the kind of database below a queue.
+type Rows interface {
+	// ChangeMany makes changes of different keys in one transaction. It leaves out changes whose
 	// caller has left, and those that it marks to be made alone. An error that is not a
-	// *commitError means that no change was made.
-	changeMany(changes []*change) error
-	// changeOne makes a change in a transaction of its own, and waits as long as its caller does.
-	changeOne(c *change) error
-	// lookAtMany reads the records of many lookups without a lock.
-	lookAtMany(ctx context.Context, looks []*look) error
-	// lookAtOne reads one record without a lock.
-	lookAtOne(ctx context.Context, id recordID) (loaded, error)
-	// tellsInserted reports whether a statement that inserts many rows tells which were there.
-	tellsInserted() bool
+	// *CommitError means that no change was made.
+	ChangeMany(changes []*table.Change) error
+	// ChangeOne makes a change in a transaction of its own, and waits as long as its caller does.
+	ChangeOne(c *table.Change) error
+	// LookAtMany reads the records of many lookups without a lock.
+	LookAtMany(ctx context.Context, looks []*table.Look) error
+	// LookAtOne reads one record without a lock.
+	LookAtOne(ctx context.Context, id table.RecordID) (table.Loaded, error)
+	// TellsInserted reports whether a statement that inserts many rows tells which were there.
+	TellsInserted() bool
 }
 
-// callQueue takes the calls of a store: claims, heartbeats, finishing calls and lookups.
-type callQueue struct {
-	db            *database
-	rows          batchRows
+// Queue takes the calls of a store: claims, heartbeats, finishing calls and lookups.
+type Queue struct {
+	db            *table.Database
+	rows          Rows
 	changes       *changeQueue // nil: each change has its own transaction
 	lookups       *lookQueue   // nil: each lookup has its own statement
 	seen          seenKeys
@@ -39,101 +40,101 @@ type callQueue struct {
 	usesLastWrite bool // a change of a record as this store wrote it needs no read
 }
 
-// newCallQueue returns the queue of a database. lanes is how many transactions run at one time;
+// New returns the queue of a database. lanes is how many transactions run at one time;
 // zero: calls are not grouped.
-func newCallQueue(db *database, rows batchRows, lanes int) *callQueue {
-	q := &callQueue{db: db, rows: rows}
+func New(db *table.Database, rows Rows, lanes int) *Queue {
+	q := &Queue{db: db, rows: rows}
 	if lanes > 0 {
 		q.changes, q.lookups = newChangeQueue(db, rows, lanes), newLookQueue(db, rows)
-		q.insertsFirst, q.usesLastWrite = rows.tellsInserted(), db.queries().putSame != ""
+		q.insertsFirst, q.usesLastWrite = rows.TellsInserted(), db.Statements().UpdateSame != ""
 	}
 	return q
 }
 
-// claimKey makes a call that may be a duplicate's. If the key was seen before, it first reads the
+// ClaimKey makes a call that may be a duplicate's. If the key was seen before, it first reads the
 // record. If that is enough for the answer, nothing is locked and it waits for no other call.
-func (q *callQueue) claimKey(c *call) (protocol.Row, protocol.Micros, error) {
-	q.written.takeRow(c.id)
-	wait, cancel := q.db.patience(c.ctx, c.notAfter)
+func (q *Queue) ClaimKey(c *table.Call) (protocol.Row, protocol.Micros, error) {
+	q.written.takeRow(c.ID)
+	wait, cancel := q.db.NewPatience(c.Ctx, c.NotAfter)
 	defer cancel()
-	if q.insertsFirst && q.seen.guessNew(c.id) {
-		row, now, err := q.submitChange(wait, claimLine, &change{call: c, knows: guessesNone})
+	if q.insertsFirst && q.seen.guessNew(c.ID) {
+		row, now, err := q.submitChange(wait, ClaimLine, &table.Change{Call: c, Knows: table.GuessesNone})
 		if err == nil {
 			q.seen.learnNew(true)
 		}
-		if !errors.Is(err, errRecordThere) {
+		if !errors.Is(err, table.ErrRecordThere) {
 			return row, now, err
 		}
 	}
-	found, err := q.lookAt(wait, c.id)
+	found, err := q.LookAt(wait, c.ID)
 	if err != nil {
 		if wait.Err() != nil {
-			err = q.db.waitedInVain(wait.limit, c.ctx.Err())
+			err = q.db.WaitedInVain(wait.Limit, c.Ctx.Err())
 		}
 		return protocol.Row{}, 0, err
 	}
-	q.seen.learnNew(found.row.State == 0)
-	if next, write, err := c.request.decide(found); !write || err != nil {
-		return next, found.now, err
+	q.seen.learnNew(found.Row.State == 0)
+	if next, write, err := c.Request.Decide(found); !write || err != nil {
+		return next, found.Now, err
 	}
-	knows := sawOne
-	if found.row.State == 0 {
-		knows = sawNone
+	knows := table.SawOne
+	if found.Row.State == 0 {
+		knows = table.SawNone
 	}
-	return q.submitChange(wait, claimLine, &change{call: c, knows: knows})
+	return q.submitChange(wait, ClaimLine, &table.Change{Call: c, Knows: knows})
 }
 
-// changeRecord makes a call that has to write.
-func (q *callQueue) changeRecord(c *call, l line) (protocol.Row, protocol.Micros, error) {
-	try := &change{call: c}
-	if last := q.written.takeRow(c.id); last != nil {
-		try.knows, try.last = wroteLast, *last
+// ChangeRecord makes a call that has to write.
+func (q *Queue) ChangeRecord(c *table.Call, l Line) (protocol.Row, protocol.Micros, error) {
+	try := &table.Change{Call: c}
+	if last := q.written.takeRow(c.ID); last != nil {
+		try.Knows, try.Last = table.WroteLast, *last
 	}
-	wait, cancel := q.db.patience(c.ctx, c.notAfter)
+	wait, cancel := q.db.NewPatience(c.Ctx, c.NotAfter)
 	defer cancel()
 	return q.submitChange(wait, l, try)
 }
 
 // submitChange makes a change and waits for it.
-func (q *callQueue) submitChange(wait patience, l line, c *change) (protocol.Row, protocol.Micros, error) {
+func (q *Queue) submitChange(wait table.Patience, l Line, c *table.Change) (protocol.Row, protocol.Micros, error) {
 	var err error
 	if q.changes == nil {
-		err = q.rows.changeOne(c)
+		err = q.rows.ChangeOne(c)
 	} else {
 		err = q.changes.submitAndWait(wait, l, c)
 	}
 	if err != nil {
-		return protocol.Row{}, 0, q.db.failed("write", err)
+		return protocol.Row{}, 0, q.db.CallerError("write", err)
 	}
-	if c.writes && q.usesLastWrite {
-		q.written.rememberRow(c.id, &c.next)
+	if c.Writes && q.usesLastWrite {
+		q.written.rememberRow(c.ID, &c.Next)
 	}
-	q.db.reportSkew(&c.found)
-	return c.next, c.found.now, c.refused
+	q.db.ReportSkew(&c.Found)
+	return c.Next, c.Found.Now, c.Refused
 }
 
-// lookAt reads the record without opening a transaction. The time was read before the record: the
+// LookAt reads the record without opening a transaction. The time was read before the record: the
 // answer was true at some moment of the call.
-func (q *callQueue) lookAt(ctx context.Context, id recordID) (found loaded, err error) {
+func (q *Queue) LookAt(ctx context.Context, id table.RecordID) (found table.Loaded, err error) {
 	if q.lookups != nil {
 		found, err = q.lookups.lookTogether(ctx, id)
 	} else {
-		found, err = q.rows.lookAtOne(ctx, id)
+		found, err = q.rows.LookAtOne(ctx, id)
 	}
 	if err != nil {
-		return found, q.db.failed("read", err)
+		return found, q.db.CallerError("read", err)
 	}
-	q.db.reportSkew(&found)
+	q.db.ReportSkew(&found)
 	return found, nil
 }
 
-// guessNew guesses whether a claim is the first one of its key; learnNew tells what it has found.
-func (q *callQueue) guessNew(id recordID) bool { return q.seen.guessNew(id) }
+// GuessNew guesses whether a claim is the first one of its key; LearnNew tells what it has found.
+func (q *Queue) GuessNew(id table.RecordID) bool { return q.seen.guessNew(id) }
 
-func (q *callQueue) learnNew(isNew bool) { q.seen.learnNew(isNew) }
+func (q *Queue) LearnNew(isNew bool) { q.seen.learnNew(isNew) }
 
-// countWaiting returns how many changes are queued for a transaction.
-func (q *callQueue) countWaiting() (n int) {
+// CountWaiting returns how many changes are queued for a transaction.
+func (q *Queue) CountWaiting() (n int) {
 	if q.changes == nil {
 		return 0
 	}
@@ -153,20 +154,20 @@ func (q *callQueue) countWaiting() (n int) {
 // Each key has at most one change in flight. Heartbeats have their own line, so that no lease waits
 // for claims.
 type changeQueue struct {
-	db    *database
-	rows  batchRows
+	db    *table.Database
+	rows  Rows
 	lanes int // concurrent transactions of one line
 
 	mu       sync.Mutex
 	lines    [2]changeLine
-	inFlight map[recordID]struct{}
+	inFlight map[table.RecordID]struct{}
 	solos    []*queuedChange // changes that must be made alone
 	solo     int             // how many are being made alone
 }
 
 // queuedChange is a change with the caller that waits for it.
 type queuedChange struct {
-	*change
+	*table.Change
 	done chan struct{} // closed when the change was made or has failed
 }
 
@@ -176,21 +177,21 @@ type changeLine struct {
 	busy    int // lanes in use
 }
 
-// line is the index of a line of changes.
-type line uint8
+// Line is the index of a line of changes.
+type Line uint8
 
 const (
-	claimLine line = iota // and finishing calls
-	heartbeatLine
+	ClaimLine Line = iota // and finishing calls
+	HeartbeatLine
 )
 
-func newChangeQueue(db *database, rows batchRows, lanes int) *changeQueue {
-	return &changeQueue{db: db, rows: rows, lanes: lanes, inFlight: make(map[recordID]struct{})}
+func newChangeQueue(db *table.Database, rows Rows, lanes int) *changeQueue {
+	return &changeQueue{db: db, rows: rows, lanes: lanes, inFlight: make(map[table.RecordID]struct{})}
 }
 
 // submitAndWait makes a change together with others. wait limits how long it stays in the line. A
 // change that has begun is completed, but no caller waits for it longer than its own context.
-func (q *changeQueue) submitAndWait(wait patience, l line, change *change) error {
+func (q *changeQueue) submitAndWait(wait table.Patience, l Line, change *table.Change) error {
 	c := &queuedChange{change, make(chan struct{})}
 	q.mu.Lock()
 	q.lines[l].waiting = append(q.lines[l].waiting, c)
@@ -198,27 +199,27 @@ func (q *changeQueue) submitAndWait(wait patience, l line, change *change) error
 	q.mu.Unlock()
 	select {
 	case <-c.done:
-		return c.err
+		return c.Err
 	case <-wait.Done():
 	}
-	if c.leaveQueue() {
+	if c.LeaveQueue() {
 		q.dropChange(l, c)
-		return q.db.waitedInVain(wait.limit, wait.caller.Err())
+		return q.db.WaitedInVain(wait.Limit, wait.Caller.Err())
 	}
 	var late <-chan time.Time
-	if !c.notAfter.IsZero() {
+	if !c.NotAfter.IsZero() {
 		// Most callers have a definite answer by then, not "unknown".
-		t := time.NewTimer(c.notAfter.Sub(q.db.clock()) + slack)
+		t := time.NewTimer(c.NotAfter.Sub(q.db.Clock()) + table.Slack)
 		defer t.Stop()
 		late = t.C
 	}
 	select {
 	case <-c.done:
-		return c.err
-	case <-wait.caller.Done():
-		return &unknownError{wait.caller.Err()}
+		return c.Err
+	case <-wait.Caller.Done():
+		return &table.UnknownError{Ended: wait.Caller.Err()}
 	case <-late:
-		return &unknownError{errNoAnswerInTime}
+		return &table.UnknownError{Ended: errNoAnswerInTime}
 	}
 }
 
@@ -226,7 +227,7 @@ func (q *changeQueue) submitAndWait(wait patience, l line, change *change) error
 var errNoAnswerInTime = errors.New("its NotAfter has passed")
 
 // dropChange removes a change that no caller waits for from its line.
-func (q *changeQueue) dropChange(l line, c *queuedChange) {
+func (q *changeQueue) dropChange(l Line, c *queuedChange) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	line := &q.lines[l]
@@ -259,24 +260,24 @@ func (q *changeQueue) startBatches() {
 // mostSolo leaves half of the pool to others: changes that are made alone wait for rows that
 // another transaction holds.
 func (q *changeQueue) mostSolo() int {
-	if most := q.db.calls.Stats().MaxOpenConnections; most > 0 {
+	if most := q.db.Calls.Stats().MaxOpenConnections; most > 0 {
 		return max(1, most/2)
 	}
-	return mostTogether
+	return table.MostTogether
 }
 
 // takeBatch removes the changes of one transaction from the line, and marks their keys.
-func (l *changeLine) takeBatch(inFlight map[recordID]struct{}) (batch []*queuedChange) {
+func (l *changeLine) takeBatch(inFlight map[table.RecordID]struct{}) (batch []*queuedChange) {
 	size := 0
 	left := l.waiting[:0]
 	for _, c := range l.waiting {
-		_, taken := inFlight[c.id]
-		if taken || len(batch) == mostTogether || len(batch) > 0 && size+c.size > mostBytes {
+		_, taken := inFlight[c.ID]
+		if taken || len(batch) == table.MostTogether || len(batch) > 0 && size+c.Size > table.MostBytes {
 			left = append(left, c)
 			continue
 		}
-		inFlight[c.id] = struct{}{}
-		size += c.size
+		inFlight[c.ID] = struct{}{}
+		size += c.Size
 		batch = append(batch, c)
 	}
 	clear(l.waiting[len(left):])
@@ -289,23 +290,23 @@ func (l *changeLine) takeBatch(inFlight map[recordID]struct{}) (batch []*queuedC
 // made alone, in its own transaction. If a COMMIT was not answered, its outcome is unknown: all
 // callers get that error, and may make the same call again.
 func (q *changeQueue) runBatch(line *changeLine, batch []*queuedChange) {
-	changes := make([]*change, len(batch))
+	changes := make([]*table.Change, len(batch))
 	for i, c := range batch {
-		changes[i] = c.change
+		changes[i] = c.Change
 	}
-	err := q.rows.changeMany(changes)
-	var commit *commitError
+	err := q.rows.ChangeMany(changes)
+	var commit *table.CommitError
 	unknown := errors.As(err, &commit)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, c := range batch {
 		switch {
-		case c.hasFailed():
+		case c.HasFailed():
 			q.answerCaller(c)
 		case unknown:
-			c.err = err
+			c.Err = err
 			q.answerCaller(c)
-		case err != nil || c.mustBeAlone():
+		case err != nil || c.MustBeAlone():
 			q.solos = append(q.solos, c)
 		default:
 			q.answerCaller(c)
@@ -320,14 +321,14 @@ func (q *changeQueue) runBatch(line *changeLine, batch []*queuedChange) {
 
 // answerCaller answers the caller, and lets the next change of the key start. q.mu is held.
 func (q *changeQueue) answerCaller(c *queuedChange) {
-	delete(q.inFlight, c.id)
+	delete(q.inFlight, c.ID)
 	close(c.done)
 }
 
 // runAlone makes a change in its own transaction, and waits for it as long as its caller does.
 func (q *changeQueue) runAlone(c *queuedChange) {
-	if c.beginChange() {
-		c.err = q.rows.changeOne(c.change)
+	if c.BeginChange() {
+		c.Err = q.rows.ChangeOne(c.Change)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -339,8 +340,8 @@ func (q *changeQueue) runAlone(c *queuedChange) {
 // lookQueue reads the records of many callers on one connection: the lookups that arrive during a
 // read form the next one. There is no timer, and a lone call waits for no other.
 type lookQueue struct {
-	db   *database
-	rows batchRows
+	db   *table.Database
+	rows Rows
 	solo chan struct{} // limits how many callers look alone at one time
 
 	mu      sync.Mutex
@@ -350,7 +351,7 @@ type lookQueue struct {
 
 // queuedLook is a lookup with the caller that waits for it.
 type queuedLook struct {
-	look
+	table.Look
 	err  error
 	done chan struct{}
 }
@@ -362,16 +363,16 @@ const lookLanes = 2
 // all its callers look alone, each on its own connection.
 const mostLookAlone = 4
 
-func newLookQueue(db *database, rows batchRows) *lookQueue {
+func newLookQueue(db *table.Database, rows Rows) *lookQueue {
 	return &lookQueue{db: db, rows: rows, solo: make(chan struct{}, mostLookAlone)}
 }
 
 // lookTogether reads a record together with others. If that fails, the caller looks alone, since
 // another record may have caused the error.
-func (q *lookQueue) lookTogether(ctx context.Context, id recordID) (loaded, error) {
-	wait, cancel := q.db.patience(ctx, time.Time{})
+func (q *lookQueue) lookTogether(ctx context.Context, id table.RecordID) (table.Loaded, error) {
+	wait, cancel := q.db.NewPatience(ctx, time.Time{})
 	defer cancel()
-	l := &queuedLook{look: look{id: id}, done: make(chan struct{})}
+	l := &queuedLook{Look: table.Look{ID: id}, done: make(chan struct{})}
 	q.mu.Lock()
 	q.waiting = append(q.waiting, l)
 	q.startLooks()
@@ -380,18 +381,18 @@ func (q *lookQueue) lookTogether(ctx context.Context, id recordID) (loaded, erro
 	case <-l.done:
 	case <-wait.Done():
 		q.dropLook(l)
-		return loaded{}, q.db.waitedInVain(wait.limit, ctx.Err())
+		return table.Loaded{}, q.db.WaitedInVain(wait.Limit, ctx.Err())
 	}
 	if l.err == nil {
-		return l.found, nil
+		return l.Found, nil
 	}
 	select {
 	case q.solo <- struct{}{}:
 	case <-wait.Done():
-		return loaded{}, q.db.waitedInVain(wait.limit, ctx.Err())
+		return table.Loaded{}, q.db.WaitedInVain(wait.Limit, ctx.Err())
 	}
 	defer func() { <-q.solo }()
-	return q.rows.lookAtOne(ctx, id)
+	return q.rows.LookAtOne(ctx, id)
 }
 
 // dropLook removes a lookup whose caller has left, so that the line does not grow while the
@@ -407,7 +408,7 @@ func (q *lookQueue) dropLook(l *queuedLook) {
 // startLooks reads waiting lookups if a lane is free. q.mu is held.
 func (q *lookQueue) startLooks() {
 	for q.busy < lookLanes && len(q.waiting) > 0 {
-		n := min(len(q.waiting), mostTogether)
+		n := min(len(q.waiting), table.MostTogether)
 		batch := q.waiting[:n:n]
 		q.waiting = q.waiting[n:]
 		q.busy++
@@ -416,11 +417,11 @@ func (q *lookQueue) startLooks() {
 }
 
 func (q *lookQueue) runLooks(batch []*queuedLook) {
-	looks := make([]*look, len(batch))
+	looks := make([]*table.Look, len(batch))
 	for i, l := range batch {
-		looks[i] = &l.look
+		looks[i] = &l.Look
 	}
-	err := q.rows.lookAtMany(context.Background(), looks)
+	err := q.rows.LookAtMany(context.Background(), looks)
 	for _, l := range batch {
 		l.err = err
 		close(l.done)

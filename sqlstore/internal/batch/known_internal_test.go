@@ -1,4 +1,4 @@
-package sqlstore
+package batch
 
 import (
 	"encoding/binary"
@@ -6,12 +6,13 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 func TestSeenKeys(t *testing.T) {
 	t.Parallel()
-	id := func(n int) (id recordID) {
+	id := func(n int) (id table.RecordID) {
 		binary.BigEndian.PutUint64(id[:], uint64(n))
 		return id
 	}
@@ -46,10 +47,10 @@ func TestRememberedIsBounded(t *testing.T) {
 	var m writtenRows
 	row := protocol.Row{State: storeapi.StateInProgress, LeaseEnd: 9, Fingerprint: []byte("print")}
 	for n := range 2 * mostWritten {
-		m.rememberRow(recordID{byte(n), byte(n >> 8)}, &row)
+		m.rememberRow(table.RecordID{byte(n), byte(n >> 8)}, &row)
 	}
 	assert.Equal(t, len(m.rows), mostWritten, "records")
-	last := recordID{0xff, 0x1f}
+	last := table.RecordID{0xff, 0x1f}
 	got := m.takeRow(last)
 	assert.True(t, got != nil && string(got.Fingerprint) == "print", "the latest record is remembered")
 	row.Fingerprint[0] = 'x'
