@@ -229,9 +229,9 @@ func (s *Store) Waiting() int {
 	return s.queue.CountWaiting() + s.charges.reading.countWaiting() + s.charges.writing.countWaiting()
 }
 
-// findTables looks once for the schema or the database of the tables, and writes it into all statements:
-// the work can change the search_path or the database of a session, which would find other tables
-// then. Without tables it finds none, and the next call looks again.
+// findTables looks once for the schema or the database of the tables, and writes it into all
+// statements: the work can change the search_path or the database of a session, which would find
+// other tables then. Without tables it finds none, and the next call looks again.
 func (s *Store) findTables(ctx context.Context) error {
 	if s.db.SchemaKnown.Load() {
 		return nil

@@ -148,8 +148,8 @@ func (s *Store) loadUsage(ctx context.Context, db sqlkit.Execer, query string, i
 	return u, nil
 }
 
-// UpdateUsage replaces the loaded counts. It returns false if there was no row, and another call has
-// inserted one meanwhile.
+// UpdateUsage replaces the loaded counts. It returns false if there was no row, and another call
+// has inserted one meanwhile.
 func (s *Store) putUsage(ctx context.Context, db sqlkit.Execer, id table.RecordID, req *storeapi.ChargeRequest, was *usage, u *protocol.Usage) (done bool, err error) {
 	if u.Empty() {
 		_, err := db.ExecContext(ctx, s.db.Statements().DeleteUsage, id[:])
@@ -207,7 +207,8 @@ func (s *Store) removeUsage(ctx context.Context, w sqlkit.Execer, now protocol.M
 
 func (s *Store) expiredUsage(ctx context.Context) (some bool, now protocol.Micros, err error) {
 	err = s.backend.ReadTables(ctx, table.AnyRows, func(ctx context.Context, db sqlkit.Execer) error {
-		u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, table.RecordID{}) // for the time
+		// for the time
+		u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, table.RecordID{})
 		if err != nil {
 			return err
 		}
@@ -243,8 +244,8 @@ type lines struct {
 	waiting map[table.RecordID][]*charging // a line exists while a goroutine works on it
 }
 
-// joinLine appends charges to a line. If no goroutine works on the line, join starts one, which runs
-// until the line is empty.
+// joinLine appends charges to a line. If no goroutine works on the line, join starts one, which
+// runs until the line is empty.
 func (l *lines) joinLine(line table.RecordID, of []*charging, batch func(table.RecordID, []*charging)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -277,8 +278,8 @@ func (l *lines) nextBatch(line table.RecordID) []*charging {
 	return waiting[:n:n]
 }
 
-// dropCharge removes a charge whose caller has left, so that the line does not grow while the database
-// does not answer.
+// dropCharge removes a charge whose caller has left, so that the line does not grow while the
+// database does not answer.
 func (l *lines) dropCharge(line table.RecordID, c *charging) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

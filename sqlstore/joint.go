@@ -168,8 +168,8 @@ func (j *joint) limitWait(ctx context.Context) (back func(context.Context) error
 	}, err
 }
 
-// refuseOtherFiles refuses a SQLite connection with attached files. It comes after a statement that writes:
-// SQLite may refuse the lock to a transaction that has read before.
+// refuseOtherFiles refuses a SQLite connection with attached files. It comes after a statement that
+// writes: SQLite may refuse the lock to a transaction that has read before.
 func (j *joint) refuseOtherFiles(ctx context.Context) error {
 	if j.claim.store.db.Dialect != SQLite {
 		return nil
@@ -292,7 +292,8 @@ func (j *joint) beginAgain() error {
 // errBeginAgain means that the claim begins again, in a new transaction. No caller gets it.
 var errBeginAgain = errors.New("sqlstore: the claim begins again")
 
-// insertRecord inserts the record. It returns false if another transaction has inserted it meanwhile.
+// insertRecord inserts the record. It returns false if another transaction has inserted it
+// meanwhile.
 func (j *joint) insertRecord(ctx context.Context) (made bool, err error) {
 	n, err := j.tx.Exec(ctx, j.within+j.claim.store.db.Statements().InsertToJoin, table.InsertArgs(&j.claim.r.Key, j.claim.id, &j.row)...)
 	if err != nil && j.claim.store.db.Statements().IsDuplicate != nil && j.claim.store.db.Statements().IsDuplicate(err) {
@@ -465,7 +466,8 @@ func (t joined[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func(c
 	if err := s.checkContext(ctx); err != nil {
 		return storeapi.Record{}, err
 	}
-	if err := r.Key.Validate(); err != nil { // nothing else: the caller may have the only connection
+	if err := r.Key.Validate(); err != nil {
+		// nothing else: the caller may have the only connection
 		return storeapi.Record{}, err
 	}
 	if d := t.same.Dialect(); d != s.db.Dialect {
@@ -520,8 +522,8 @@ func (s *Store) joinedEnd(err error) error {
 	return &endedError{cause: err, loose: !errors.Is(err, sql.ErrTxDone)}
 }
 
-// answerHeld returns the answer if another caller has the key, as this transaction sees it. It does not
-// use another connection, since there might be none.
+// answerHeld returns the answer if another caller has the key, as this transaction sees it. It does
+// not use another connection, since there might be none.
 func (t joined[Tx]) answerHeld(ctx context.Context, c *claim, held *heldError) (storeapi.Record, error) {
 	j := &joint{claim: c, tx: t.same}
 	var l table.Loaded

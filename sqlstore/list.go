@@ -140,8 +140,8 @@ func (l *listing) readPart(ctx context.Context, db sqlkit.Execer, now protocol.M
 	}
 }
 
-// readRecords adds the records of one statement to the page. last is the place of the last record that was
-// looked at; full means that there is another one for the next page.
+// readRecords adds the records of one statement to the page. last is the place of the last record
+// that was looked at; full means that there is another one for the next page.
 func (l *listing) readRecords(ctx context.Context, db sqlkit.Execer, query string, args []any, now protocol.Micros, page *storeapi.Page) (n int, last []byte, full bool, err error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -208,8 +208,8 @@ func (l *listing) selectsKey(key *storeapi.StoreKey) bool {
 	return true
 }
 
-// pageQuery returns the statement for the records after a place. It selects them by their parts as far
-// as the column shows them.
+// pageQuery returns the statement for the records after a place. It selects them by their parts as
+// far as the column shows them.
 func (l *listing) pageQuery(now protocol.Micros, from, to []byte, batch int) (query string, args []any) {
 	q := l.store.db.Statements()
 	query, args = q.ListRecords, []any{now}
@@ -253,8 +253,8 @@ func (l *listing) pageQuery(now protocol.Micros, from, to []byte, batch int) (qu
 // mostRead limits how many records are read for one page.
 const mostRead = 20_000
 
-// findPart returns where the part of the records after a place ends, and how many it has. to is nil for
-// the last one.
+// findPart returns where the part of the records after a place ends, and how many it has. to is nil
+// for the last one.
 //
 // A database that selects few records of many would read them all in one statement, which takes
 // minutes, and no caller could tell how far it is. A part has all records, whether or not they are
@@ -276,8 +276,8 @@ func (l *listing) findPart(ctx context.Context, db sqlkit.Execer, from []byte, s
 	return nil, n, err
 }
 
-// selectsSome reports whether the request is for some of the records that are read in the order of the
-// column.
+// selectsSome reports whether the request is for some of the records that are read in the order of
+// the column.
 func (l *listing) selectsSome() bool {
 	if l.wantsUnfinished() {
 		return false

@@ -94,8 +94,8 @@ func (s *stepTx) runStep(ctx context.Context) error {
 	return nil
 }
 
-// callWork runs work once, within a savepoint. A missing savepoint afterwards means that work has ended
-// the transaction itself.
+// callWork runs work once, within a savepoint. A missing savepoint afterwards means that work has
+// ended the transaction itself.
 func (s *stepTx) callWork(ctx context.Context, tx *table.WriteTx) (progress storeapi.Answer, err error) {
 	if _, err := tx.ExecContext(ctx, beginWork); err != nil {
 		return progress, unavailableError(s.store.db.CallerError("begin a step", err))
@@ -272,8 +272,8 @@ func (s *serverStep) callOn(ctx context.Context, tx Transaction) (storeapi.Answe
 	return progress, err
 }
 
-// keepProgress writes the progress with the last statement, if the record still belongs to the attempt. It
-// waits for the row and its table no longer than LockWait.
+// keepProgress writes the progress with the last statement, if the record still belongs to the
+// attempt. It waits for the row and its table no longer than LockWait.
 func (s *serverStep) keepProgress(call context.Context, tx dbtx.Tx, progress *storeapi.Answer) (err error) {
 	ctx, ended := s.store.limitWait(call, s.store.db.LockWait, &err)
 	defer ended()

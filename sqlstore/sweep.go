@@ -71,9 +71,9 @@ func (s *Store) findExpired(ctx context.Context, n int) (ids [][]byte, now proto
 	return ids, now, s.db.CallerError("look for expired records", err)
 }
 
-// removeRecords removes those of the records that are still expired. The same transaction stores the
-// largest fence among them: a record that is created again gets a larger one, even if the clock was
-// set back.
+// removeRecords removes those of the records that are still expired. The same transaction stores
+// the largest fence among them: a record that is created again gets a larger one, even if the clock
+// was set back.
 func (s *Store) removeRecords(ctx context.Context, ids [][]byte, now protocol.Micros) (removed int, err error) {
 	if len(ids) == 0 {
 		return 0, nil

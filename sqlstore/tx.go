@@ -78,8 +78,8 @@ type claim struct {
 	ended *endedError
 }
 
-// decideClaim decides as for any other call. If the record is in doubt, the claim is refused: the doubt
-// comes from outside transactions, where the effect may have happened.
+// decideClaim decides as for any other call. If the record is in doubt, the claim is refused: the
+// doubt comes from outside transactions, where the effect may have happened.
 func (c *claim) decideClaim(l table.Loaded, now protocol.Micros) (next protocol.Row, won bool, err error) {
 	next, status, _, err := protocol.Acquire(l.Row, now, l.Floor, &storeapi.AcquireRequest{
 		Key: c.r.Key, Owner: c.r.Owner, Fingerprint: c.r.Fingerprint, Binding: c.r.Binding,
@@ -96,8 +96,8 @@ func (c *claim) decideClaim(l table.Loaded, now protocol.Micros) (next protocol.
 	return next, status == storeapi.StatusAcquired, answer.Err()
 }
 
-// waitForTurn waits until no transaction of the key runs in this process. If end is nil, there is nothing
-// to run, and rec and err are the answer.
+// waitForTurn waits until no transaction of the key runs in this process. If end is nil, there is
+// nothing to run, and rec and err are the answer.
 func (c *claim) waitForTurn(ctx context.Context) (end func(), rec storeapi.Record, err error) {
 	var limit <-chan time.Time
 	if c.r.Wait > 0 {
@@ -241,7 +241,8 @@ func (c *claim) wasCommitted(ctx context.Context) bool {
 	return err == nil && l.Row.Owner == c.r.Owner && l.Row.State == storeapi.StateInProgress
 }
 
-// unavailableError marks a failure of the database that came before the work, or that has undone it.
+// unavailableError marks a failure of the database that came before the work, or that has undone
+// it.
 func unavailableError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
@@ -249,8 +250,8 @@ func unavailableError(err error) error {
 	return fmt.Errorf("%w: %w", storeapi.ErrUnavailable, err)
 }
 
-// settleCommit finds out the outcome of a COMMIT that failed: the holder of the write lock sees what was
-// committed, and the rest never will be.
+// settleCommit finds out the outcome of a COMMIT that failed: the holder of the write lock sees
+// what was committed, and the rest never will be.
 func (c *claim) settleCommit(ctx context.Context, tx *table.WriteTx, rec storeapi.Record, failed error) (storeapi.Record, error) {
 	tx.RollBack() // ends whatever the connection still holds
 	whole := context.WithoutCancel(ctx)
@@ -343,8 +344,8 @@ func (s *Store) runOnServer(ctx context.Context, r storeapi.TxRequest, work func
 	})
 }
 
-// transactionOpener returns a function that opens transactions of database/sql. Their first statement waits
-// for locks for at most wait.
+// transactionOpener returns a function that opens transactions of database/sql. Their first
+// statement waits for locks for at most wait.
 func (s *Store) transactionOpener(wait time.Duration) func(context.Context) (Transaction, error) {
 	return func(ctx context.Context) (Transaction, error) {
 		if s.db.Dialect == MySQL {
@@ -423,8 +424,8 @@ func (s *Store) RunOn(ctx context.Context, r storeapi.TxRequest, begin func(cont
 	return rec, err
 }
 
-// ServerFates returns the function that classifies a server's errors. SQLite is no server and has another
-// call.
+// ServerFates returns the function that classifies a server's errors. SQLite is no server and has
+// another call.
 func (s *Store) serverFates(call, instead string) (func(error) table.Fate, error) {
 	fateOf, ok := s.db.ServerFates()
 	if !ok {
@@ -441,8 +442,8 @@ type serverClaim struct {
 	fateOf func(error) table.Fate
 }
 
-// waitForTurn waits, without a connection, until no transaction of the key runs in this process. If end
-// is nil, err is the answer.
+// waitForTurn waits, without a connection, until no transaction of the key runs in this process. If
+// end is nil, err is the answer.
 func (c *serverClaim) waitForTurn(ctx context.Context) (end func(), rec storeapi.Record, err error) {
 	var limit <-chan time.Time
 	if c.claim.r.Wait > 0 {
@@ -465,8 +466,8 @@ func (c *serverClaim) waitForTurn(ctx context.Context) (end func(), rec storeapi
 	}
 }
 
-// runTries runs the transaction. It tries again if the transaction certainly had no effect: always if
-// work was not called yet, and as often as the caller allows afterwards.
+// runTries runs the transaction. It tries again if the transaction certainly had no effect: always
+// if work was not called yet, and as often as the caller allows afterwards.
 func (c *serverClaim) runTries(ctx context.Context) (rec storeapi.Record, err error) {
 	wait, cancel := c.claim.store.db.NewPatience(ctx, time.Time{})
 	defer cancel()
@@ -583,9 +584,9 @@ func (c *serverClaim) answerUncommitted(ctx context.Context, tx Transaction, rec
 	return c.settleCommit(ctx, rec, done, failed)
 }
 
-// prepareCommit completes the record and returns a function that commits, and the record as it then is. If
-// the transaction can, that function completes the record too, and reports whether the server has
-// refused that.
+// prepareCommit completes the record and returns a function that commits, and the record as it then
+// is. If the transaction can, that function completes the record too, and reports whether the
+// server has refused that.
 func (c *serverClaim) prepareCommit(ctx context.Context, j *joint, state storeapi.State, answer storeapi.Answer) (commit func(context.Context) (bool, error), done storeapi.Record, err error) {
 	tx := j.tx.(Transaction) //nolint:errcheck,forcetypeassert // RunOn has begun it
 	last, can := tx.(LastStatement)
@@ -604,8 +605,8 @@ func (c *serverClaim) prepareCommit(ctx context.Context, j *joint, state storeap
 	return func(ctx context.Context) (bool, error) { return false, tx.Commit(ctx) }, done, err
 }
 
-// answerHeld returns the answer if another caller has the key, or an error if it cannot be read: then the
-// whole table is locked.
+// answerHeld returns the answer if another caller has the key, or an error if it cannot be read:
+// then the whole table is locked.
 func (c *serverClaim) answerHeld(ctx context.Context) (storeapi.Record, error) {
 	none := storeapi.Record{Key: c.claim.r.Key}
 	l, err := c.claim.store.queue.LookAt(ctx, c.claim.id)
@@ -618,8 +619,8 @@ func (c *serverClaim) answerHeld(ctx context.Context) (storeapi.Record, error) {
 	return none, storeapi.ErrInProgress
 }
 
-// rollBackTx rolls a transaction back, also if ctx has ended. It does not wait for a server that does
-// not answer: the server rolls back once it notices that the client is gone.
+// rollBackTx rolls a transaction back, also if ctx has ended. It does not wait for a server that
+// does not answer: the server rolls back once it notices that the client is gone.
 func rollBackTx(ctx context.Context, tx Transaction) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), table.Slack)
 	done := make(chan error, 1)
@@ -664,9 +665,9 @@ func hasEnded(tx dbtx.Tx) bool {
 	return ok && t.Ended()
 }
 
-// settleCommit finds out the outcome of a COMMIT that failed. If the server has refused it, everything
-// was rolled back. Otherwise settle claims the key again: that waits for the first transaction, and
-// then finds its record or none.
+// settleCommit finds out the outcome of a COMMIT that failed. If the server has refused it,
+// everything was rolled back. Otherwise settleCommit claims the key again: that waits for the first
+// transaction, and then finds its record or none.
 func (c *serverClaim) settleCommit(ctx context.Context, rec, done storeapi.Record, failed error) (storeapi.Record, error) {
 	if c.fateOf(failed) == table.OnlyLost && !errors.Is(failed, sql.ErrTxDone) {
 		committed, err := c.claimAgain(context.WithoutCancel(ctx))
@@ -729,9 +730,9 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 	}
 }
 
-// leftTransaction returns an error if the work, which has returned failed (nil: nothing shows that it has),
-// had ended the transaction by SQL text, so that what it wrote afterwards may stand. It asks the
-// server, and only after work that is not to be committed.
+// leftTransaction returns an error if the work, which has returned failed (nil: nothing shows that
+// it has), had ended the transaction by SQL text, so that what it wrote afterwards may stand. It
+// asks the server, and only after work that is not to be committed.
 func (c *serverClaim) leftTransaction(ctx context.Context, j *joint, failed error) *endedError {
 	q := c.claim.store.db.Statements()
 	var args []any

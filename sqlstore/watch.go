@@ -124,8 +124,8 @@ type criers struct {
 // tellWithin limits how long publishing a message may take.
 const tellWithin = 2 * time.Second
 
-// announceEnd queues a message that an attempt has ended. It is published after the attempt's COMMIT,
-// since on PostgreSQL a transaction that notifies holds a lock of the whole server while it
+// announceEnd queues a message that an attempt has ended. It is published after the attempt's
+// COMMIT, since on PostgreSQL a transaction that notifies holds a lock of the whole server while it
 // commits.
 func (s *Store) announceEnd(id table.RecordID) {
 	if s.listen == nil {

@@ -1,3 +1,6 @@
+// Package batch hides when a call reaches the database: which changes of many callers share a
+// transaction and which lookups a statement, which call is made alone, and what is known of a
+// record without reading it.
 package batch
 
 import (
@@ -128,9 +131,10 @@ func (q *Queue) LookAt(ctx context.Context, id table.RecordID) (found table.Load
 	return found, nil
 }
 
-// GuessNew guesses whether a claim is the first one of its key; LearnNew tells what it has found.
+// GuessNew guesses whether a claim is the first one of its key.
 func (q *Queue) GuessNew(id table.RecordID) bool { return q.seen.guessNew(id) }
 
+// LearnNew tells what a claim has found whose key GuessNew had not seen.
 func (q *Queue) LearnNew(isNew bool) { q.seen.learnNew(isNew) }
 
 // CountWaiting returns how many changes are queued for a transaction.

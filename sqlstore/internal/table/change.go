@@ -32,12 +32,12 @@ type Request interface {
 	Decide(found Loaded) (next protocol.Row, write bool, err error)
 }
 
-// knowledge is what is known of a record before a change locks it.
-type knowledge uint8
+// Knowledge is what is known of a record before a change locks it.
+type Knowledge uint8
 
 const (
-	// knowsNothing: the record is read and locked.
-	knowsNothing knowledge = iota
+	// KnowsNothing: the record is read and locked.
+	KnowsNothing Knowledge = iota
 	// GuessesNone: the key is probably new, and nothing was read. If there is a record, the change
 	// fails with ErrRecordThere.
 	GuessesNone
@@ -53,17 +53,17 @@ const (
 type Change struct {
 	*Call
 	Ticket
-	Knows knowledge
-	Last  protocol.Row // if knows is WroteLast
+	Knows Knowledge
+	Last  protocol.Row // if Knows is WroteLast
 
-	decision
+	Decision
 	// Err is nil if the change was made, errMakeAlone if it must be made in a transaction of its
 	// own, and otherwise says why it was not made.
 	Err error
 }
 
-// decision is what a request has decided on a record.
-type decision struct {
+// Decision is what a request has decided on a record.
+type Decision struct {
 	Found   Loaded
 	Next    protocol.Row
 	Writes  bool
@@ -102,7 +102,7 @@ func (t *Ticket) LeaveQueue() bool { return t.state.CompareAndSwap(0, callerLeft
 // HasLeft reports whether the caller has left.
 func (t *Ticket) HasLeft() bool { return t.state.Load() == callerLeft }
 
-// BeginChange reports whether the change should be made. If not, c.err says how the caller's
+// BeginChange reports whether the change should be made. If not, c.Err says how the caller's
 // context ended.
 func (c *Change) BeginChange() bool {
 	c.Err = nil

@@ -1,3 +1,9 @@
+// Package table hides how records are kept in a database: the SQL of each kind of database, the
+// layout of a row, how a transaction waits for others and how often it is tried, and what an error
+// of a driver means.
+//
+// A [Database] has the tables, and its [Backend] the kind of database. A [Change] is a call for one
+// record on its way through a transaction.
 package table
 
 import (
@@ -25,7 +31,7 @@ type Database struct {
 	// statements of the store, which name the schema or the database once it is known
 	current     atomic.Pointer[Statements]
 	SchemaKnown atomic.Bool // current names it, or cannot
-	// Cache are prepared ones. SQLite.
+	// Cache has prepared statements. SQLite.
 	Cache    *statementCache
 	Clock    func() time.Time
 	LockWait time.Duration
@@ -43,7 +49,7 @@ type Database struct {
 	ahead atomic.Int64
 }
 
-// Settings are those of a store that concern its database. The zero value of a field has a default.
+// Settings are what a store sets for its database. The zero value of a field has a default.
 type Settings struct {
 	Table    string
 	Clock    func() time.Time // SQLite
@@ -86,8 +92,8 @@ func Open(pool *sql.DB, d dbtx.Dialect, o Settings) *Database {
 // Statements returns the statements.
 func (d *Database) Statements() *Statements { return d.current.Load() }
 
-// UseSchema writes a schema (PostgreSQL) or a database (MySQL) into all statements. Empty: the session
-// decides. SQLite looks for tables in its own file.
+// UseSchema writes a schema (PostgreSQL) or a database (MySQL) into all statements. Empty: the
+// session decides. SQLite looks for tables in its own file.
 func (d *Database) UseSchema(schema string) {
 	var q Statements
 	switch d.Dialect {
@@ -117,8 +123,8 @@ func newStatementCache() *statementCache {
 	return &statementCache{all: make(map[string]*sql.Stmt), one: make(chan struct{}, 1)}
 }
 
-// PrepareAll prepares the missing statements. It takes a connection for a moment, so a caller that holds
-// one might wait for ever. It waits for that, and for other calls that prepare, within ctx.
+// PrepareAll prepares the missing statements. It takes a connection for a moment, so a caller that
+// holds one might wait for ever. It waits for that, and for other calls that prepare, within ctx.
 func (c *statementCache) PrepareAll(ctx context.Context, d *Database, queries ...string) (PreparedStatements, error) {
 	got := make(PreparedStatements, len(queries))
 	if c.addPrepared(got, queries) {
@@ -208,8 +214,8 @@ func (p pooledStatement) QueryContext(ctx context.Context, _ string, args ...any
 type Backend interface {
 	// ReadTables runs f, which changes nothing, without opening a transaction. It may run f again.
 	ReadTables(ctx context.Context, how Span, f func(context.Context, sqlkit.Execer) error) error
-	// WriteTables runs f in a transaction, and commits it if f says so. It may run f again. Calls with
-	// the same id take turns. It does not commit after NotAfter on the store's clock; zero: no
+	// WriteTables runs f in a transaction, and commits it if f says so. It may run f again. Calls
+	// with the same id take turns. It does not commit after NotAfter on the store's clock; zero: no
 	// limit.
 	WriteTables(ctx context.Context, id RecordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (commit bool, err error)) error
 	// ChangeMany makes changes of different keys in one transaction. It leaves out changes whose
@@ -223,12 +229,14 @@ type Backend interface {
 	LookAtOne(ctx context.Context, id RecordID) (Loaded, error)
 	// TellsInserted reports whether a statement that inserts many rows tells which were there.
 	TellsInserted() bool
-	// CheckSettings refuses an unusable database, and warns about settings that can lose answered calls.
+	// CheckSettings refuses an unusable database, and warns about settings that can lose answered
+	// calls.
 	CheckSettings(ctx context.Context) error
-	// CheckDurability returns an error that says how a crash or a failover can lose committed calls.
+	// CheckDurability returns an error that says how a crash or a failover can lose committed
+	// calls.
 	CheckDurability(ctx context.Context) error
-	// MigrateTables runs f, which creates tables or indexes, in a transaction of at most limit, while no
-	// other process does so. It checks for missing rights.
+	// MigrateTables runs f, which creates tables or indexes, in a transaction of at most limit,
+	// while no other process does so. It checks for missing rights.
 	MigrateTables(ctx context.Context, limit time.Duration, f func(context.Context, sqlkit.Execer) error) error
 	// addAdvice adds advice to a driver's error.
 	addAdvice(step string, err error) error

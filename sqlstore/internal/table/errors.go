@@ -47,8 +47,8 @@ func (d *Database) wrongVersionError(found int) error {
 		d.Table, found))
 }
 
-// CallerError returns the error of a step for callers. It never contains a key, since drivers do not
-// include arguments.
+// CallerError returns the error of a step for callers. It never contains a key, since drivers do
+// not include arguments.
 func (d *Database) CallerError(step string, err error) error {
 	var state StateError
 	var lock *LockError

@@ -34,40 +34,43 @@ type mysqlManner struct {
 	transact *atomic.Bool // a session of the pool had autocommit off
 }
 
-// readOn runs f. If sessions have autocommit off, it turns autocommit on around f. Otherwise f
-// would open a transaction, read from its snapshot from then on, and lock what it reads at levels
-// that do so.
-func (m mysqlManner) readOn(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error {
-	if !m.transact.Load() {
-		if err := m.readWithin(ctx, conn, f); !errors.Is(err, errTransacts) {
-			return err
-		}
-		m.transact.Store(true)
+// beginReads lets statements wait for a locked table no longer than LockWait. Without that limit
+// they would stay on the server, one for each call that gives up, until the table is free.
+//
+// If sessions have autocommit off, it turns autocommit on until endReads. Otherwise the reads would
+// open a transaction, read from its snapshot from then on, and lock what they read at levels that
+// do so.
+func (m mysqlManner) beginReads(ctx context.Context, conn *sql.Conn) (r reads, err error) {
+	if r.restores = m.transact.Load(); r.restores {
+		err = sqlkit.Run(ctx, conn, []string{mysqlRollback, `SET @retrysafe_autocommit = @@autocommit, autocommit = 1`})
 	}
-	err := sqlkit.Run(ctx, conn, []string{mysqlRollback, `SET @retrysafe_autocommit = @@autocommit, autocommit = 1`})
-	if err == nil {
-		err = m.readWithin(ctx, conn, f)
+	if r.limited = !m.words.noSetStatement.Load(); r.limited {
+		r.on = limitedReads{conn, fmt.Sprintf("SET STATEMENT lock_wait_timeout = %d FOR ", mysqlTableSeconds(m.lockWait))}
+	} else {
+		r.on = conn
+	}
+	return r, err
+}
+
+// endReads learns from a refusal that sessions have autocommit off, or that the server cannot limit
+// a single statement.
+func (m mysqlManner) endReads(ctx context.Context, conn *sql.Conn, r reads, err error) (again bool, _ error) {
+	switch {
+	case r.limited && dberr.MySQLNumber(err) == numberSyntax:
+		m.words.noSetStatement.Store(true)
+		again = true
+	case !r.restores && errors.Is(err, errTransacts):
+		m.transact.Store(true)
+		again = true
+	}
+	if !r.restores {
+		return again, err
 	}
 	if _, failed := conn.ExecContext(ctx, `SET autocommit = @retrysafe_autocommit`); failed != nil {
 		sqlkit.Discard(conn)
-		err = errors.Join(err, failed)
+		return false, errors.Join(err, failed)
 	}
-	return err
-}
-
-// readWithin runs f with statements that wait for a locked table no longer than LockWait. Without
-// that limit they would stay on the server, one for each call that gives up, until the table is
-// free.
-func (m mysqlManner) readWithin(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error {
-	if m.words.noSetStatement.Load() {
-		return f(ctx, conn)
-	}
-	err := f(ctx, limitedReads{conn, fmt.Sprintf("SET STATEMENT lock_wait_timeout = %d FOR ", mysqlTableSeconds(m.lockWait))})
-	if dberr.MySQLNumber(err) != numberSyntax {
-		return err
-	}
-	m.words.noSetStatement.Store(true)
-	return f(ctx, conn)
+	return again, err
 }
 
 // limitedReads is a connection whose queries have a beginning in common.
@@ -85,7 +88,8 @@ func (l limitedReads) QueryRowContext(ctx context.Context, query string, args ..
 }
 
 func (m mysqlManner) beginOn(call context.Context, conn *sql.Conn, wait Patience) error {
-	idle := (time.Duration(wait.millisLeft())*time.Millisecond + 6*Slack) / time.Second // at least 5 s
+	// at least 5 s
+	idle := (time.Duration(wait.millisLeft())*time.Millisecond + 6*Slack) / time.Second
 	return m.words.beginReadCommitted(call, conn, mysqlBeginning(int64(idle)))
 }
 
@@ -141,7 +145,7 @@ const (
 )
 
 // mysqlVersion is the version of the tables, or transacts if the session has autocommit off (see
-// mysqlManner.readOn).
+// mysqlManner.endReads).
 const mysqlVersion = `IF(@@autocommit, m.version, -1)`
 
 func MySQLStatements(database, table string) Statements {
@@ -276,8 +280,8 @@ func (q *Statements) mysqlUsage(meta, counts, version string) {
 	}
 }
 
-// insertedByLastID reports whether a statement has inserted a row. If it met an existing row, it has set
-// the last id.
+// insertedByLastID reports whether a statement has inserted a row. If it met an existing row, it
+// has set the last id.
 func insertedByLastID(r sql.Result) (bool, error) {
 	id, err := r.LastInsertId()
 	return id == 0, err
@@ -352,8 +356,8 @@ func mysqlCommitting(notAfter int64) string {
 // drivers that write arguments into the statement's text.
 const smallestPacket = 2*(1<<20+64<<10) + 64<<10
 
-// CheckSettings refuses a server with an unusable clock or packet size, and warns about settings that
-// can lose answered calls.
+// CheckSettings refuses a server with an unusable clock or packet size, and warns about settings
+// that can lose answered calls.
 func (m mysql) CheckSettings(ctx context.Context) error {
 	return m.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) error {
 		var before, after string
@@ -382,9 +386,9 @@ func (m mysql) CheckSettings(ctx context.Context) error {
 	})
 }
 
-// CheckDurability also checks whether replicas may take over without the last commits. Without a binary log
-// there are no replicas. With one, keeps requires that commits wait for a replica: seeing who reads
-// the log needs rights that an application seldom has.
+// CheckDurability also checks whether replicas may take over without the last commits. Without a
+// binary log there are no replicas. With one, keeps requires that commits wait for a replica:
+// seeing who reads the log needs rights that an application seldom has.
 func (m mysql) CheckDurability(ctx context.Context) error {
 	return m.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) error {
 		if err := m.db.refuseLosses(ctx, db); err != nil {
@@ -538,8 +542,8 @@ const (
 	mysqlNextOld = `, @@tx_isolation = 'READ-COMMITTED', @@tx_read_only = 0`
 )
 
-// beginReadCommitted changes settings of the session, and makes its next transaction READ COMMITTED, READ WRITE.
-// The server checks all values before it sets the first.
+// beginReadCommitted changes settings of the session, and makes its next transaction READ
+// COMMITTED, READ WRITE. The server checks all values before it sets the first.
 func (m *mysqlWords) beginReadCommitted(ctx context.Context, conn sqlkit.Execer, set string) error {
 	for learned, undone := false, false; ; {
 		old := m.oldNames.Load()
@@ -662,8 +666,8 @@ type MySQLTx struct {
 	dbtx.Tx
 	SQLTx *sql.Tx
 	conn  *sql.Conn
-	// LimitsSession: until claimed is called, the session waits for locks as long as the claim may, since
-	// the server cannot limit the wait of one statement.
+	// LimitsSession: until claimed is called, the session waits for locks as long as the claim may,
+	// since the server cannot limit the wait of one statement.
 	LimitsSession bool
 }
 
@@ -696,8 +700,8 @@ func (t *MySQLTx) RestoreWaits(ctx context.Context) error {
 	return err
 }
 
-// InsertClaim runs queries.ClaimOnce. It returns the time of the new record, or zero if the statement
-// has inserted nothing.
+// InsertClaim runs queries.ClaimOnce. It returns the time of the new record, or zero if the
+// statement has inserted nothing.
 func (t *MySQLTx) InsertClaim(ctx context.Context, query string, args ...any) (now int64, err error) {
 	res, err := t.SQLTx.ExecContext(ctx, query, args...)
 	if err != nil {
@@ -723,8 +727,8 @@ func (t *MySQLTx) Rollback(ctx context.Context) error {
 	return err
 }
 
-// restoreSession restores the session. Turning autocommit on commits an open transaction, so that is rolled
-// back first. A connection that does not answer is discarded.
+// restoreSession restores the session. Turning autocommit on commits an open transaction, so that
+// is rolled back first. A connection that does not answer is discarded.
 func (t *MySQLTx) restoreSession(ctx context.Context, open bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Slack)
 	defer cancel()

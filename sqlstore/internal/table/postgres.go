@@ -29,8 +29,12 @@ func newPostgres(db *Database) postgres {
 // postgresManner has the statements for PostgreSQL. No setting outlives a transaction.
 type postgresManner struct{ table string }
 
-func (postgresManner) readOn(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error {
-	return f(ctx, conn)
+func (postgresManner) beginReads(_ context.Context, conn *sql.Conn) (reads, error) {
+	return reads{on: conn}, nil
+}
+
+func (postgresManner) endReads(_ context.Context, _ *sql.Conn, _ reads, err error) (again bool, _ error) {
+	return false, err
 }
 
 func (postgresManner) beginOn(call context.Context, conn *sql.Conn, wait Patience) error {
@@ -229,16 +233,16 @@ func LockTimeout(wait time.Duration) string {
 	return strconv.FormatInt(max(1, min(wait.Milliseconds(), math.MaxInt32)), 10)
 }
 
-// beginStatement opens a transaction that does not depend on the session's defaults. It also ends on the
-// server if its client never comes back: neither a lock wait, nor a statement, nor a client that
-// hangs can hold a row for long. It is one message.
+// beginStatement opens a transaction that does not depend on the session's defaults. It also ends
+// on the server if its client never comes back: neither a lock wait, nor a statement, nor a client
+// that hangs can hold a row for long. It is one message.
 func beginStatement(lock, statement, idle int64) string {
 	return fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = %d; "+
 		"SET LOCAL idle_in_transaction_session_timeout = %d", lock, statement, idle)
 }
 
-// commitStatement commits, unless it reaches the server after NotAfter: then a division by zero ends the
-// message. A plain COMMIT would be carried out whenever it arrives.
+// commitStatement commits, unless it reaches the server after NotAfter: then a division by zero
+// ends the message. A plain COMMIT would be carried out whenever it arrives.
 func commitStatement(notAfter int64) string {
 	if notAfter == 0 {
 		return "COMMIT"
@@ -251,8 +255,8 @@ func (p postgres) CheckSettings(ctx context.Context) error {
 	return p.ReadTables(ctx, OneRow, p.db.warnOfLosses)
 }
 
-// CheckDurability also checks for replicas that may take over without the last commits. A user without rights
-// can see that there are replicas, but not which.
+// CheckDurability also checks for replicas that may take over without the last commits. A user
+// without rights can see that there are replicas, but not which.
 func (p postgres) CheckDurability(ctx context.Context) error {
 	return p.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) error {
 		if err := p.db.refuseLosses(ctx, db); err != nil {
@@ -274,8 +278,8 @@ func (p postgres) CheckDurability(ctx context.Context) error {
 	})
 }
 
-// MigrateTables lets one process at a time migrate, and checks the rights on existing tables, which may
-// belong to another user.
+// MigrateTables lets one process at a time migrate, and checks the rights on existing tables, which
+// may belong to another user.
 func (p postgres) MigrateTables(ctx context.Context, limit time.Duration, f func(context.Context, sqlkit.Execer) error) error {
 	wait, cancel := patienceWithin(ctx, limit)
 	defer cancel()

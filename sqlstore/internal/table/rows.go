@@ -286,8 +286,8 @@ func ParseParts(b []byte) (k storeapi.StoreKey, err error) {
 	return k, nil
 }
 
-// EndOfPrefix returns the first value that is greater than all values that begin with prefix; nil: there
-// is none.
+// EndOfPrefix returns the first value that is greater than all values that begin with prefix; nil:
+// there is none.
 func EndOfPrefix(prefix []byte) []byte {
 	end := bytes.Clone(prefix)
 	for len(end) > 0 {
@@ -330,7 +330,8 @@ func (s *recordScan) ReadRecord(failed error) (l Loaded, err error) {
 	return l, err
 }
 
-// LoadRecord reads the record, and checks in the same statement whether this build may use the tables.
+// LoadRecord reads the record, and checks in the same statement whether this build may use the
+// tables.
 func (d *Database) LoadRecord(ctx context.Context, db sqlkit.Execer, query string, id RecordID) (Loaded, error) {
 	scan := d.NewRecordScan()
 	return scan.ReadRecord(db.QueryRowContext(ctx, query, id[:]).Scan(scan.AllColumns()...))
@@ -396,8 +397,8 @@ func (d *Database) CheckVersion(version int, err error) error {
 	return nil
 }
 
-// ServerTime returns the database's time if it has sent one, else here, this machine's time from before
-// the read.
+// ServerTime returns the database's time if it has sent one, else here, this machine's time from
+// before the read.
 func (d *Database) ServerTime(told sql.NullInt64, here protocol.Micros) protocol.Micros {
 	if !told.Valid {
 		return here

@@ -26,10 +26,14 @@ type server struct {
 
 // manner is what differs between the kinds of server.
 type manner interface {
-	// readOn runs f, which changes nothing, outside of any transaction.
-	readOn(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error
-	// beginOn opens a transaction that does not depend on the session's defaults, and that also ends
-	// on the server if its client never comes back.
+	// beginReads prepares a connection for statements that change nothing, outside of any
+	// transaction.
+	beginReads(ctx context.Context, conn *sql.Conn) (reads, error)
+	// endReads leaves the connection as it was, after reads that have ended with err. again: the
+	// server has refused them, and the next reads are others.
+	endReads(ctx context.Context, conn *sql.Conn, r reads, err error) (again bool, _ error)
+	// beginOn opens a transaction that does not depend on the session's defaults, and that also
+	// ends on the server if its client never comes back.
 	beginOn(call context.Context, conn *sql.Conn, wait Patience) error
 	// limitContext returns the context for statements in a transaction: call, or wait if the server
 	// itself cannot end a wait in time.
@@ -85,7 +89,14 @@ func (s server) readOnce(call context.Context, wait Patience, f func(context.Con
 	if err != nil {
 		return err
 	}
-	if err = s.manner.readOn(call, conn, f); err != nil && conn.PingContext(call) != nil {
+	for again := true; again; {
+		r, failed := s.manner.beginReads(call, conn)
+		if failed == nil {
+			failed = f(call, r.on)
+		}
+		again, err = s.manner.endReads(call, conn, r, failed)
+	}
+	if err != nil && conn.PingContext(call) != nil {
 		sqlkit.Discard(conn)
 		return &lostError{err}
 	}
@@ -93,7 +104,14 @@ func (s server) readOnce(call context.Context, wait Patience, f func(context.Con
 	return err
 }
 
-// LookAtOne implements backend.
+// reads is how statements that change nothing are sent.
+type reads struct {
+	on       sqlkit.Execer
+	limited  bool // each statement limits its wait for a table: MariaDB
+	restores bool // the session is to be restored afterwards: MySQL
+}
+
+// LookAtOne implements [Backend].
 func (s server) LookAtOne(ctx context.Context, id RecordID) (found Loaded, err error) {
 	err = s.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) error {
 		found, err = s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, id)
@@ -102,7 +120,7 @@ func (s server) LookAtOne(ctx context.Context, id RecordID) (found Loaded, err e
 	return found, err
 }
 
-// LookAtMany implements backend.
+// LookAtMany implements [Backend].
 func (s server) LookAtMany(ctx context.Context, looks []*Look) error {
 	return s.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) (err error) {
 		if l := looks[0]; len(looks) == 1 {
@@ -143,7 +161,7 @@ func (s server) writeWithin(wait Patience, id RecordID, notAfter time.Time, f fu
 	}
 }
 
-// ChangeOne implements backend.
+// ChangeOne implements [Backend].
 func (s server) ChangeOne(c *Change) error {
 	return s.WriteTables(c.Ctx, c.ID, c.NotAfter, func(ctx context.Context, w sqlkit.Execer) (bool, error) { return s.db.changeRow(ctx, w, c) })
 }
@@ -185,7 +203,7 @@ func (s server) changeBegun(tx *serverTx, changes []*Change) (commit bool, err e
 	return changeRows(tx.within, tx.conn, s.locking, changes)
 }
 
-// TellsInserted implements backend.
+// TellsInserted implements [Backend].
 func (s server) TellsInserted() bool { return s.locking.tellsInserted() }
 
 // serverTx is a transaction on its own connection.
@@ -294,9 +312,9 @@ func (s server) waitError(wait Patience, err error) error {
 	return err
 }
 
-// millisLeft returns how many milliseconds the server may still let this call wait: slightly less than
-// the caller has, so that the server answers before the connection has to be given up. It is at
-// least 1, since zero would mean no limit.
+// millisLeft returns how many milliseconds the server may still let this call wait: slightly less
+// than the caller has, so that the server answers before the connection has to be given up. It is
+// at least 1, since zero would mean no limit.
 func (p Patience) millisLeft() int64 {
 	left := p.Limit
 	if end, ok := p.Deadline(); ok {
@@ -337,7 +355,7 @@ func (s server) fateOf(err error) Fate {
 	return s.manner.errorFate(err)
 }
 
-// skewCause implements backend.
+// skewCause implements [Backend].
 func (s server) skewCause() string {
 	return "the server's clock: the clock was set back, or another server with another clock has taken over"
 }
@@ -363,9 +381,9 @@ func (s server) addAdvice(step string, err error) error {
 	return fmt.Errorf("sqlstore: %s: %w", step, err)
 }
 
-// keyTurns lets one call of this process at a time write to a key. Waiting calls hold no connection:
-// otherwise the waiters for one held key would use up the pool, and calls for other keys would get
-// no connection.
+// keyTurns lets one call of this process at a time write to a key. Waiting calls hold no
+// connection: otherwise the waiters for one held key would use up the pool, and calls for other
+// keys would get no connection.
 type keyTurns struct {
 	mu   sync.Mutex
 	keys map[RecordID]*keyTurn

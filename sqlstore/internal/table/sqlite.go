@@ -43,14 +43,24 @@ func (s sqlite) readOnce(ctx context.Context, wait Patience, inner context.Conte
 	return f(inner, se)
 }
 
-// WriteTables lets one call write at a time, whatever its key.
+// WriteTables lets one call write at a time, whatever its key. The transaction has the file's write
+// lock from its beginning. The context of f does not end: once the lock is held, the rest is short
+// and must not be interrupted.
 func (s sqlite) WriteTables(ctx context.Context, _ RecordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
-	return s.db.writeToFile(ctx, notAfter, f)
+	wait, cancel := s.db.NewPatience(ctx, notAfter)
+	defer cancel()
+	unlock, err := s.db.takeTurn(wait)
+	if err != nil {
+		return wait.sqliteError(err)
+	}
+	defer unlock()
+	return s.db.WriteInTurn(wait, f)
 }
 
-// MigrateTables is write, since one process writes at a time. Once it has the lock, no time limits it.
+// MigrateTables is WriteTables, since one process writes at a time. Once it has the lock, no time
+// limits it.
 func (s sqlite) MigrateTables(ctx context.Context, _ time.Duration, f func(context.Context, sqlkit.Execer) error) error {
-	return s.db.writeToFile(ctx, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) { return true, f(ctx, w) })
+	return s.WriteTables(ctx, RecordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) { return true, f(ctx, w) })
 }
 
 func (s sqlite) skewCause() string {
@@ -166,9 +176,9 @@ func (s sqlite) CheckDurability(ctx context.Context) error {
 	return s.ReadTables(ctx, OneRow, s.db.refuseLosses)
 }
 
-// ChangeOne implements backend.
+// ChangeOne implements [Backend].
 func (s sqlite) ChangeOne(c *Change) error {
-	return s.db.writeToFile(c.Ctx, c.NotAfter, func(ctx context.Context, w sqlkit.Execer) (bool, error) { return s.db.changeRow(ctx, w, c) })
+	return s.WriteTables(c.Ctx, c.ID, c.NotAfter, func(ctx context.Context, w sqlkit.Execer) (bool, error) { return s.db.changeRow(ctx, w, c) })
 }
 
 // ChangeMany makes changes in one transaction. If other processes keep the file locked, making each
@@ -236,7 +246,7 @@ func (s sqlite) timeLeft(changes []*Change) time.Duration {
 	return limit
 }
 
-// LookAtOne implements backend.
+// LookAtOne implements [Backend].
 func (s sqlite) LookAtOne(ctx context.Context, id RecordID) (found Loaded, err error) {
 	err = s.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) error {
 		found, err = s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, id)
@@ -245,8 +255,8 @@ func (s sqlite) LookAtOne(ctx context.Context, id RecordID) (found Loaded, err e
 	return found, err
 }
 
-// LookAtMany implements backend. It uses no session: no caller waits for SQLite longer than its own
-// context, whatever busy_timeout is.
+// LookAtMany implements [Backend]. It uses no session: no caller waits for SQLite longer than its
+// own context, whatever busy_timeout is.
 func (s sqlite) LookAtMany(ctx context.Context, looks []*Look) error {
 	list := inList{s.db, len(looks)}
 	query := list.listQuery(len(looks))
@@ -263,7 +273,7 @@ func (s sqlite) LookAtMany(ctx context.Context, looks []*Look) error {
 	}
 }
 
-// TellsInserted implements backend.
+// TellsInserted implements [Backend].
 func (sqlite) TellsInserted() bool { return true }
 
 // inList reads many rows with one statement that lists their ids, and writes each row with a
@@ -286,8 +296,8 @@ func (l inList) listQuery(n int) string {
 	return strings.Replace(l.db.Statements().LoadRows, "(?)", "("+sqlkit.List(l.countPlaces(n))+")", 1)
 }
 
-// countPlaces returns the number of ids in a statement for n, a power of two. So there are few different
-// statements to prepare.
+// countPlaces returns the number of ids in a statement for n, a power of two. So there are few
+// different statements to prepare.
 func (l inList) countPlaces(n int) int { return 1 << bits.Len(uint(max(1, l.least, n)-1)) }
 
 // surelyAbsent is always true, since no other call writes.
@@ -441,8 +451,8 @@ const (
 	CountOtherFiles = "SELECT count(*) FROM (" + otherFiles + ")"
 )
 
-// RefuseOtherFiles refuses a connection with attached files: the record could commit without the effect, or
-// the effect without the record. read reads the row of CountOtherFiles.
+// RefuseOtherFiles refuses a connection with attached files: the record could commit without the
+// effect, or the effect without the record. read reads the row of CountOtherFiles.
 func RefuseOtherFiles(read func(dest ...any) error) error {
 	var others int
 	err := read(&others)
@@ -482,8 +492,8 @@ func (w *WriteTx) commitWithin(ctx context.Context, limit time.Duration) error {
 	return err
 }
 
-// RollBack rolls back what was not committed and returns the connection to the pool. It may be called
-// again.
+// RollBack rolls back what was not committed and returns the connection to the pool. It may be
+// called again.
 func (w *WriteTx) RollBack() {
 	if w.session == nil {
 		return
@@ -528,8 +538,8 @@ func (d *Database) lockFile(ctx context.Context, tx sqlkit.Execer) error {
 	return err
 }
 
-// BeginWriteWith opens a transaction whose first statement is made by first, and takes the file's write
-// lock. It tries again while the file is busy.
+// BeginWriteWith opens a transaction whose first statement is made by first, and takes the file's
+// write lock. It tries again while the file is busy.
 func (d *Database) BeginWriteWith(ctx context.Context, first func(*sql.Tx) error) (*WriteTx, error) {
 	wait, cancel := d.NewPatience(ctx, time.Time{})
 	defer cancel()
@@ -568,21 +578,7 @@ func (d *Database) writesAhead(ctx context.Context, tx sqlkit.Execer) (bool, err
 	return mode == "wal", nil
 }
 
-// writeToFile runs f in a transaction that has the file's write lock from its beginning, and commits if f
-// says so. The context of f does not end: once the lock is held, the rest is short and must not be
-// interrupted.
-func (d *Database) writeToFile(ctx context.Context, notAfter time.Time, f func(context.Context, sqlkit.Execer) (commit bool, err error)) error {
-	wait, cancel := d.NewPatience(ctx, notAfter)
-	defer cancel()
-	unlock, err := d.takeTurn(wait)
-	if err != nil {
-		return wait.sqliteError(err)
-	}
-	defer unlock()
-	return d.WriteInTurn(wait, f)
-}
-
-// WriteInTurn is write for a caller that has the turn.
+// WriteInTurn is [Backend].WriteTables for a caller that has the turn.
 func (d *Database) WriteInTurn(wait Patience, f func(context.Context, sqlkit.Execer) (commit bool, err error)) error {
 	w, err := d.takeSession(wait)
 	if err != nil {
@@ -654,8 +650,8 @@ const (
 	codeBusySnapshot      = codeBusy | 2<<8
 )
 
-// IsSQLiteBusy reports whether another transaction was in the way, so that the same call may succeed
-// later.
+// IsSQLiteBusy reports whether another transaction was in the way, so that the same call may
+// succeed later.
 func IsSQLiteBusy(err error) bool {
 	code := dberr.SQLiteCode(err)
 	return code&0xff == codeBusy || code&0xff == codeProtocol || code == codeLockedSharedCache

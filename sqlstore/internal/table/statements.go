@@ -15,20 +15,21 @@ import (
 type Statements struct {
 	SchemaVersion int      // the schema version that this build uses
 	CreateTables  []string // creates the tables
-	// CreateIndex creates the index of Options.Listing. CountIndex returns one row, the number of such
-	// indexes; empty: CreateIndex does nothing if there is one. CreateIndexOnline creates the index while
-	// others write; empty: the database cannot.
+	// CreateIndex creates the index of Options.Listing. CountIndex returns one row, the number of
+	// such indexes; empty: CreateIndex does nothing if there is one. CreateIndexOnline creates the
+	// index while others write; empty: the database cannot.
 	CreateIndex, CountIndex, CreateIndexOnline string
-	// CountBadIndex is like CountIndex, for indexes that exist and cannot be used, since the statement
-	// that makes them was interrupted or still runs; DropBadIndex removes one. Empty: there are none.
+	// CountBadIndex is like CountIndex, for indexes that exist and cannot be used, since the
+	// statement that makes them was interrupted or still runs; DropBadIndex removes one. Empty:
+	// there are none.
 	CountBadIndex, DropBadIndex string
-	// CountOtherIndex is like CountIndex, for anything that has the name of that index. If there is one
-	// and CountIndex finds none, its name is in use; RenameOtherIndex frees it.
+	// CountOtherIndex is like CountIndex, for anything that has the name of that index. If there is
+	// one and CountIndex finds none, its name is in use; RenameOtherIndex frees it.
 	CountOtherIndex, RenameOtherIndex string
 	// OnlineWaits says, for an error, for what CreateIndexOnline waits while calls wait for it.
 	OnlineWaits string
-	// Resumes: CreateTables can be run over existing tables, and must be if the tables have no version. A
-	// database that commits after each CREATE TABLE can stop half way.
+	// Resumes: CreateTables can be run over existing tables, and must be if the tables have no
+	// version. A database that commits after each CREATE TABLE can stop half way.
 	Resumes bool
 	// LoadVersion returns the version of the tables.
 	LoadVersion string
@@ -36,8 +37,8 @@ type Statements struct {
 	FindSchema string
 	// CountTables returns one row: the number of tables.
 	CountTables string
-	// TouchTables makes a write without effect, to find out whether writing is possible and rights are
-	// missing.
+	// TouchTables makes a write without effect, to find out whether writing is possible and rights
+	// are missing.
 	TouchTables []string
 	// LockFile takes the write lock and changes nothing, since a transaction of database/sql begins
 	// without it. SQLite.
@@ -50,21 +51,22 @@ type Statements struct {
 	// an id. The fourth column is the id. LockRows skips rows that another transaction has
 	// locked: PostgreSQL.
 	LoadRows, LockRows string
-	// UpdateRows, InsertRows: like UpdateRow and InsertRow for many rows, each with the columns of inserted. On
-	// PostgreSQL they take an array for each column, and InsertRows returns the ids of the new rows.
+	// UpdateRows, InsertRows: like UpdateRow and InsertRow for many rows, each with the columns of
+	// inserted. On PostgreSQL they take an array for each column, and InsertRows returns the ids of
+	// the new rows.
 	UpdateRows, InsertRows string
-	// UpdateRow overwrites an existing row: the columns of stored, then id. InsertRow inserts a new one: the
-	// columns of inserted.
+	// UpdateRow overwrites an existing row: the columns of stored, then id. InsertRow inserts a new
+	// one: the columns of inserted.
 	UpdateRow, InsertRow string
 	// HasInserted reports whether InsertRow or InsertUsage has inserted a row.
 	HasInserted func(sql.Result) (bool, error)
-	// UpdateSame is like UpdateRow, if the record is still the same: the columns of stored, then id, owner,
-	// fence, state, lease_end, updated and data of the record before. SQLite.
+	// UpdateSame is like UpdateRow, if the record is still the same: the columns of stored, then
+	// id, owner, fence, state, lease_end, updated and data of the record before. SQLite.
 	UpdateSame string
 	// FinishAttempt: the columns of finished, then id, owner and fence of the attempt.
 	FinishAttempt string
-	// FinishOrFail is FinishAttempt as a statement that fails, by a division by zero, if there is no such
-	// row. Empty: the database has none.
+	// FinishOrFail is FinishAttempt as a statement that fails, by a division by zero, if there is
+	// no such row. Empty: the database has none.
 	FinishOrFail string
 	// ClaimWithin inserts a record in progress if there is none, and waits for locks as long as its
 	// first argument says: the lock timeout, then those of claimArgs. It returns the fence and the
@@ -88,14 +90,14 @@ type Statements struct {
 	// session, and RestoreWait restores them. MySQL.
 	LoadUnlocked, RestoreWait string
 	LimitJoinWait             func(wait, table time.Duration) string
-	// InsertToJoin: like InsertRow. On MySQL it fails if there is a record; IsDuplicate reports whether an
-	// error means that.
+	// InsertToJoin: like InsertRow. On MySQL it fails if there is a record; IsDuplicate reports
+	// whether an error means that.
 	InsertToJoin string
 	IsDuplicate  func(error) bool
 	// IsHeld reports whether a claim failed because another party's transaction has the key.
 	IsHeld func(error) bool
-	// HasLeft returns one row: whether the session is outside the transaction of the claim, since the
-	// work has ended it. HasLeftSince: its argument is the time of the claim. Servers.
+	// HasLeft returns one row: whether the session is outside the transaction of the claim, since
+	// the work has ended it. HasLeftSince: its argument is the time of the claim. Servers.
 	HasLeft      string
 	HasLeftSince bool
 	// ConfirmRow: id. It writes the record unchanged, so that there is something to commit.
