@@ -32,7 +32,7 @@ type Database struct {
 	current     atomic.Pointer[Statements]
 	SchemaKnown atomic.Bool // current names it, or cannot
 	// Cache has prepared statements. SQLite.
-	Cache    *statementCache
+	Cache    *StatementCache
 	Clock    func() time.Time
 	LockWait time.Duration
 	logger   *slog.Logger
@@ -98,11 +98,11 @@ func (d *Database) UseSchema(schema string) {
 	var q Statements
 	switch d.Dialect {
 	case dbtx.SQLite:
-		q = SQLiteStatements(d.Table)
+		q = sqliteStatements(d.Table)
 	case dbtx.PostgreSQL:
-		q = PostgresStatements(schema, d.Table)
+		q = postgresStatements(schema, d.Table)
 	case dbtx.MySQL:
-		q = MySQLStatements(schema, d.Table)
+		q = mysqlStatements(schema, d.Table)
 	}
 	d.current.Store(&q)
 	d.SchemaKnown.Store(schema != "" || d.Dialect == dbtx.SQLite)
@@ -111,21 +111,21 @@ func (d *Database) UseSchema(schema string) {
 // Slack is how long a call waits for the server after its own time limit.
 const Slack = time.Second
 
-// statementCache has the store's frequent statements that take longer to parse than to execute.
+// StatementCache has the store's frequent statements that take longer to parse than to execute.
 // database/sql prepares each once for each connection. They are closed with the database.
-type statementCache struct {
+type StatementCache struct {
 	mu  sync.RWMutex
 	all map[string]*sql.Stmt
 	one chan struct{} // has room for the one call that prepares; the others queue here
 }
 
-func newStatementCache() *statementCache {
-	return &statementCache{all: make(map[string]*sql.Stmt), one: make(chan struct{}, 1)}
+func newStatementCache() *StatementCache {
+	return &StatementCache{all: make(map[string]*sql.Stmt), one: make(chan struct{}, 1)}
 }
 
 // PrepareAll prepares the missing statements. It takes a connection for a moment, so a caller that
 // holds one might wait for ever. It waits for that, and for other calls that prepare, within ctx.
-func (c *statementCache) PrepareAll(ctx context.Context, d *Database, queries ...string) (PreparedStatements, error) {
+func (c *StatementCache) PrepareAll(ctx context.Context, d *Database, queries ...string) (PreparedStatements, error) {
 	got := make(PreparedStatements, len(queries))
 	if c.addPrepared(got, queries) {
 		return got, nil
@@ -155,7 +155,7 @@ func (c *statementCache) PrepareAll(ctx context.Context, d *Database, queries ..
 }
 
 // addPrepared adds the prepared statements to got, and reports whether that is all of them.
-func (c *statementCache) addPrepared(got PreparedStatements, queries []string) (all bool) {
+func (c *StatementCache) addPrepared(got PreparedStatements, queries []string) (all bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	all = true
@@ -215,7 +215,7 @@ type Backend interface {
 	// ReadTables runs f, which changes nothing, without opening a transaction. It may run f again.
 	ReadTables(ctx context.Context, how Span, f func(context.Context, sqlkit.Execer) error) error
 	// WriteTables runs f in a transaction, and commits it if f says so. It may run f again. Calls
-	// with the same id take turns. It does not commit after NotAfter on the store's clock; zero: no
+	// with the same id take turns. It does not commit after notAfter on the store's clock; zero: no
 	// limit.
 	WriteTables(ctx context.Context, id RecordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (commit bool, err error)) error
 	// ChangeMany makes changes of different keys in one transaction. It leaves out changes whose
@@ -247,9 +247,10 @@ type Backend interface {
 // Span is the expected length of a read.
 type Span uint8
 
+// The spans.
 const (
-	OneRow  Span = iota + 1 // one row
-	AnyRows                 // any number of rows
+	OneRow  Span = iota + 1
+	AnyRows      // any number of rows
 )
 
 // lostAnswer is what the loss of a commit means to callers.
@@ -282,7 +283,7 @@ type Patience struct {
 	lock time.Duration
 }
 
-// NewPatience starts the wait now. NotAfter is on the store's clock; zero: it sets no limit.
+// NewPatience starts the wait now. notAfter is on the store's clock; zero: it sets no limit.
 func (d *Database) NewPatience(ctx context.Context, notAfter time.Time) (p Patience, cancel context.CancelFunc) {
 	limit := d.LockWait
 	if !notAfter.IsZero() {

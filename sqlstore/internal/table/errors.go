@@ -34,6 +34,7 @@ func (e *LockError) Error() string {
 	return "sqlstore: " + fmt.Sprintf(e.text, e.after)
 }
 
+// NotMigratedError says that the tables are not there.
 func (d *Database) NotMigratedError() error {
 	return StateError(fmt.Sprintf("sqlstore: the table %s is not there; call Store.Migrate once before the store is used", d.Table))
 }

@@ -148,7 +148,7 @@ const (
 // mysqlManner.endReads).
 const mysqlVersion = `IF(@@autocommit, m.version, -1)`
 
-func MySQLStatements(database, table string) Statements {
+func mysqlStatements(database, table string) Statements {
 	in := withinSchema("`", database)
 	t, meta, counts := in+"`"+table+"`", in+"`"+table+"_meta`", in+"`"+table+"_limits`"
 	values := make([]string, len(stored))
@@ -341,7 +341,7 @@ func mysqlLeaving(limited bool) string {
 func mysqlBeginning(idle int64) string { return fmt.Sprintf(mysqlKeep, idle) }
 
 // mysqlCommitting commits by turning autocommit on, and restores the session. If it reaches the
-// server after NotAfter, it fails and changes nothing: the server checks all values before it sets
+// server after notAfter, it fails and changes nothing: the server checks all values before it sets
 // the first, and 2 is not a valid value for a switch. A plain COMMIT would be carried out whenever
 // it arrives, and a single statement cannot have a condition before it.
 func mysqlCommitting(notAfter int64) string {

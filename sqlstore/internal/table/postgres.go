@@ -105,7 +105,7 @@ const (
 	afterLocking = sqlkit.PostgresClock
 )
 
-func PostgresStatements(schema, table string) Statements {
+func postgresStatements(schema, table string) Statements {
 	const newest = 1
 	in := withinSchema(`"`, schema)
 	t, meta := in+`"`+table+`"`, in+`"`+table+`_meta"`
@@ -241,7 +241,7 @@ func beginStatement(lock, statement, idle int64) string {
 		"SET LOCAL idle_in_transaction_session_timeout = %d", lock, statement, idle)
 }
 
-// commitStatement commits, unless it reaches the server after NotAfter: then a division by zero
+// commitStatement commits, unless it reaches the server after notAfter: then a division by zero
 // ends the message. A plain COMMIT would be carried out whenever it arrives.
 func commitStatement(notAfter int64) string {
 	if notAfter == 0 {

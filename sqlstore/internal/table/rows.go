@@ -49,6 +49,7 @@ func FinishArgs(id RecordID, r *protocol.Row) []any {
 	return append(finishedArgs(r), id[:], r.Owner[:], int64(r.Fence)) //nolint:gosec // fences stay below 2^53
 }
 
+// FenceOf returns the fence of a column.
 func FenceOf(n int64) storeapi.Fence {
 	return storeapi.Fence(n) //nolint:gosec // fences stay below 2^53
 }
@@ -247,11 +248,13 @@ func (p *dataParser) takeCopy(null bool) []byte {
 // record of another tenant, an attacker has to find a name with a given digest of 128 bits.
 type RecordID [sha256.Size / 2]byte
 
+// IDOf returns the id of the record of a key.
 func IDOf(key storeapi.StoreKey) RecordID {
 	text, _ := key.AppendText(make([]byte, 0, 256)) // never fails
 	return IDOfName(text)
 }
 
+// IDOfName returns the id of a row that is not the record of a key.
 func IDOfName(name []byte) RecordID {
 	sum := sha256.Sum256(name)
 	return RecordID(sum[:len(RecordID{})])
@@ -269,6 +272,7 @@ func AppendParts(b []byte, parts ...string) []byte {
 	return b
 }
 
+// PartsOf returns the value of the parts column.
 func PartsOf(k *storeapi.StoreKey) []byte {
 	size := len(k.Namespace) + len(k.Layer) + len(k.Tenant) + len(k.Operation) + len(k.ID)
 	return AppendParts(make([]byte, 0, size+10), k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID)
@@ -299,8 +303,8 @@ func EndOfPrefix(prefix []byte) []byte {
 	return nil
 }
 
-// recordScan receives the row of queries.load and of statements like it.
-type recordScan struct {
+// RecordScan receives the row of queries.load and of statements like it.
+type RecordScan struct {
 	db      *Database
 	here    protocol.Micros // this machine's time from before the read
 	version int
@@ -309,17 +313,18 @@ type recordScan struct {
 	RowScan
 }
 
-func (d *Database) NewRecordScan() *recordScan {
-	return &recordScan{db: d, here: d.Clock().UnixMicro()}
+// NewRecordScan returns what reads one row; call it before the read.
+func (d *Database) NewRecordScan() *RecordScan {
+	return &RecordScan{db: d, here: d.Clock().UnixMicro()}
 }
 
 // AllColumns returns where the columns go; more come after the first three.
-func (s *recordScan) AllColumns(more ...any) []any {
+func (s *RecordScan) AllColumns(more ...any) []any {
 	return append(append([]any{&s.version, &s.floor, &s.now}, more...), s.Columns()...)
 }
 
 // ReadRecord returns what was read, unless that has failed, or this build may not use the tables.
-func (s *recordScan) ReadRecord(failed error) (l Loaded, err error) {
+func (s *RecordScan) ReadRecord(failed error) (l Loaded, err error) {
 	l.Now = s.here
 	if err := s.db.CheckVersion(s.version, failed); err != nil {
 		return l, err
@@ -360,7 +365,7 @@ func (d *Database) loadRecords(ctx context.Context, w querier, query string, arg
 	migrated := false
 	for rows.Next() {
 		var id []byte
-		scan := &recordScan{db: d, here: here}
+		scan := &RecordScan{db: d, here: here}
 		if err := rows.Scan(scan.AllColumns(&id)...); err != nil {
 			return nil, absent, err
 		}

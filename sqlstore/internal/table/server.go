@@ -38,7 +38,7 @@ type manner interface {
 	// limitContext returns the context for statements in a transaction: call, or wait if the server
 	// itself cannot end a wait in time.
 	limitContext(call context.Context, wait Patience) context.Context
-	// commitOn ends the transaction. If it reaches the server after NotAfter (zero: no limit),
+	// commitOn ends the transaction. If it reaches the server after notAfter (zero: no limit),
 	// nothing is committed and the error is storeapi.ErrTooLate. After any other error the outcome
 	// is unknown.
 	commitOn(call context.Context, conn *sql.Conn, notAfter time.Time) error
@@ -55,20 +55,18 @@ type manner interface {
 type Fate uint8
 
 const (
-	final    Fate = iota // the same call would fail again
-	collided             // another transaction was in the way; the same call may succeed
-	// as collided, because of a lock; without time for another try, the call has waited in vain
+	final Fate = iota // the same call would fail again
+	// Blocked: another transaction was in the way, and the same call may succeed. Without time for
+	// another try, the call has waited in vain.
 	Blocked
 	timedOut // the server has ended the wait for a lock at the call's time limit
-	// the server did not answer, or closes the connection; another connection may work
+	// OnlyLost: the server did not answer, or closes the connection; another connection may work.
 	OnlyLost
 )
 
-const (
-	// LostConnections is how often a call is tried again on another connection: after a restart of
-	// the server all connections in the pool are dead.
-	LostConnections = 3
-)
+// LostConnections is how often a call is tried again on another connection: after a restart of the
+// server all connections in the pool are dead.
+const LostConnections = 3
 
 // ReadTables runs f on a connection of the pool.
 func (s server) ReadTables(ctx context.Context, _ Span, f func(context.Context, sqlkit.Execer) error) error {
@@ -138,7 +136,7 @@ func (s server) WriteTables(ctx context.Context, id RecordID, notAfter time.Time
 	return s.writeWithin(wait, id, notAfter, f)
 }
 
-// writeWithin is write within wait. It first waits for this process's other writers of the same
+// writeWithin is WriteTables within wait. It first waits for this process's other writers of the same
 // key, without holding a connection: calls for other keys may need it.
 func (s server) writeWithin(wait Patience, id RecordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
 	giveTurn, err := s.turns.takeTurn(wait, id)

@@ -90,7 +90,7 @@ func (s sqlite) addAdvice(step string, err error) error {
 //go:embed schema/sqlite_v1.sql
 var sqliteSchema string
 
-func SQLiteStatements(table string) Statements {
+func sqliteStatements(table string) Statements {
 	t, meta, counts := `"`+table+`"`, `"`+table+`_meta"`, `"`+table+`_limits"`
 	q := Statements{
 		SchemaVersion: 1, TableName: t, PartsContain: `instr(r.parts, ?) > 0`, HasInserted: InsertedByCount, Numbered: func(q string) string { return q },
@@ -112,7 +112,7 @@ func SQLiteStatements(table string) Statements {
 		ClaimAt: `INSERT INTO ` + t + ` (id, parts, owner, data, state, fence, lease_end, expires, updated)
 			SELECT ?2, ?3, ?4, ?5, 2, ?1, ?1 + ?6, 0, ?1 FROM ` + meta + ` m
 			WHERE m.id = 1 AND m.version = 1 AND m.fence_floor < ?1 AND NOT EXISTS (` + otherFiles + `) ON CONFLICT (id) DO NOTHING`,
-		IsHeld:      func(err error) bool { return IsSQLiteBusy(err) && dberr.SQLiteCode(err) != codeBusySnapshot },
+		IsHeld:      func(err error) bool { return isSQLiteBusy(err) && dberr.SQLiteCode(err) != codeBusySnapshot },
 		ListRecords: `SELECT r.id, r.parts, ` + selected + `NULL FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
 		CountIndex: `SELECT count(*) FROM sqlite_schema s, pragma_index_info(s.name) i WHERE s.type = 'index' AND s.name = '` + table + `_listing'
 			AND lower(s.tbl_name) = lower('` + table + `') AND i.seqno = 0 AND i.name = 'parts'
@@ -351,7 +351,7 @@ func (l inList) putSame(ctx context.Context, w sqlkit.Execer, c *Change) (same b
 // mayRepeat reports, after a pause, whether another transaction was in the way of a try, and there
 // is time for the next.
 func (p Patience) mayRepeat(err error) bool {
-	return err != nil && IsSQLiteBusy(err) && sqlkit.Pause(p)
+	return err != nil && isSQLiteBusy(err) && sqlkit.Pause(p)
 }
 
 // sqliteError returns the error of a wait in vain, or err unchanged if it is another error.
@@ -360,10 +360,10 @@ func (p Patience) sqliteError(err error) error {
 		return nil
 	}
 	err = WithContextError(p.Caller, err)
-	if end := p.Caller.Err(); end != nil && (IsSQLiteBusy(err) || errors.Is(err, end)) {
+	if end := p.Caller.Err(); end != nil && (isSQLiteBusy(err) || errors.Is(err, end)) {
 		return &LockError{Ended: end, text: sqliteWaits}
 	}
-	if end := p.Err(); IsSQLiteBusy(err) || end != nil && errors.Is(err, end) {
+	if end := p.Err(); isSQLiteBusy(err) || end != nil && errors.Is(err, end) {
 		return &LockError{after: p.Limit, text: sqliteWaits}
 	}
 	return err
@@ -429,7 +429,7 @@ type WriteTx struct {
 func (w *WriteTx) openWith(ctx context.Context, first func(*sql.Tx) error) error {
 	tx, err := w.session.BeginTx(ctx, nil)
 	if err != nil {
-		w.lost = !IsSQLiteBusy(err) // the transaction may have begun
+		w.lost = !isSQLiteBusy(err) // the transaction may have begun
 		return err
 	}
 	if err := first(tx); err != nil {
@@ -586,7 +586,7 @@ func (d *Database) WriteInTurn(wait Patience, f func(context.Context, sqlkit.Exe
 	}
 	whole := context.WithoutCancel(wait.Caller)
 	if err = w.execWithin(whole, wait, "BEGIN IMMEDIATE"); err != nil {
-		if IsSQLiteBusy(err) {
+		if isSQLiteBusy(err) {
 			w.giveBack(whole)
 		} else {
 			sqlkit.Discard(w.Conn) // SQLite rolls back what may have begun
@@ -650,9 +650,9 @@ const (
 	codeBusySnapshot      = codeBusy | 2<<8
 )
 
-// IsSQLiteBusy reports whether another transaction was in the way, so that the same call may
+// isSQLiteBusy reports whether another transaction was in the way, so that the same call may
 // succeed later.
-func IsSQLiteBusy(err error) bool {
+func isSQLiteBusy(err error) bool {
 	code := dberr.SQLiteCode(err)
 	return code&0xff == codeBusy || code&0xff == codeProtocol || code == codeLockedSharedCache
 }

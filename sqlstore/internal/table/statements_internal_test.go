@@ -23,9 +23,9 @@ func TestSchemaIsFrozen(t *testing.T) {
 		name, sum  string
 		statements []string
 	}{
-		{"sqlite_v1", "4f54601ae70c9042321014548887f2c2b82bdae3eac0ddb6ce3333b6412f8d26", SQLiteStatements(DefaultTable).CreateTables},
-		{"postgres_v1", "889a4b02a5735cb4acd3d3569e8270cc302eaed15728d7a3f5fa6a3831907533", PostgresStatements("", DefaultTable).CreateTables},
-		{"mysql_v1", "26c0026bab74a913a6a1cbf0a771771aca9933540b37004a8c278d1b1a66b751", MySQLStatements("", DefaultTable).CreateTables},
+		{"sqlite_v1", "4f54601ae70c9042321014548887f2c2b82bdae3eac0ddb6ce3333b6412f8d26", sqliteStatements(DefaultTable).CreateTables},
+		{"postgres_v1", "889a4b02a5735cb4acd3d3569e8270cc302eaed15728d7a3f5fa6a3831907533", postgresStatements("", DefaultTable).CreateTables},
+		{"mysql_v1", "26c0026bab74a913a6a1cbf0a771771aca9933540b37004a8c278d1b1a66b751", mysqlStatements("", DefaultTable).CreateTables},
 	} {
 		golden, err := os.ReadFile("testdata/" + v.name + ".golden.sql")
 		assert.NoError(t, err, "the golden file")
@@ -59,7 +59,7 @@ func statementsOf(q *Statements) []string {
 
 func TestTableNameReachesEveryStatement(t *testing.T) {
 	t.Parallel()
-	sqlite, postgres, mysql := SQLiteStatements("orders_idem"), PostgresStatements("", "orders_idem"), MySQLStatements("", "orders_idem")
+	sqlite, postgres, mysql := sqliteStatements("orders_idem"), postgresStatements("", "orders_idem"), mysqlStatements("", "orders_idem")
 	for _, q := range slices.Concat(sqlite.CreateTables, statementsOf(&sqlite), postgres.CreateTables, statementsOf(&postgres), mysql.CreateTables, statementsOf(&mysql)) {
 		assert.True(t, !strings.Contains(q, DefaultTable), "the default name is not left in %q", q)
 		assert.Contains(t, q, "orders_idem", "a statement")
@@ -80,9 +80,9 @@ func TestErrorsAreClassified(t *testing.T) {
 		15:  true, // a race for the WAL
 		6:   false, 1: false, 8: false, 11: false, 13: false, 19: false, 787: false,
 	} {
-		assert.Equal(t, IsSQLiteBusy(fmt.Errorf("wrapped: %w", coded(code))), busy, "busy with code %d", code)
+		assert.Equal(t, isSQLiteBusy(fmt.Errorf("wrapped: %w", coded(code))), busy, "busy with code %d", code)
 	}
-	assert.Equal(t, IsSQLiteBusy(errors.New("database is locked")), false, "busy by its text alone")
+	assert.Equal(t, isSQLiteBusy(errors.New("database is locked")), false, "busy by its text alone")
 
 	db := Open(nil, dbtx.SQLite, Settings{})
 	for code, advice := range map[int]string{
