@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
@@ -191,10 +192,10 @@ func (s *Store) newCall(ctx context.Context, key storeapi.StoreKey, r table.Requ
 
 // checkKey refuses invalid calls before they reach the database.
 func (s *Store) checkKey(ctx context.Context, key *storeapi.StoreKey) error {
-	if err := s.checkContext(ctx); err != nil {
+	if err := checkContext(ctx, s.db.Pool); err != nil {
 		return err
 	}
-	if err := key.Validate(); err != nil {
+	if err := key.Validate(); err != nil || s.db.SchemaKnown.Load() {
 		return err
 	}
 	return s.findTables(ctx)
@@ -202,17 +203,37 @@ func (s *Store) checkKey(ctx context.Context, key *storeapi.StoreKey) error {
 
 // checkCall is checkKey for a call without a key.
 func (s *Store) checkCall(ctx context.Context) error {
-	if err := s.checkContext(ctx); err != nil {
+	if err := checkContext(ctx, s.db.Pool); err != nil {
 		return err
 	}
 	return s.findTables(ctx)
 }
 
-// checkContext refuses a call whose context has ended, or that comes from within a transaction on
-// this database. Such a call would wait for its own transaction.
-func (s *Store) checkContext(ctx context.Context) error {
-	if inTransaction(ctx, s.db.Pool) {
-		return storeapi.ErrInTransaction
+// mark is in the context that RunTx gives to the work. A call on the same database with this
+// context would wait for the transaction that waits for it.
+type mark struct {
+	db    *sql.DB
+	outer *mark // mark of a transaction on another database, around this one
+	ended atomic.Bool
+}
+
+type markKey struct{}
+
+// markContext returns ctx with a mark. After end, calls with that context are accepted again.
+func markContext(ctx context.Context, db *sql.DB) (inside context.Context, end func()) {
+	m := &mark{db: db}
+	m.outer, _ = ctx.Value(markKey{}).(*mark)
+	return context.WithValue(ctx, markKey{}, m), func() { m.ended.Store(true) }
+}
+
+// checkContext refuses a call from within a transaction on this database, or whose context has
+// ended.
+func checkContext(ctx context.Context, db *sql.DB) error {
+	m, _ := ctx.Value(markKey{}).(*mark)
+	for ; m != nil; m = m.outer {
+		if m.db == db && !m.ended.Load() {
+			return storeapi.ErrInTransaction
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("sqlstore: the context had ended before the call: %w", err)

@@ -1,7 +1,17 @@
 package sqlstore
 
-// Marked marks a context as that of a transaction on a database; InTransaction looks for the mark.
-var (
-	Marked        = markContext
-	InTransaction = inTransaction
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/retrysafe/retrysafe/storeapi"
 )
+
+// Marked marks a context as that of a transaction on a database.
+var Marked = markContext
+
+// InTransaction reports whether a context has the mark.
+func InTransaction(ctx context.Context, db *sql.DB) bool {
+	return errors.Is(checkContext(ctx, db), storeapi.ErrInTransaction)
+}

@@ -463,7 +463,7 @@ func (t joined[Tx]) Usage(ctx context.Context, req storeapi.UsageRequest) (store
 // RunTx implements [storeapi.TxStore].
 func (t joined[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
 	s := t.store
-	if err := s.checkContext(ctx); err != nil {
+	if err := checkContext(ctx, s.db.Pool); err != nil {
 		return storeapi.Record{}, err
 	}
 	if err := r.Key.Validate(); err != nil {

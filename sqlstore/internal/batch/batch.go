@@ -304,13 +304,14 @@ func (q *changeQueue) runBatch(line *changeLine, batch []*queuedChange) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, c := range batch {
+		alone := c.Err == table.ErrMakeAlone //nolint:errorlint // nothing is wrapped around it
 		switch {
-		case c.HasFailed():
+		case c.Err != nil && !alone:
 			q.answerCaller(c)
 		case unknown:
 			c.Err = err
 			q.answerCaller(c)
-		case err != nil || c.MustBeAlone():
+		case err != nil || alone:
 			q.solos = append(q.solos, c)
 		default:
 			q.answerCaller(c)

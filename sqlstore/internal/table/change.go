@@ -57,7 +57,7 @@ type Change struct {
 	Last  protocol.Row // if Knows is WroteLast
 
 	Decision
-	// Err is nil if the change was made, errMakeAlone if it must be made in a transaction of its
+	// Err is nil if the change was made, ErrMakeAlone if it must be made in a transaction of its
 	// own, and otherwise says why it was not made.
 	Err error
 }
@@ -70,17 +70,11 @@ type Decision struct {
 	Refused error
 }
 
-// errMakeAlone means that a change could not be made together with others. No caller gets it.
-var errMakeAlone = errors.New("sqlstore: the change must be made alone")
+// ErrMakeAlone means that a change could not be made together with others. No caller gets it.
+var ErrMakeAlone = errors.New("sqlstore: the change must be made alone")
 
 // ErrRecordThere means that a key that was probably new has a record. No caller gets it.
 var ErrRecordThere = errors.New("sqlstore: the key has a record")
-
-// HasFailed reports whether the change was not made and never will be.
-func (c *Change) HasFailed() bool { return c.Err != nil && !c.MustBeAlone() }
-
-// MustBeAlone reports whether the change has to be made in a transaction of its own.
-func (c *Change) MustBeAlone() bool { return c.Err == errMakeAlone } //nolint:errorlint // nothing is wrapped around it
 
 // Ticket is the place of a call in a queue. Its caller may leave until the call has begun.
 type Ticket struct{ state atomic.Uint32 }
@@ -114,24 +108,18 @@ func (c *Change) BeginChange() bool {
 }
 
 // beginChanges marks the changes that are made now, and leaves out those whose callers have left.
-func beginChanges(changes []*Change) []*Change {
-	all := make([]*Change, 0, len(changes))
+// notAfter is the earliest of all changes; zero: none has one.
+func beginChanges(changes []*Change) (begun []*Change, notAfter time.Time) {
+	begun = make([]*Change, 0, len(changes))
 	for _, c := range changes {
+		if notAfter.IsZero() || !c.NotAfter.IsZero() && c.NotAfter.Before(notAfter) {
+			notAfter = c.NotAfter
+		}
 		if c.BeginChange() {
-			all = append(all, c)
+			begun = append(begun, c)
 		}
 	}
-	return all
-}
-
-// earliestEnd returns the earliest NotAfter of the changes; zero: none has one.
-func earliestEnd(changes []*Change) (first time.Time) {
-	for _, c := range changes {
-		if first.IsZero() || !c.NotAfter.IsZero() && c.NotAfter.Before(first) {
-			first = c.NotAfter
-		}
-	}
-	return first
+	return begun, notAfter
 }
 
 // decideOn decides on a record that was read under a lock.
@@ -141,11 +129,18 @@ func (c *Change) decideOn(found Loaded) {
 	c.Writes = c.Writes && c.Refused == nil
 }
 
-// changeRow reads the record and the clock while this call is the writer, decides, and writes.
+// changeRow reads and locks the record, on databases that lock records, decides, and writes.
+//
+// If the record is missing and may have been there before, a sweep may have removed it while this
+// call waited. The largest removed fence may have been read before that removal, so it is read
+// again.
 func (d *Database) changeRow(ctx context.Context, w sqlkit.Execer, c *Change) (commit bool, err error) {
 	wasThere := c.Knows == GuessesNone || c.Knows == SawOne
 	for {
-		found, err := d.lockRecord(ctx, w, c.ID, wasThere)
+		found, err := d.LoadRecord(ctx, w, d.Statements().LockRow, c.ID)
+		if err == nil && found.Row.State == 0 && wasThere {
+			found, err = d.LoadRecord(ctx, w, d.Statements().LockRow, c.ID)
+		}
 		if err != nil {
 			return false, err
 		}
@@ -204,13 +199,13 @@ func changeRows(ctx context.Context, w sqlkit.Execer, m manyRows, changes []*Cha
 		case !there:
 			found = absent
 			if c.needsLook(m) && !m.surelyAbsent(c) {
-				c.Err = errMakeAlone
+				c.Err = ErrMakeAlone
 				continue
 			}
 		}
 		switch c.decideOn(found); {
 		case !c.Writes && c.Knows == WroteLast:
-			c.Err = errMakeAlone // perhaps the record has changed
+			c.Err = ErrMakeAlone // perhaps the record has changed
 		case !c.Writes && c.Knows == GuessesNone:
 			c.Err = ErrRecordThere // perhaps there is a record
 		case !c.Writes:
@@ -228,7 +223,7 @@ func changeRows(ctx context.Context, w sqlkit.Execer, m manyRows, changes []*Cha
 
 // metRecord marks a change whose record was there, although it should have been absent.
 func (c *Change) metRecord() {
-	c.Err = errMakeAlone
+	c.Err = ErrMakeAlone
 	if c.Knows == GuessesNone {
 		c.Err = ErrRecordThere
 	}

@@ -87,14 +87,12 @@ func (l limitedReads) QueryRowContext(ctx context.Context, query string, args ..
 	return l.Conn.QueryRowContext(ctx, l.begin+query, args...)
 }
 
-func (m mysqlManner) beginOn(call context.Context, conn *sql.Conn, wait Patience) error {
+// beginOn ends waits at the call's time limit, since the server counts in whole seconds.
+func (m mysqlManner) beginOn(call context.Context, conn *sql.Conn, wait Patience) (within context.Context, err error) {
 	// at least 5 s
 	idle := (time.Duration(wait.millisLeft())*time.Millisecond + 6*Slack) / time.Second
-	return m.words.beginReadCommitted(call, conn, mysqlBeginning(int64(idle)))
+	return wait, m.words.beginReadCommitted(call, conn, mysqlBeginning(int64(idle)))
 }
-
-// limitContext ends waits at the call's time limit, since the server counts in whole seconds.
-func (mysqlManner) limitContext(_ context.Context, wait Patience) context.Context { return wait }
 
 func (mysqlManner) commitOn(call context.Context, conn *sql.Conn, notAfter time.Time) error {
 	_, err := conn.ExecContext(call, mysqlCommitting(notAfterMicros(notAfter)))
@@ -628,7 +626,7 @@ func (l lists) repeatRow(query string, rows []*Change) (string, []any) {
 	row := "(" + sqlkit.List(len(inserted)) + ")"
 	args := make([]any, 0, len(rows)*len(inserted))
 	for _, c := range rows {
-		args = append(args, c.insertArgs()...)
+		args = append(args, InsertArgs(&c.Key, c.ID, &c.Next)...)
 	}
 	return strings.Replace(query, row, strings.TrimSuffix(strings.Repeat(row+", ", len(rows)), ", "), 1), args
 }

@@ -37,21 +37,28 @@ func (postgresManner) endReads(_ context.Context, _ *sql.Conn, _ reads, err erro
 	return false, err
 }
 
-func (postgresManner) beginOn(call context.Context, conn *sql.Conn, wait Patience) error {
+// beginOn sends one message. Neither a lock wait, nor a statement, nor a client that hangs can hold
+// a row for long.
+func (postgresManner) beginOn(call context.Context, conn *sql.Conn, wait Patience) (within context.Context, err error) {
 	lock := wait.millisLeft()
 	statement := lock + Slack.Milliseconds()
 	if wait.lock > 0 {
 		// many calls together: if they are slow, they should not be made again one by one
 		statement = (wait.Limit + Slack).Milliseconds()
 	}
-	_, err := conn.ExecContext(call, beginStatement(lock, statement, statement+4*Slack.Milliseconds()))
-	return err
+	_, err = conn.ExecContext(call, fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = %d; "+
+		"SET LOCAL idle_in_transaction_session_timeout = %d", lock, statement, statement+4*Slack.Milliseconds()))
+	return call, err
 }
 
-func (postgresManner) limitContext(call context.Context, _ Patience) context.Context { return call }
-
+// commitOn commits, unless it reaches the server after notAfter: then a division by zero ends the
+// message. A plain COMMIT would be carried out whenever it arrives.
 func (postgresManner) commitOn(call context.Context, conn *sql.Conn, notAfter time.Time) error {
-	_, err := conn.ExecContext(call, commitStatement(notAfterMicros(notAfter)))
+	commit := "COMMIT"
+	if last := notAfterMicros(notAfter); last != 0 {
+		commit = fmt.Sprintf("SELECT 1 / (%s <= %d)::int; COMMIT", afterLocking, last)
+	}
+	_, err := conn.ExecContext(call, commit)
 	if dberr.SQLState(err) == stateDivision {
 		return storeapi.ErrTooLate
 	}
@@ -233,23 +240,6 @@ func LockTimeout(wait time.Duration) string {
 	return strconv.FormatInt(max(1, min(wait.Milliseconds(), math.MaxInt32)), 10)
 }
 
-// beginStatement opens a transaction that does not depend on the session's defaults. It also ends
-// on the server if its client never comes back: neither a lock wait, nor a statement, nor a client
-// that hangs can hold a row for long. It is one message.
-func beginStatement(lock, statement, idle int64) string {
-	return fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = %d; "+
-		"SET LOCAL idle_in_transaction_session_timeout = %d", lock, statement, idle)
-}
-
-// commitStatement commits, unless it reaches the server after notAfter: then a division by zero
-// ends the message. A plain COMMIT would be carried out whenever it arrives.
-func commitStatement(notAfter int64) string {
-	if notAfter == 0 {
-		return "COMMIT"
-	}
-	return fmt.Sprintf("SELECT 1 / (%s <= %d)::int; COMMIT", afterLocking, notAfter)
-}
-
 // CheckSettings warns about settings that can lose answered calls.
 func (p postgres) CheckSettings(ctx context.Context) error {
 	return p.ReadTables(ctx, OneRow, p.db.warnOfLosses)
@@ -388,7 +378,7 @@ func (a arrays) insertMany(ctx context.Context, w sqlkit.Execer, made []*Change)
 func arrayArgs(rows []*Change) []any {
 	columns := make([]strings.Builder, len(inserted))
 	for i, c := range rows {
-		for j, v := range c.insertArgs() {
+		for j, v := range InsertArgs(&c.Key, c.ID, &c.Next) {
 			columns[j].WriteByte("{,"[min(i, 1)])
 			arrayValue(&columns[j], v)
 		}

@@ -342,17 +342,6 @@ func (d *Database) LoadRecord(ctx context.Context, db sqlkit.Execer, query strin
 	return scan.ReadRecord(db.QueryRowContext(ctx, query, id[:]).Scan(scan.AllColumns()...))
 }
 
-// lockRecord reads and locks the record, on databases that lock records. If it is missing and may
-// have been there before, a sweep may have removed it while this call waited. The largest removed
-// fence may have been read before that removal, so it is read again.
-func (d *Database) lockRecord(ctx context.Context, w sqlkit.Execer, id RecordID, wasThere bool) (Loaded, error) {
-	l, err := d.LoadRecord(ctx, w, d.Statements().LockRow, id)
-	if err == nil && l.Row.State == 0 && wasThere {
-		return d.LoadRecord(ctx, w, d.Statements().LockRow, id)
-	}
-	return l, err
-}
-
 // loadRecords reads the rows of a statement like queries.LoadRows.
 func (d *Database) loadRecords(ctx context.Context, w querier, query string, args ...any) (found map[RecordID]Loaded, absent Loaded, err error) {
 	here := d.Clock().UnixMicro()
@@ -445,15 +434,12 @@ func (d *Database) putRow(ctx context.Context, w sqlkit.Execer, c *Change) (done
 		_, err := w.ExecContext(ctx, d.Statements().UpdateRow, append(RowArgs(&c.Next), c.ID[:])...)
 		return err == nil, err
 	}
-	r, err := w.ExecContext(ctx, d.Statements().InsertRow, c.insertArgs()...)
+	r, err := w.ExecContext(ctx, d.Statements().InsertRow, InsertArgs(&c.Key, c.ID, &c.Next)...)
 	if err != nil {
 		return false, err
 	}
 	return d.Statements().HasInserted(r)
 }
-
-// InsertArgs returns the columns of inserted.
-func (c *Change) insertArgs() []any { return InsertArgs(&c.Key, c.ID, &c.Next) }
 
 // errTransacts means that the session has autocommit off, and that nothing was read.
 var errTransacts = errors.New("sqlstore: the session has autocommit off")

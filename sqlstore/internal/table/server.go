@@ -33,11 +33,9 @@ type manner interface {
 	// server has refused them, and the next reads are others.
 	endReads(ctx context.Context, conn *sql.Conn, r reads, err error) (again bool, _ error)
 	// beginOn opens a transaction that does not depend on the session's defaults, and that also
-	// ends on the server if its client never comes back.
-	beginOn(call context.Context, conn *sql.Conn, wait Patience) error
-	// limitContext returns the context for statements in a transaction: call, or wait if the server
-	// itself cannot end a wait in time.
-	limitContext(call context.Context, wait Patience) context.Context
+	// ends on the server if its client never comes back. within is the context for its statements:
+	// call, or wait if the server itself cannot end a wait in time.
+	beginOn(call context.Context, conn *sql.Conn, wait Patience) (within context.Context, err error)
 	// commitOn ends the transaction. If it reaches the server after notAfter (zero: no limit),
 	// nothing is committed and the error is storeapi.ErrTooLate. After any other error the outcome
 	// is unknown.
@@ -136,8 +134,8 @@ func (s server) WriteTables(ctx context.Context, id RecordID, notAfter time.Time
 	return s.writeWithin(wait, id, notAfter, f)
 }
 
-// writeWithin is WriteTables within wait. It first waits for this process's other writers of the same
-// key, without holding a connection: calls for other keys may need it.
+// writeWithin is WriteTables within wait. It first waits for this process's other writers of the
+// same key, without holding a connection: calls for other keys may need it.
 func (s server) writeWithin(wait Patience, id RecordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
 	giveTurn, err := s.turns.takeTurn(wait, id)
 	if err != nil {
@@ -178,27 +176,25 @@ func (s server) ChangeMany(changes []*Change) error {
 	for lost := 0; ; lost++ {
 		tx, err := s.beginTransaction(call, wait)
 		if err == nil {
-			var commit bool
-			commit, err = s.changeBegun(tx, beginChanges(changes))
-			err = tx.endTransaction(earliestEnd(changes), commit, err)
+			commit := false
+			begun, notAfter := beginChanges(changes)
+			switch {
+			case len(begun) == 1 && s.db.Dialect == dbtx.PostgreSQL:
+				// the statements for many are slower for one
+				commit, err = s.db.changeRow(tx.within, tx.conn, begun[0])
+			case len(begun) > 0:
+				commit, err = changeRows(tx.within, tx.conn, s.locking, begun)
+			}
+			err = tx.endTransaction(notAfter, commit, err)
+		}
+		if err == nil {
+			return nil
 		}
 		var gone *lostError
 		if lost == LostConnections || isOwnError(err) || !errors.As(err, &gone) || s.manner.errorFate(err) != OnlyLost || !sqlkit.Pause(wait) {
 			return err
 		}
 	}
-}
-
-// changeBegun makes the changes that have begun. For one, the statements for many are slower on
-// PostgreSQL.
-func (s server) changeBegun(tx *serverTx, changes []*Change) (commit bool, err error) {
-	switch {
-	case len(changes) == 0:
-		return false, nil
-	case len(changes) == 1 && s.db.Dialect == dbtx.PostgreSQL:
-		return s.db.changeRow(tx.within, tx.conn, changes[0])
-	}
-	return changeRows(tx.within, tx.conn, s.locking, changes)
 }
 
 // TellsInserted implements [Backend].
@@ -219,8 +215,8 @@ func (s server) beginTransaction(call context.Context, wait Patience) (*serverTx
 	if err != nil {
 		return nil, err
 	}
-	tx := &serverTx{s, conn, call, s.manner.limitContext(call, wait), wait}
-	if err := s.manner.beginOn(call, conn, wait); err != nil {
+	tx := &serverTx{server: s, conn: conn, call: call, wait: wait}
+	if tx.within, err = s.manner.beginOn(call, conn, wait); err != nil {
 		return nil, tx.rollBack(err)
 	}
 	return tx, nil

@@ -190,7 +190,7 @@ func (s sqlite) ChangeMany(changes []*Change) error {
 		return err
 	}
 	for _, c := range changes {
-		if !c.HasFailed() {
+		if c.Err == nil || c.Err == ErrMakeAlone { //nolint:errorlint // nothing is wrapped around it
 			c.Err = err
 		}
 	}
@@ -217,7 +217,7 @@ func (s sqlite) changeInOne(changes []*Change) error {
 		return err
 	}
 	defer tx.Close()
-	now := beginChanges(changes)
+	now, _ := beginChanges(changes)
 	if len(now) == 0 {
 		return nil
 	}
@@ -307,7 +307,7 @@ func (inList) tellsInserted() bool { return true }
 
 func (l inList) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*Change) error {
 	for _, c := range made {
-		r, err := w.ExecContext(ctx, l.db.Statements().InsertRow, c.insertArgs()...)
+		r, err := w.ExecContext(ctx, l.db.Statements().InsertRow, InsertArgs(&c.Key, c.ID, &c.Next)...)
 		if err != nil {
 			return err
 		}
@@ -326,7 +326,7 @@ func (l inList) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []
 				return err
 			}
 			if !same {
-				c.Err = errMakeAlone
+				c.Err = ErrMakeAlone
 			}
 			continue
 		}
