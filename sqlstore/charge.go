@@ -130,7 +130,7 @@ type usage struct {
 	now   protocol.Micros // the store's clock
 }
 
-// LoadUsage reads the counts, and checks in the same statement whether this build may use the
+// loadUsage reads the counts, and checks in the same statement whether this build may use the
 // tables.
 func (s *Store) loadUsage(ctx context.Context, db sqlkit.Execer, query string, id table.RecordID) (u usage, err error) {
 	var version int
@@ -148,7 +148,7 @@ func (s *Store) loadUsage(ctx context.Context, db sqlkit.Execer, query string, i
 	return u, nil
 }
 
-// UpdateUsage replaces the loaded counts. It returns false if there was no row, and another call
+// putUsage replaces the loaded counts. It returns false if there was no row, and another call
 // has inserted one meanwhile.
 func (s *Store) putUsage(ctx context.Context, db sqlkit.Execer, id table.RecordID, req *storeapi.ChargeRequest, was *usage, u *protocol.Usage) (done bool, err error) {
 	if u.Empty() {
@@ -188,7 +188,7 @@ func (s *Store) sweepUsage(ctx context.Context) error {
 	}
 }
 
-// RemoveExpiredUsage removes a batch of them.
+// removeUsage removes a batch of them.
 func (s *Store) removeUsage(ctx context.Context, w sqlkit.Execer, now protocol.Micros) (removed bool, err error) {
 	if s.db.Statements().LockExpiredUsage == "" {
 		r, err := w.ExecContext(ctx, s.db.Statements().RemoveExpiredUsage, now, sweepBatch)
@@ -292,7 +292,7 @@ func (l *lines) dropCharge(line table.RecordID, c *charging) {
 	}
 }
 
-// CountWaiting returns how many charges wait.
+// countWaiting returns how many charges wait.
 func (l *lines) countWaiting() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

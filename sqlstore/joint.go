@@ -37,7 +37,7 @@ func (j *joint) takeKey(ctx context.Context) (rec storeapi.Record, won bool, err
 	return j.takeKeyWithin(ctx)
 }
 
-// takeKeyWithin is take within the time limit of ctx.
+// takeKeyWithin is takeKey within the time limit of ctx.
 func (j *joint) takeKeyWithin(ctx context.Context) (rec storeapi.Record, won bool, err error) {
 	tx, own := j.tx.(*table.MySQLTx)
 	if !own && !j.joins || own && tx.LimitsSession || j.claim.store.db.Statements().LimitJoinWait == nil {
@@ -63,7 +63,7 @@ func (j *joint) takeKeyWithin(ctx context.Context) (rec storeapi.Record, won boo
 	return rec, won, err
 }
 
-// RestoreWait restores the session's lock waits for the statements that come after the call, also
+// waitAsBefore restores the session's lock waits for the statements that come after the call, also
 // if the call has ended. The caller's transaction gives no access to its connection. So if they
 // cannot be restored, the server ends the connection, and no later user of it waits as the claim.
 func (j *joint) waitAsBefore(ctx context.Context) error {
@@ -80,7 +80,7 @@ func (j *joint) waitAsBefore(ctx context.Context) error {
 	return err
 }
 
-// ClaimKey is take after the session's lock waits were set.
+// claimKey is takeKey after the session's lock waits were set.
 func (j *joint) claimKey(ctx context.Context) (rec storeapi.Record, won bool, err error) {
 	j.at = time.Now()
 	tx, _ := j.tx.(*table.MySQLTx)
@@ -503,7 +503,7 @@ func (t joined[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func(c
 	// The effect was undone, and the claim with it.
 	j := &joint{claim: c, tx: t.same, joins: true}
 	rec, won, err := j.takeKey(ctx)
-	if held, ok := err.(*heldError); ok { //nolint:errorlint // take wraps nothing around it
+	if held, ok := err.(*heldError); ok { //nolint:errorlint // takeKey wraps nothing around it
 		return t.answerHeld(ctx, c, held)
 	}
 	if !won {

@@ -79,7 +79,7 @@ func (s *Store) createTables(ctx context.Context, w sqlkit.Execer) error {
 	return s.upToDate(ctx, w)
 }
 
-// CreateIndex creates the index of [Options].Listing if there is none.
+// indexKeys creates the index of [Options].Listing if there is none.
 func (s *Store) indexKeys(ctx context.Context, w sqlkit.Execer) error {
 	q := s.db.Statements()
 	var n int

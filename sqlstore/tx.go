@@ -154,7 +154,7 @@ func (c *claim) runOnce(ctx context.Context) (rec storeapi.Record, err error) {
 	tx, err := c.store.db.BeginWriteWith(ctx, func(tx *sql.Tx) error {
 		j = &joint{claim: c, tx: dbtx.SQL(statements.Within(tx), SQLite)}
 		rec, won, answer = j.takeKey(ctx)
-		if held, ok := answer.(*heldError); ok { //nolint:errorlint // take wraps nothing around it
+		if held, ok := answer.(*heldError); ok { //nolint:errorlint // takeKey wraps nothing around it
 			return held.cause
 		}
 		return nil
@@ -423,7 +423,7 @@ func (s *Store) RunOn(ctx context.Context, r storeapi.TxRequest, begin func(cont
 	return rec, err
 }
 
-// ServerFates returns the function that classifies a server's errors. SQLite is no server and has
+// serverFates returns the function that classifies a server's errors. SQLite is no server and has
 // another call.
 func (s *Store) serverFates(call, instead string) (func(error) table.Fate, error) {
 	fateOf, ok := s.db.ServerFates()
@@ -518,11 +518,11 @@ func (c *serverClaim) runOnce(ctx context.Context, refused *refusal) (rec storea
 	defer undo() //nolint:errcheck // also if work panics
 	j := &joint{claim: c.claim, tx: tx}
 	rec, won, err := c.takeKey(ctx, j)
-	if err == errBeginAgain { //nolint:errorlint // take wraps nothing around it
+	if err == errBeginAgain { //nolint:errorlint // takeKey wraps nothing around it
 		_ = undo()
 		return c.runOnce(ctx, refused)
 	}
-	if _, ok := err.(*heldError); ok { //nolint:errorlint // take wraps nothing around it
+	if _, ok := err.(*heldError); ok { //nolint:errorlint // takeKey wraps nothing around it
 		_ = undo()
 		return c.answerHeld(ctx)
 	}
@@ -712,7 +712,7 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 			if mine && err == nil || !mine && (won || rec.State != 0) {
 				return mine, nil
 			}
-			if _, held := err.(*heldError); held { //nolint:errorlint // take wraps nothing around it
+			if _, held := err.(*heldError); held { //nolint:errorlint // takeKey wraps nothing around it
 				known, ok := second.committedAnswer(ctx)
 				if ok && known.Owner != c.claim.r.Owner {
 					return false, nil

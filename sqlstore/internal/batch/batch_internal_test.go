@@ -51,6 +51,7 @@ func TestBatchLimits(t *testing.T) {
 type failing struct {
 	Rows
 	now, most atomic.Int32
+	take      func() // the time of a read
 }
 
 func (f *failing) LookAtMany(context.Context, []*table.Look) error {
@@ -63,7 +64,7 @@ func (f *failing) LookAtOne(context.Context, table.RecordID) (table.Loaded, erro
 	if n > f.most.Load() {
 		f.most.Store(n)
 	}
-	time.Sleep(time.Second)
+	f.take()
 	return table.Loaded{}, nil
 }
 
@@ -72,7 +73,7 @@ func (f *failing) LookAtOne(context.Context, table.RecordID) (table.Loaded, erro
 func TestLooksAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &failing{}
+		f := &failing{take: func() { time.Sleep(time.Second) }}
 		q := newLookQueue(&table.Database{LockWait: time.Hour, Clock: time.Now}, f)
 		var all sync.WaitGroup
 		for i := range 40 {

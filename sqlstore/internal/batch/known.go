@@ -26,7 +26,7 @@ const (
 	mostLately = 16
 )
 
-// GuessNew returns the guess for a claim, and counts the key as seen.
+// guessNew returns the guess for a claim, and counts the key as seen.
 func (k *seenKeys) guessNew(id table.RecordID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -44,7 +44,7 @@ func (k *seenKeys) guessNew(id table.RecordID) bool {
 	return k.newLately >= 0
 }
 
-// LearnNew tells what a claim has found for a key that was not seen before.
+// learnNew tells what a claim has found for a key that was not seen before.
 func (k *seenKeys) learnNew(isNew bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -337,7 +337,7 @@ func (l inList) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []
 	return nil
 }
 
-// UpdateSame overwrites a record if it is as this store has last written it.
+// putSame overwrites a record if it is as this store has last written it.
 func (l inList) putSame(ctx context.Context, w sqlkit.Execer, c *Change) (same bool, err error) {
 	was := &c.Last
 	args := append(RowArgs(&c.Next), c.ID[:], was.Owner[:], int64(was.Fence), int64(was.State), was.LeaseEnd, was.Updated, AppendData(nil, was)) //nolint:gosec // fences stay below 2^53
