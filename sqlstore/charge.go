@@ -9,11 +9,11 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -27,49 +27,49 @@ var (
 // of them delays no other call. A charge that waited for the file in vain returns
 // [storeapi.ErrTooLate].
 func (s *Store) Charge(ctx context.Context, req storeapi.ChargeRequest) (storeapi.Charged, error) {
-	charged, err := s.charge(ctx, req)
-	var lock *lockError
+	charged, err := s.makeCharge(ctx, req)
+	var lock *table.LockError
 	if errors.As(err, &lock) {
 		err = fmt.Errorf("%w: %w", storeapi.ErrTooLate, err)
 	}
 	return charged, err
 }
 
-func (s *Store) charge(ctx context.Context, req storeapi.ChargeRequest) (charged storeapi.Charged, err error) {
-	if err := s.enter(ctx); err != nil {
+func (s *Store) makeCharge(ctx context.Context, req storeapi.ChargeRequest) (charged storeapi.Charged, err error) {
+	if err := s.checkCall(ctx); err != nil {
 		return storeapi.Charged{}, err
 	}
 	if err := req.Validate(); err != nil {
 		return storeapi.Charged{}, err
 	}
-	c := &charging{id: idOfName(protocol.UsageName(req.Namespace, req.Tenant)), req: req, done: make(chan struct{})}
-	if s.group != nil {
+	c := &charging{id: table.IDOfName(protocol.UsageName(req.Namespace, req.Tenant)), req: req, done: make(chan struct{})}
+	if s.grouped {
 		err = s.chargeTogether(ctx, c)
 	} else {
 		err = s.chargeAlone(ctx, c)
 	}
 	if err != nil {
-		return storeapi.Charged{}, s.db.failed("count", err)
+		return storeapi.Charged{}, s.db.CallerError("count", err)
 	}
 	return c.got, nil
 }
 
 // Usage implements [storeapi.UsageReader]. It reads one row, and never waits for a writer.
 func (s *Store) Usage(ctx context.Context, req storeapi.UsageRequest) (out storeapi.Usage, err error) {
-	if err := s.enter(ctx); err != nil {
+	if err := s.checkCall(ctx); err != nil {
 		return out, err
 	}
 	if err := req.Validate(); err != nil {
 		return out, err
 	}
-	id := idOfName(protocol.UsageName(req.Namespace, req.Tenant))
-	err = s.backend.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
-		u, err := s.loadUsage(ctx, db, s.db.queries().loadUsage, id)
+	id := table.IDOfName(protocol.UsageName(req.Namespace, req.Tenant))
+	err = s.backend.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
+		u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, id)
 		out = u.Report(u.now)
 		return err
 	})
 	if err != nil {
-		return storeapi.Usage{}, s.db.failed("read the counts", err)
+		return storeapi.Usage{}, s.db.CallerError("read the counts", err)
 	}
 	return out, nil
 }
@@ -78,15 +78,15 @@ func (s *Store) Usage(ctx context.Context, req storeapi.UsageRequest) (out store
 func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
 	of := []*charging{c}
 	write := false
-	err := s.backend.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
-		u, err := s.loadUsage(ctx, db, s.db.queries().loadUsage, c.id)
-		_, write = decide(&u, of)
+	err := s.backend.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
+		u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, c.id)
+		_, write = decideCharges(&u, of)
 		return err
 	})
 	if err != nil || !write {
 		return err
 	}
-	return s.backend.write(ctx, c.id, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+	return s.backend.WriteTables(ctx, c.id, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		return s.chargeTenant(ctx, w, of)
 	})
 }
@@ -95,11 +95,11 @@ func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
 // last call counts.
 func (s *Store) chargeTenant(ctx context.Context, w sqlkit.Execer, of []*charging) (wrote bool, err error) {
 	for len(of) > 0 {
-		u, err := s.loadUsage(ctx, w, s.db.queries().loadUsageToWrite, of[0].id)
+		u, err := s.loadUsage(ctx, w, s.db.Statements().LockUsage, of[0].id)
 		if err != nil {
 			return false, err
 		}
-		counts, write := decide(&u, of)
+		counts, write := decideCharges(&u, of)
 		if !write {
 			return false, nil
 		}
@@ -110,8 +110,8 @@ func (s *Store) chargeTenant(ctx context.Context, w sqlkit.Execer, of []*chargin
 	return false, nil
 }
 
-// decide applies the charges of one tenant to the loaded counts.
-func decide(u *usage, of []*charging) (counts protocol.Usage, write bool) {
+// decideCharges applies the charges of one tenant to the loaded counts.
+func decideCharges(u *usage, of []*charging) (counts protocol.Usage, write bool) {
 	counts = u.Usage
 	for _, c := range of {
 		next, got, changed := protocol.Charge(counts, u.now, &c.req)
@@ -132,42 +132,42 @@ type usage struct {
 
 // loadUsage reads the counts, and checks in the same statement whether this build may use the
 // tables.
-func (s *Store) loadUsage(ctx context.Context, db sqlkit.Execer, query string, id recordID) (u usage, err error) {
+func (s *Store) loadUsage(ctx context.Context, db sqlkit.Execer, query string, id table.RecordID) (u usage, err error) {
 	var version int
 	var counts []byte
 	var now sql.NullInt64
-	u.now = s.db.clock().UnixMicro()
+	u.now = s.db.Clock().UnixMicro()
 	err = db.QueryRowContext(ctx, query, id[:]).Scan(&version, &now, &counts)
-	if err := s.db.readable(version, err); err != nil {
+	if err := s.db.CheckVersion(version, err); err != nil {
 		return u, err
 	}
-	u.now, u.there = s.db.time(now, u.now), counts != nil
+	u.now, u.there = s.db.ServerTime(now, u.now), counts != nil
 	if u.Usage, err = protocol.ParseUsage(counts); err != nil {
-		return u, stateError("sqlstore: " + err.Error())
+		return u, table.StateError("sqlstore: " + err.Error())
 	}
 	return u, nil
 }
 
-// putUsage replaces the loaded counts. It returns false if there was no row, and another call has
-// inserted one meanwhile.
-func (s *Store) putUsage(ctx context.Context, db sqlkit.Execer, id recordID, req *storeapi.ChargeRequest, was *usage, u *protocol.Usage) (done bool, err error) {
+// putUsage replaces the loaded counts. It returns false if there was no row, and another call
+// has inserted one meanwhile.
+func (s *Store) putUsage(ctx context.Context, db sqlkit.Execer, id table.RecordID, req *storeapi.ChargeRequest, was *usage, u *protocol.Usage) (done bool, err error) {
 	if u.Empty() {
-		_, err := db.ExecContext(ctx, s.db.queries().dropUsage, id[:])
+		_, err := db.ExecContext(ctx, s.db.Statements().DeleteUsage, id[:])
 		return true, err
 	}
 	counts, err := u.AppendBinary(nil)
 	if err != nil {
 		return false, err
 	}
-	query := s.db.queries().makeUsage
+	query := s.db.Statements().InsertUsage
 	if was.there {
-		query = s.db.queries().putUsage
+		query = s.db.Statements().UpdateUsage
 	}
 	r, err := db.ExecContext(ctx, query, id[:], []byte(req.Namespace), []byte(req.Tenant), u.Expires(), counts)
 	if err != nil || was.there {
 		return err == nil, err // MySQL counts no row if nothing has changed
 	}
-	return s.db.queries().made(r)
+	return s.db.Statements().HasInserted(r)
 }
 
 // sweepUsage removes tenants without any live count. It takes the lock only if there are some.
@@ -175,45 +175,46 @@ func (s *Store) sweepUsage(ctx context.Context) error {
 	for {
 		some, now, err := s.expiredUsage(ctx)
 		if err != nil || !some {
-			return s.db.failed("look for expired counts", err)
+			return s.db.CallerError("look for expired counts", err)
 		}
 		var removed bool
-		err = s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+		err = s.backend.WriteTables(ctx, table.RecordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 			removed, err = s.removeUsage(ctx, w, now)
 			return true, err
 		})
 		if err != nil || !removed {
-			return s.db.failed("remove expired counts", err)
+			return s.db.CallerError("remove expired counts", err)
 		}
 	}
 }
 
 // removeUsage removes a batch of them.
 func (s *Store) removeUsage(ctx context.Context, w sqlkit.Execer, now protocol.Micros) (removed bool, err error) {
-	if s.db.queries().lockOldUsage == "" {
-		r, err := w.ExecContext(ctx, s.db.queries().removeUsage, now, sweepBatch)
+	if s.db.Statements().LockExpiredUsage == "" {
+		r, err := w.ExecContext(ctx, s.db.Statements().RemoveExpiredUsage, now, sweepBatch)
 		if err != nil {
 			return false, err
 		}
-		return byCount(r)
+		return table.InsertedByCount(r)
 	}
-	ids, _, err := lockedRows(ctx, w, s.db.queries().lockOldUsage, now, sweepBatch)
+	ids, _, err := lockedRows(ctx, w, s.db.Statements().LockExpiredUsage, now, sweepBatch)
 	if err != nil || len(ids) == 0 {
 		return false, err
 	}
-	_, err = w.ExecContext(ctx, s.db.queries().dropOldUsage(len(ids)), ids...)
+	_, err = w.ExecContext(ctx, s.db.Statements().RemoveLockedUsage(len(ids)), ids...)
 	return err == nil, err
 }
 
 func (s *Store) expiredUsage(ctx context.Context) (some bool, now protocol.Micros, err error) {
-	err = s.backend.read(ctx, long, func(ctx context.Context, db sqlkit.Execer) error {
-		u, err := s.loadUsage(ctx, db, s.db.queries().loadUsage, recordID{}) // for the time
+	err = s.backend.ReadTables(ctx, table.AnyRows, func(ctx context.Context, db sqlkit.Execer) error {
+		// for the time
+		u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, table.RecordID{})
 		if err != nil {
 			return err
 		}
 		now = u.now
 		var n int
-		err = db.QueryRowContext(ctx, s.db.queries().expiredUsage, now).Scan(&n)
+		err = db.QueryRowContext(ctx, s.db.Statements().FindExpiredUsage, now).Scan(&n)
 		some = n > 0
 		return err
 	})
@@ -222,10 +223,10 @@ func (s *Store) expiredUsage(ctx context.Context) (some bool, now protocol.Micro
 
 // charging is one charge with its caller.
 type charging struct {
-	id    recordID
-	req   storeapi.ChargeRequest
-	state atomic.Uint32 // as for a change
-	done  chan struct{}
+	id  table.RecordID
+	req storeapi.ChargeRequest
+	table.Ticket
+	done chan struct{}
 
 	got storeapi.Charged // got and err: the caller must not read them before done is closed
 	err error
@@ -240,22 +241,22 @@ type charges struct{ reading, writing lines }
 // lines are queues of charges. While one batch of a line is being processed, the next one collects.
 type lines struct {
 	mu      sync.Mutex
-	waiting map[recordID][]*charging // a line exists while a goroutine works on it
+	waiting map[table.RecordID][]*charging // a line exists while a goroutine works on it
 }
 
-// join appends charges to a line. If no goroutine works on the line, join starts one, which runs
-// until the line is empty.
-func (l *lines) join(line recordID, of []*charging, batch func(recordID, []*charging)) {
+// joinLine appends charges to a line. If no goroutine works on the line, join starts one, which
+// runs until the line is empty.
+func (l *lines) joinLine(line table.RecordID, of []*charging, batch func(table.RecordID, []*charging)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.waiting == nil {
-		l.waiting = make(map[recordID][]*charging)
+		l.waiting = make(map[table.RecordID][]*charging)
 	}
 	waiting, busy := l.waiting[line]
 	l.waiting[line] = append(waiting, of...)
 	if !busy {
 		go func() {
-			for of := l.next(line); of != nil; of = l.next(line) {
+			for of := l.nextBatch(line); of != nil; of = l.nextBatch(line) {
 				batch(line, of)
 				runtime.Gosched() // callers that were just answered may make their next charge
 			}
@@ -263,8 +264,8 @@ func (l *lines) join(line recordID, of []*charging, batch func(recordID, []*char
 	}
 }
 
-// next takes a batch from a line; nil: the line is empty.
-func (l *lines) next(line recordID) []*charging {
+// nextBatch takes a batch from a line; nil: the line is empty.
+func (l *lines) nextBatch(line table.RecordID) []*charging {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	waiting := l.waiting[line]
@@ -272,14 +273,14 @@ func (l *lines) next(line recordID) []*charging {
 		delete(l.waiting, line)
 		return nil
 	}
-	n := min(len(waiting), mostTogether)
+	n := min(len(waiting), table.MostTogether)
 	l.waiting[line] = waiting[n:]
 	return waiting[:n:n]
 }
 
-// drop removes a charge whose caller has left, so that the line does not grow while the database
-// does not answer.
-func (l *lines) drop(line recordID, c *charging) {
+// dropCharge removes a charge whose caller has left, so that the line does not grow while the
+// database does not answer.
+func (l *lines) dropCharge(line table.RecordID, c *charging) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of, ok := l.waiting[line]
@@ -291,8 +292,8 @@ func (l *lines) drop(line recordID, c *charging) {
 	}
 }
 
-// len returns how many charges wait.
-func (l *lines) len() (n int) {
+// countWaiting returns how many charges wait.
+func (l *lines) countWaiting() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, of := range l.waiting {
@@ -311,52 +312,52 @@ const readLines = 8
 
 // chargeTogether makes a charge together with others.
 func (s *Store) chargeTogether(ctx context.Context, c *charging) error {
-	wait, cancel := s.db.patience(ctx, time.Time{})
+	wait, cancel := s.db.NewPatience(ctx, time.Time{})
 	defer cancel()
-	line := recordID{c.id[0] % readLines}
-	s.charges.reading.join(line, []*charging{c}, s.readCharges)
+	line := table.RecordID{c.id[0] % readLines}
+	s.charges.reading.joinLine(line, []*charging{c}, s.readCharges)
 	select {
 	case <-c.done:
 		return c.err
 	case <-wait.Done():
 	}
-	if c.state.CompareAndSwap(0, left) {
-		s.charges.reading.drop(line, c)
-		s.charges.writing.drop(s.writeLine(c), c)
-		return &lockError{ended: wait.caller.Err(), after: wait.limit, text: s.db.waits}
+	if c.LeaveQueue() {
+		s.charges.reading.dropCharge(line, c)
+		s.charges.writing.dropCharge(s.writeLine(c), c)
+		return s.db.WaitedInVain(wait.Limit, wait.Caller.Err())
 	}
 	select { // it has begun, and may be counted
 	case <-c.done:
 		return c.err
-	case <-wait.caller.Done():
-		return &unknownError{wait.caller.Err()}
+	case <-wait.Caller.Done():
+		return &table.UnknownError{Ended: wait.Caller.Err()}
 	}
 }
 
 // readCharges answers refused charges and queues the others for writing. On SQLite, which has one
 // writer, all tenants share one line.
-func (s *Store) readCharges(_ recordID, batch []*charging) {
-	tenants := byTenant(slices.DeleteFunc(batch, func(c *charging) bool { return c.state.Load() == left }))
+func (s *Store) readCharges(_ table.RecordID, batch []*charging) {
+	tenants := byTenant(slices.DeleteFunc(batch, func(c *charging) bool { return c.HasLeft() }))
 	if len(tenants) == 0 {
 		return
 	}
 	writes, failed := make([]bool, len(tenants)), make([]error, len(tenants))
-	err := s.backend.read(context.Background(), brief, func(ctx context.Context, db sqlkit.Execer) error {
+	err := s.backend.ReadTables(context.Background(), table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
 		for i, of := range tenants {
-			u, err := s.loadUsage(ctx, db, s.db.queries().loadUsage, of[0].id)
-			var state stateError
+			u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, of[0].id)
+			var state table.StateError
 			if err != nil && !errors.As(err, &state) {
 				// a failed tenant does not stop the others, as long as the database answers
 				return err
 			}
 			failed[i] = err
-			_, writes[i] = decide(&u, of)
+			_, writes[i] = decideCharges(&u, of)
 		}
 		return nil
 	})
 	for i, of := range tenants {
 		if err == nil && failed[i] == nil && writes[i] {
-			s.charges.writing.join(s.writeLine(of[0]), of, s.writeCharges)
+			s.charges.writing.joinLine(s.writeLine(of[0]), of, s.writeCharges)
 			continue
 		}
 		endCharges(of, errors.Join(err, failed[i]))
@@ -364,22 +365,22 @@ func (s *Store) readCharges(_ recordID, batch []*charging) {
 }
 
 // writeLine returns the line in which a charge waits to be written. SQLite has one writer.
-func (s *Store) writeLine(c *charging) recordID {
-	if s.db.dialect == SQLite {
-		return recordID{}
+func (s *Store) writeLine(c *charging) table.RecordID {
+	if s.db.Dialect == SQLite {
+		return table.RecordID{}
 	}
-	return recordID{c.id[0] % writeLines}
+	return table.RecordID{c.id[0] % writeLines}
 }
 
 // writeCharges makes charges in one transaction. If one tenant's charges fail, it makes the others
 // without them.
-func (s *Store) writeCharges(line recordID, batch []*charging) {
+func (s *Store) writeCharges(line table.RecordID, batch []*charging) {
 	for tenants := byTenant(batch); len(tenants) > 0; {
 		failed := -1
-		err := s.backend.write(context.Background(), line, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (commit bool, err error) {
+		err := s.backend.WriteTables(context.Background(), line, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (commit bool, err error) {
 			failed = -1
 			for i, of := range tenants {
-				tenants[i] = slices.DeleteFunc(of, func(c *charging) bool { return !c.begin() })
+				tenants[i] = slices.DeleteFunc(of, func(c *charging) bool { return !c.BeginCall() })
 				wrote, err := s.chargeTenant(ctx, w, tenants[i])
 				if err != nil {
 					failed = i
@@ -398,11 +399,6 @@ func (s *Store) writeCharges(line recordID, batch []*charging) {
 		endCharges(tenants[failed], err)
 		tenants = slices.Delete(tenants, failed, failed+1)
 	}
-}
-
-// begin reports whether the charge should be made, that is, whether its caller has not left.
-func (c *charging) begin() bool {
-	return c.state.CompareAndSwap(0, begun) || c.state.Load() == begun
 }
 
 // endCharges answers the callers.

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -29,37 +29,36 @@ type joint struct {
 	at  time.Time
 }
 
-// take claims the key. If won is false, rec and err are the answer. It waits for the table no
+// takeKey claims the key. If won is false, rec and err are the answer. It waits for the table no
 // longer than LockWait, and for the record of the key no longer than TxRequest.Wait besides.
-func (j *joint) take(ctx context.Context) (rec storeapi.Record, won bool, err error) {
-	ctx, ended := j.claim.store.limitWait(ctx, min(j.claim.store.db.lockWait, longestWait)+min(max(0, j.claim.r.Wait), longestWait), &err)
+func (j *joint) takeKey(ctx context.Context) (rec storeapi.Record, won bool, err error) {
+	ctx, ended := j.claim.store.limitWait(ctx, min(j.claim.store.db.LockWait, table.LongestWait)+min(max(0, j.claim.r.Wait), table.LongestWait), &err)
 	defer ended()
-	return j.takeWithin(ctx)
+	return j.takeKeyWithin(ctx)
 }
 
-// takeWithin is take within the time limit of ctx.
-func (j *joint) takeWithin(ctx context.Context) (rec storeapi.Record, won bool, err error) {
-	tx, own := j.tx.(*mysqlTx)
-	if !own && !j.joins || own && tx.limited || j.claim.store.db.queries().waitToJoin == nil {
+// takeKeyWithin is takeKey within the time limit of ctx.
+func (j *joint) takeKeyWithin(ctx context.Context) (rec storeapi.Record, won bool, err error) {
+	tx, own := j.tx.(*table.MySQLTx)
+	if !own && !j.joins || own && tx.LimitsSession || j.claim.store.db.Statements().LimitJoinWait == nil {
 		return j.claimKey(ctx)
 	}
-	if j.within = j.claim.store.within(j.claim.r.Wait); j.within != "" {
+	if j.within = j.claim.store.db.LimitRowWait(j.claim.r.Wait); j.within != "" {
 		rec, won, err := j.claimKey(ctx)
-		if dberr.MySQLNumber(err) != numberSyntax {
+		if !j.claim.store.db.CannotLimit(err) {
 			return rec, won, err
 		}
-		j.claim.store.db.words.noSetStatement.Store(true)
 		j.within = ""
 	}
 	if own {
 		return rec, false, errBeginAgain // the session's lock wait must be limited
 	}
-	if _, err := j.tx.Exec(ctx, j.claim.store.db.queries().waitToJoin(j.claim.r.Wait, j.claim.store.db.lockWait)); err != nil {
-		return j.refused(ctx, err)
+	if _, err := j.tx.Exec(ctx, j.claim.store.db.Statements().LimitJoinWait(j.claim.r.Wait, j.claim.store.db.LockWait)); err != nil {
+		return j.answerFailed(ctx, err)
 	}
 	rec, won, err = j.claimKey(ctx)
 	if failed := j.waitAsBefore(ctx); failed != nil && (err == nil || isHeld(err)) {
-		return rec, false, unavailable(j.claim.store.db.failed("claim the key", failed))
+		return rec, false, unavailableError(j.claim.store.db.CallerError("claim the key", failed))
 	}
 	return rec, won, err
 }
@@ -69,42 +68,42 @@ func (j *joint) takeWithin(ctx context.Context) (rec storeapi.Record, won bool, 
 // cannot be restored, the server ends the connection, and no later user of it waits as the claim.
 func (j *joint) waitAsBefore(ctx context.Context) error {
 	within := func(statement string) error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), table.Slack)
 		defer cancel()
 		_, err := j.tx.Exec(ctx, statement)
 		return err
 	}
-	err := within(j.claim.store.db.queries().waitAsBefore)
+	err := within(j.claim.store.db.Statements().RestoreWait)
 	if err != nil {
-		_ = within(mysqlEndConnection) // its answer is that the connection has ended
+		_ = within(table.EndMySQLConnection) // its answer is that the connection has ended
 	}
 	return err
 }
 
-// claimKey is take after the session's lock waits were set.
+// claimKey is takeKey after the session's lock waits were set.
 func (j *joint) claimKey(ctx context.Context) (rec storeapi.Record, won bool, err error) {
 	j.at = time.Now()
-	tx, _ := j.tx.(*mysqlTx)
+	tx, _ := j.tx.(*table.MySQLTx)
 	once := tx != nil && j.within != "" && j.claim.isNew
 	switch {
 	case once:
 		won, err = j.insertOnce(ctx, tx)
-	case j.claim.store.db.queries().claimWithin != "":
+	case j.claim.store.db.Statements().ClaimWithin != "":
 		won, err = j.insertWithin(ctx)
-	case j.claim.store.db.queries().claimAt != "":
+	case j.claim.store.db.Statements().ClaimAt != "":
 		won, err = j.insertAt(ctx)
 	case j.joins:
 		won, err = j.makeFirst(ctx)
 	default:
 		won, err = j.lookAndMake(ctx)
 	}
-	if err == nil && !won && (once || j.claim.store.db.queries().claimsFirst()) {
+	if err == nil && !won && (once || j.claim.store.db.Statements().ClaimsFirst()) {
 		// A finished key is answered without a lock, so that its duplicates do not wait for each
 		// other.
-		var l loaded
-		if l, err = j.load(ctx, j.within+j.claim.store.db.queries().unlocked()); err == nil {
-			if next, mine, err := j.claim.decide(l, l.now); !mine {
-				return next.Record(j.claim.r.Key, l.now), false, err
+		var l table.Loaded
+		if l, err = j.loadRecord(ctx, j.within+j.claim.store.db.Statements().LoadWithoutLock()); err == nil {
+			if next, mine, err := j.claim.decideClaim(l, l.Now); !mine {
+				return next.Record(j.claim.r.Key, l.Now), false, err
 			}
 			if once {
 				return rec, false, j.beginAgain() // two with its shared lock would be a deadlock
@@ -118,14 +117,14 @@ func (j *joint) claimKey(ctx context.Context) (rec storeapi.Record, won bool, er
 		}
 	}
 	if err != nil {
-		return j.refused(ctx, err)
+		return j.answerFailed(ctx, err)
 	}
-	return j.record(), true, nil
+	return j.currentRecord(), true, nil
 }
 
 // takeOver claims a key that has a record: released, expired, or only issued.
 func (j *joint) takeOver(ctx context.Context) (rec storeapi.Record, won bool, err error) {
-	if err := j.oneFile(ctx); err != nil {
+	if err := j.refuseOtherFiles(ctx); err != nil {
 		return rec, false, err
 	}
 	back, err := j.limitWait(ctx)
@@ -134,20 +133,20 @@ func (j *joint) takeOver(ctx context.Context) (rec storeapi.Record, won bool, er
 	}
 	for !won {
 		j.at = time.Now()
-		l, err := j.load(ctx, j.within+j.claim.store.db.queries().loadToJoin)
+		l, err := j.loadRecord(ctx, j.within+j.claim.store.db.Statements().LockToJoin)
 		if err != nil {
 			return rec, false, err
 		}
-		next, mine, err := j.claim.decide(l, l.now)
+		next, mine, err := j.claim.decideClaim(l, l.Now)
 		if !mine {
-			return next.Record(j.claim.r.Key, l.now), false, err
+			return next.Record(j.claim.r.Key, l.Now), false, err
 		}
-		j.row, j.now = next, l.now
-		if l.row.State != 0 {
-			_, err = j.tx.Exec(ctx, j.claim.store.db.queries().put, append(rowArgs(&next), j.claim.id[:])...)
+		j.row, j.now = next, l.Now
+		if l.Row.State != 0 {
+			_, err = j.tx.Exec(ctx, j.claim.store.db.Statements().UpdateRow, append(table.RowArgs(&next), j.claim.id[:])...)
 			won = err == nil
 		} else {
-			won, err = j.make(ctx)
+			won, err = j.insertRecord(ctx)
 		}
 		if err != nil {
 			return rec, false, err
@@ -159,57 +158,57 @@ func (j *joint) takeOver(ctx context.Context) (rec storeapi.Record, won bool, er
 // limitWait limits the lock waits of the transaction to those of the claim, if the database needs a
 // separate statement for that. back restores them.
 func (j *joint) limitWait(ctx context.Context) (back func(context.Context) error, err error) {
-	if j.claim.store.db.queries().limit == "" {
+	if j.claim.store.db.Statements().LimitWait == "" {
 		return func(context.Context) error { return nil }, nil
 	}
 	var was, ignored string
-	err = j.tx.QueryRow(ctx, j.claim.store.db.queries().limit, []any{lockTimeout(j.claim.r.Wait)}, &was, &ignored)
+	err = j.tx.QueryRow(ctx, j.claim.store.db.Statements().LimitWait, []any{table.LockTimeout(j.claim.r.Wait)}, &was, &ignored)
 	return func(ctx context.Context) error {
-		return j.tx.QueryRow(ctx, j.claim.store.db.queries().limit, []any{was}, &ignored, &ignored)
+		return j.tx.QueryRow(ctx, j.claim.store.db.Statements().LimitWait, []any{was}, &ignored, &ignored)
 	}, err
 }
 
-// oneFile refuses a SQLite connection with attached files. It comes after a statement that writes:
-// SQLite may refuse the lock to a transaction that has read before.
-func (j *joint) oneFile(ctx context.Context) error {
-	if j.claim.store.db.dialect != SQLite {
+// refuseOtherFiles refuses a SQLite connection with attached files. It comes after a statement that
+// writes: SQLite may refuse the lock to a transaction that has read before.
+func (j *joint) refuseOtherFiles(ctx context.Context) error {
+	if j.claim.store.db.Dialect != SQLite {
 		return nil
 	}
-	return oneFile(func(dest ...any) error { return j.tx.QueryRow(ctx, countOtherFiles, nil, dest...) })
+	return table.RefuseOtherFiles(func(dest ...any) error { return j.tx.QueryRow(ctx, table.CountOtherFiles, nil, dest...) })
 }
 
 // insertWithin claims a key without a record with one statement, on the server's clock.
 func (j *joint) insertWithin(ctx context.Context) (won bool, err error) {
-	j.row = j.begun()
+	j.row = j.newAttempt()
 	var fence, updated sql.NullInt64
 	var ignored any
-	args := append([]any{lockTimeout(j.claim.r.Wait)}, j.claimArgs()...)
-	err = j.tx.QueryRow(ctx, j.claim.store.db.queries().claimWithin, args, &fence, &updated, &ignored)
+	args := append([]any{table.LockTimeout(j.claim.r.Wait)}, j.claimArgs()...)
+	err = j.tx.QueryRow(ctx, j.claim.store.db.Statements().ClaimWithin, args, &fence, &updated, &ignored)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !fence.Valid {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	j.createdAt(updated.Int64, fenceOf(fence.Int64))
+	j.createdAt(updated.Int64, table.FenceOf(fence.Int64))
 	return true, nil
 }
 
 // insertAt claims a key without a record with one statement, on this machine's clock. The
 // connection has no attached file then.
 func (j *joint) insertAt(ctx context.Context) (won bool, err error) {
-	j.row = j.begun()
-	now := j.claim.store.db.clock().UnixMicro()
-	n, err := j.tx.Exec(ctx, j.claim.store.db.queries().claimAt, append([]any{now}, j.claimArgs()...)...)
+	j.row = j.newAttempt()
+	now := j.claim.store.db.Clock().UnixMicro()
+	n, err := j.tx.Exec(ctx, j.claim.store.db.Statements().ClaimAt, append([]any{now}, j.claimArgs()...)...)
 	if err != nil || n == 0 {
 		return false, err
 	}
-	j.createdAt(now, fenceOf(now))
+	j.createdAt(now, table.FenceOf(now))
 	return true, nil
 }
 
-// begun returns the record of a first attempt, without fence and times.
-func (j *joint) begun() protocol.Row {
+// newAttempt returns the record of a first attempt, without fence and times.
+func (j *joint) newAttempt() protocol.Row {
 	return protocol.Row{
 		State: storeapi.StateInProgress, OnDoubt: storeapi.Refuse, Attempt: 1, Owner: j.claim.r.Owner,
 		Fingerprint: j.claim.r.Fingerprint, Binding: j.claim.r.Binding, Retention: protocol.Span(j.claim.r.Retention),
@@ -222,62 +221,62 @@ func (j *joint) createdAt(now protocol.Micros, fence storeapi.Fence) {
 	j.row.Created, j.row.Updated, j.row.LeaseEnd = now, now, now+protocol.Span(strayLease)
 }
 
-// claimArgs returns the arguments of claimWithin and claimAt after the first.
+// claimArgs returns the arguments of ClaimWithin and ClaimAt after the first.
 func (j *joint) claimArgs() []any {
-	return []any{j.claim.id[:], partsOf(&j.claim.r.Key), j.claim.r.Owner[:], appendData(nil, &j.row), protocol.Span(strayLease)}
+	return []any{j.claim.id[:], table.PartsOf(&j.claim.r.Key), j.claim.r.Owner[:], table.AppendData(nil, &j.row), protocol.Span(strayLease)}
 }
 
 // lookAndMake claims a key without a record with two statements. The first locks the record, or
 // fails if another transaction is just creating it.
 func (j *joint) lookAndMake(ctx context.Context) (won bool, err error) {
-	query := j.within + j.claim.store.db.queries().loadToJoin
+	query := j.within + j.claim.store.db.Statements().LockToJoin
 	if j.claim.r.Wait <= 0 {
-		query = j.claim.store.db.queries().loadNow
+		query = j.claim.store.db.Statements().LockNow
 	}
 	j.at = time.Now()
-	l, err := j.load(ctx, query)
-	if err != nil || l.row.State != 0 {
+	l, err := j.loadRecord(ctx, query)
+	if err != nil || l.Row.State != 0 {
 		return false, err
 	}
-	j.row, j.now = protocol.Row{}, l.now
-	if j.row, won, err = j.claim.decide(l, l.now); err != nil || !won {
+	j.row, j.now = protocol.Row{}, l.Now
+	if j.row, won, err = j.claim.decideClaim(l, l.Now); err != nil || !won {
 		return false, err
 	}
-	return j.make(ctx)
+	return j.insertRecord(ctx)
 }
 
 // makeFirst claims a key without a record by inserting one. Locking an absent row would lock all
 // the keys around it: at REPEATABLE READ none of those could be inserted until the caller's
 // transaction has ended.
 func (j *joint) makeFirst(ctx context.Context) (won bool, err error) {
-	l, err := j.load(ctx, j.within+j.claim.store.db.queries().loadUnlocked)
-	if err != nil || l.row.State != 0 {
+	l, err := j.loadRecord(ctx, j.within+j.claim.store.db.Statements().LoadUnlocked)
+	if err != nil || l.Row.State != 0 {
 		return false, err
 	}
-	j.row, j.now = protocol.Row{}, l.now
-	if j.row, won, err = j.claim.decide(l, l.now); err != nil || !won {
+	j.row, j.now = protocol.Row{}, l.Now
+	if j.row, won, err = j.claim.decideClaim(l, l.Now); err != nil || !won {
 		return false, err
 	}
-	return j.make(ctx)
+	return j.insertRecord(ctx)
 }
 
 // insertOnce claims a key without a record with one statement, on the server's clock. If there is a
 // record, the transaction has a shared lock on it: the caller only reads it, or begins again.
-func (j *joint) insertOnce(ctx context.Context, tx *mysqlTx) (won bool, err error) {
+func (j *joint) insertOnce(ctx context.Context, tx *table.MySQLTx) (won bool, err error) {
 	db := j.claim.store.db
-	wait := mysqlWithin(0, db.lockWait) // no wait for the row, which only MariaDB has
+	wait := db.RefuseRowWait() // no wait for the row, which only MariaDB has
 	if j.claim.r.Wait > 0 {
 		wait = j.within
 	}
-	j.row = j.begun()
-	now, err := tx.insert(ctx, wait+db.queries().claimOnce, j.claimArgs()...)
+	j.row = j.newAttempt()
+	now, err := tx.InsertClaim(ctx, wait+db.Statements().ClaimOnce, j.claimArgs()...)
 	switch {
 	case err == nil && now != 0:
-		j.createdAt(now, fenceOf(now))
+		j.createdAt(now, table.FenceOf(now))
 		return true, nil
-	case err == nil, db.queries().duplicate(err):
+	case err == nil, db.Statements().IsDuplicate(err):
 		return false, nil
-	case j.claim.r.Wait <= 0 && dberr.MySQLNumber(err) == numberLockWait:
+	case j.claim.r.Wait <= 0 && table.EndedRowWait(err):
 		// perhaps it met a lock on a gap, which says nothing about the key
 		return false, j.beginAgain()
 	}
@@ -293,20 +292,22 @@ func (j *joint) beginAgain() error {
 // errBeginAgain means that the claim begins again, in a new transaction. No caller gets it.
 var errBeginAgain = errors.New("sqlstore: the claim begins again")
 
-// make inserts the record. It returns false if another transaction has inserted it meanwhile.
-func (j *joint) make(ctx context.Context) (made bool, err error) {
-	n, err := j.tx.Exec(ctx, j.within+j.claim.store.db.queries().makeToJoin, insertArgs(&j.claim.r.Key, j.claim.id, &j.row)...)
-	if err != nil && j.claim.store.db.queries().duplicate != nil && j.claim.store.db.queries().duplicate(err) {
+// insertRecord inserts the record. It returns false if another transaction has inserted it
+// meanwhile.
+func (j *joint) insertRecord(ctx context.Context) (made bool, err error) {
+	n, err := j.tx.Exec(ctx, j.within+j.claim.store.db.Statements().InsertToJoin, table.InsertArgs(&j.claim.r.Key, j.claim.id, &j.row)...)
+	if err != nil && j.claim.store.db.Statements().IsDuplicate != nil && j.claim.store.db.Statements().IsDuplicate(err) {
 		return false, nil
 	}
 	return n > 0, err
 }
 
-func (j *joint) load(ctx context.Context, query string) (loaded, error) {
-	return j.claim.store.db.loadBy(func(dest ...any) error { return j.tx.QueryRow(ctx, query, []any{j.claim.id[:]}, dest...) })
+func (j *joint) loadRecord(ctx context.Context, query string) (table.Loaded, error) {
+	scan := j.claim.store.db.NewRecordScan()
+	return scan.ReadRecord(j.tx.QueryRow(ctx, query, []any{j.claim.id[:]}, scan.AllColumns()...))
 }
 
-func (j *joint) record() storeapi.Record { return j.row.Record(j.claim.r.Key, j.now) }
+func (j *joint) currentRecord() storeapi.Record { return j.row.Record(j.claim.r.Key, j.now) }
 
 // heldError means that the claim could not wait any longer for the transaction that has the key
 // (which may only be reading the answer) or, on SQLite, the file. The caller looks at the key after
@@ -321,22 +322,22 @@ func isHeld(err error) bool {
 	return held
 }
 
-// refused returns the answer to a claim that has failed.
-func (j *joint) refused(ctx context.Context, err error) (rec storeapi.Record, won bool, _ error) {
+// answerFailed returns the answer to a claim that has failed.
+func (j *joint) answerFailed(ctx context.Context, err error) (rec storeapi.Record, won bool, _ error) {
 	switch {
 	case err == errBeginAgain: //nolint:errorlint // nothing is wrapped around it
 		return rec, false, err
-	case j.claim.store.db.queries().held != nil && j.claim.store.db.queries().held(err):
-		return storeapi.Record{Key: j.claim.r.Key}, false, &heldError{unavailable(j.claim.store.db.failed("claim the key", err))}
+	case j.claim.store.db.Statements().IsHeld != nil && j.claim.store.db.Statements().IsHeld(err):
+		return storeapi.Record{Key: j.claim.r.Key}, false, &heldError{unavailableError(j.claim.store.db.CallerError("claim the key", err))}
 	case ctx.Err() != nil:
 		return rec, false, fmt.Errorf("sqlstore: the call ended while it waited for the key: %w", ctx.Err())
 	}
-	return rec, false, unavailable(j.claim.store.db.failed("claim the key", err))
+	return rec, false, unavailableError(j.claim.store.db.CallerError("claim the key", err))
 }
 
-// answered returns the committed record of the key if it is finished.
-func (c *claim) answered(ctx context.Context) (rec storeapi.Record, ok bool) {
-	l, err := c.store.look(ctx, c.id)
+// committedAnswer returns the committed record of the key if it is finished.
+func (c *claim) committedAnswer(ctx context.Context) (rec storeapi.Record, ok bool) {
+	l, err := c.store.queue.LookAt(ctx, c.id)
 	if err != nil {
 		return rec, false
 	}
@@ -344,41 +345,41 @@ func (c *claim) answered(ctx context.Context) (rec storeapi.Record, ok bool) {
 }
 
 // answerIn returns the record if it is finished.
-func (c *claim) answerIn(l loaded) (rec storeapi.Record, ok bool) {
-	if !l.row.State.Finished() {
+func (c *claim) answerIn(l table.Loaded) (rec storeapi.Record, ok bool) {
+	if !l.Row.State.Finished() {
 		return rec, false
 	}
-	row, won, err := c.decide(l, l.now)
-	return row.Record(c.r.Key, l.now), !won && err == nil
+	row, won, err := c.decideClaim(l, l.Now)
+	return row.Record(c.r.Key, l.Now), !won && err == nil
 }
 
-// complete writes the answer into the record, if the record still belongs to this attempt.
-func (j *joint) complete(ctx context.Context, state storeapi.State, answer storeapi.Answer) (storeapi.Record, error) {
-	row, done, err := j.completed(state, answer)
+// completeRecord writes the answer into the record, if the record still belongs to this attempt.
+func (j *joint) completeRecord(ctx context.Context, state storeapi.State, answer storeapi.Answer) (storeapi.Record, error) {
+	row, done, err := j.completedRow(state, answer)
 	if err != nil {
 		return done, err
 	}
-	n, err := j.tx.Exec(ctx, j.claim.store.db.queries().finish, finishArgs(j.claim.id, &row)...)
+	n, err := j.tx.Exec(ctx, j.claim.store.db.Statements().FinishAttempt, table.FinishArgs(j.claim.id, &row)...)
 	if err != nil {
-		return j.record(), j.claim.broken(ctx, err)
+		return j.currentRecord(), j.claim.brokenError(ctx, err)
 	}
 	if n != 1 {
-		return j.record(), j.claim.touched(n)
+		return j.currentRecord(), j.claim.recordTouched(n)
 	}
 	return done, nil
 }
 
-// completed returns the row with the answer, and the record that callers get once it is stored.
-func (j *joint) completed(state storeapi.State, answer storeapi.Answer) (protocol.Row, storeapi.Record, error) {
+// completedRow returns the row with the answer, and the record that callers get once it is stored.
+func (j *joint) completedRow(state storeapi.State, answer storeapi.Answer) (protocol.Row, storeapi.Record, error) {
 	now := j.now + time.Since(j.at).Microseconds()
-	if j.claim.store.db.dialect == SQLite {
-		now = j.claim.store.db.clock().UnixMicro()
+	if j.claim.store.db.Dialect == SQLite {
+		now = j.claim.store.db.Clock().UnixMicro()
 	}
 	row, _, err := protocol.Complete(j.row, now, &storeapi.CompleteRequest{
 		Key: j.claim.r.Key, Owner: j.row.Owner, Fence: j.row.Fence, State: state, Answer: answer, Retention: j.claim.r.Retention,
 	})
 	if err != nil {
-		return row, j.record(), err
+		return row, j.currentRecord(), err
 	}
 	done := row.Record(j.claim.r.Key, now)
 	done.Fingerprint, done.Binding = bytes.Clone(row.Fingerprint), bytes.Clone(row.Binding)
@@ -392,10 +393,10 @@ func (e touchedError) Error() string { return string(e) }
 
 func (e touchedError) Unwrap() error { return storeapi.ErrTxEnded }
 
-// touched returns the error for a record that does not belong to this attempt any more.
-func (c *claim) touched(n int64) error {
+// recordTouched returns the error for a record that does not belong to this attempt any more.
+func (c *claim) recordTouched(n int64) error {
 	return touchedError(fmt.Sprintf("sqlstore: the work has removed or changed the record of its own key, or has rolled back by itself (%d rows are its own): "+
-		"its transaction was rolled back; keep the table %s, COMMIT and ROLLBACK out of the work", n, c.store.db.table))
+		"its transaction was rolled back; keep the table %s, COMMIT and ROLLBACK out of the work", n, c.store.db.Table))
 }
 
 // In joins a transaction that the caller has begun and will commit: retrysafe.DoTx(ctx, engine,
@@ -424,7 +425,7 @@ func (c *claim) touched(n int64) error {
 //     lock to a transaction that has read before (error 517). Waiting is limited by the
 //     connection's busy_timeout.
 func (s *Store) In(tx *sql.Tx) storeapi.TxStore[*sql.Tx] {
-	return joined[*sql.Tx]{s, tx, dbtx.SQL(tx, s.db.dialect)}
+	return joined[*sql.Tx]{s, tx, dbtx.SQL(tx, s.db.Dialect)}
 }
 
 // InTx is like In, for transactions of other libraries: GORM's, pgx's, and any other [dbtx.Tx].
@@ -462,23 +463,27 @@ func (t joined[Tx]) Usage(ctx context.Context, req storeapi.UsageRequest) (store
 // RunTx implements [storeapi.TxStore].
 func (t joined[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
 	s := t.store
-	if err := s.admit(ctx, &r.Key); err != nil { // the caller may have the only connection
+	if err := checkContext(ctx, s.db.Pool); err != nil {
 		return storeapi.Record{}, err
 	}
-	if d := t.same.Dialect(); d != s.db.dialect {
-		return storeapi.Record{}, stateError("sqlstore: the transaction is one of " + d.String() + ", and the store is on " + s.db.dialect.String() + ": join one of the same database")
+	if err := r.Key.Validate(); err != nil {
+		// nothing else: the caller may have the only connection
+		return storeapi.Record{}, err
 	}
-	c := &claim{store: s, r: &r, id: idOf(r.Key)}
+	if d := t.same.Dialect(); d != s.db.Dialect {
+		return storeapi.Record{}, table.StateError("sqlstore: the transaction is one of " + d.String() + ", and the store is on " + s.db.Dialect.String() + ": join one of the same database")
+	}
+	c := &claim{store: s, r: &r, id: table.IDOf(r.Key)}
 	var rec storeapi.Record
 	var answer storeapi.Answer
 	err := dbtx.Savepoint(ctx, t.same, func(ctx context.Context) (err error) {
 		j := &joint{claim: c, tx: t.same, joins: true}
 		var won bool
-		if rec, won, err = j.take(ctx); !won {
+		if rec, won, err = j.takeKey(ctx); !won {
 			return err
 		}
 		var state storeapi.State
-		inside, end := marked(ctx, s.db.pool)
+		inside, end := markContext(ctx, s.db.Pool)
 		defer end()
 		if state, answer, err = work(inside, t.tx); err != nil {
 			return err
@@ -486,59 +491,59 @@ func (t joined[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func(c
 		if state == storeapi.StateFailed {
 			return errRefusal
 		}
-		rec, err = j.complete(ctx, state, answer)
+		rec, err = j.completeRecord(ctx, state, answer)
 		return err
 	})
 	if held, ok := err.(*heldError); ok { //nolint:errorlint // Savepoint returns what it was given, or joins it with another
-		return t.held(ctx, c, held)
+		return t.answerHeld(ctx, c, held)
 	}
 	if err != errRefusal { //nolint:errorlint // joined with another, it is one
 		return rec, s.joinedEnd(err)
 	}
 	// The effect was undone, and the claim with it.
 	j := &joint{claim: c, tx: t.same, joins: true}
-	rec, won, err := j.take(ctx)
-	if held, ok := err.(*heldError); ok { //nolint:errorlint // take wraps nothing around it
-		return t.held(ctx, c, held)
+	rec, won, err := j.takeKey(ctx)
+	if held, ok := err.(*heldError); ok { //nolint:errorlint // takeKey wraps nothing around it
+		return t.answerHeld(ctx, c, held)
 	}
 	if !won {
 		return rec, err
 	}
-	return j.complete(ctx, storeapi.StateFailed, answer)
+	return j.completeRecord(ctx, storeapi.StateFailed, answer)
 }
 
 // joinedEnd returns err, or that the work has ended the caller's transaction: then its savepoint is
 // gone. The database itself ends a transaction too, which err says.
 func (s *Store) joinedEnd(err error) error {
-	on, isServer := s.backend.(interface{ fateOf(error) fate })
-	if !endedByWork(err) || sqliteUndoes(err) || isServer && on.fateOf(err) == blocked {
+	fateOf, isServer := s.db.ServerFates()
+	if !table.EndedByWork(err) || table.UndoneBySQLite(err) || isServer && fateOf(err) == table.Blocked {
 		return err
 	}
 	return &endedError{cause: err, loose: !errors.Is(err, sql.ErrTxDone)}
 }
 
-// held returns the answer if another caller has the key, as this transaction sees it. It does not
-// use another connection, since there might be none.
-func (t joined[Tx]) held(ctx context.Context, c *claim, held *heldError) (storeapi.Record, error) {
+// answerHeld returns the answer if another caller has the key, as this transaction sees it. It does
+// not use another connection, since there might be none.
+func (t joined[Tx]) answerHeld(ctx context.Context, c *claim, held *heldError) (storeapi.Record, error) {
 	j := &joint{claim: c, tx: t.same}
-	var l loaded
+	var l table.Loaded
 	var err error
 	func() {
-		ctx, ended := c.store.limitWait(ctx, c.store.db.lockWait, &err)
+		ctx, ended := c.store.limitWait(ctx, c.store.db.LockWait, &err)
 		defer ended()
-		l, err = j.load(ctx, c.store.within(0)+j.claim.store.db.queries().unlocked())
+		l, err = j.loadRecord(ctx, c.store.db.LimitRowWait(0)+j.claim.store.db.Statements().LoadWithoutLock())
 	}()
 	switch {
 	case err == nil:
-	case c.store.db.dialect == SQLite:
+	case c.store.db.Dialect == SQLite:
 		return storeapi.Record{Key: c.r.Key}, held.cause
 	default: // the whole table is locked
-		return storeapi.Record{Key: c.r.Key}, unavailable(&lockError{after: c.store.db.lockWait, text: serverWaits})
+		return storeapi.Record{Key: c.r.Key}, unavailableError(c.store.db.WaitedInVain(c.store.db.LockWait, nil))
 	}
 	if rec, ok := c.answerIn(l); ok {
 		return rec, nil
 	}
-	if c.store.db.dialect == SQLite && c.store.running.other(c.id) == nil {
+	if c.store.db.Dialect == SQLite && c.store.running.otherOf(c.id) == nil {
 		// the file is busy, with whatever key
 		return storeapi.Record{Key: c.r.Key}, held.cause
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -21,24 +22,24 @@ import (
 // stable. Then a listing by tenant or operation reads all records, up to 20 000 for one page, which
 // can have fewer records than the limit, or none.
 func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (page storeapi.Page, err error) {
-	if err := s.enter(ctx); err != nil {
+	if err := s.checkCall(ctx); err != nil {
 		return page, err
 	}
 	l, err := s.newListing(&req)
 	if err != nil {
 		return page, err
 	}
-	err = s.backend.read(ctx, long, func(ctx context.Context, db sqlkit.Execer) error {
+	err = s.backend.ReadTables(ctx, table.AnyRows, func(ctx context.Context, db sqlkit.Execer) error {
 		// load checks the version, as in any other call; there is no record with a zero id.
-		now, err := s.db.load(ctx, db, s.db.queries().load, recordID{})
+		now, err := s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, table.RecordID{})
 		if err != nil {
 			return err
 		}
-		page, err = l.page(ctx, db, now.now)
-		page.Scans = l.scans()
+		page, err = l.readPage(ctx, db, now.Now)
+		page.Scans = l.scansAll()
 		return err
 	})
-	return page, s.db.failed("list", err)
+	return page, s.db.CallerError("list", err)
 }
 
 // listing is one call of List.
@@ -62,14 +63,14 @@ func (s *Store) newListing(req *storeapi.ListRequest) (*listing, error) {
 	if s.listing && req.Namespace != "" && req.Layer != "" && req.Tenant != "" && !req.InDoubt {
 		prefix := prefixOf(req)
 		// the prefix is shorter than each of its keys
-		l.column, l.begin, l.end = "parts", prefix, after(prefix)
+		l.column, l.begin, l.end = "parts", prefix, table.EndOfPrefix(prefix)
 	}
 	if req.After == "" {
 		return l, nil
 	}
 	column, place, _ := strings.Cut(req.After, ":")
 	from, err := hex.DecodeString(place)
-	if err != nil || column != l.column || l.column == "id" && len(from) != len(recordID{}) || !bytes.HasPrefix(from, l.begin) {
+	if err != nil || column != l.column || l.column == "id" && len(from) != len(table.RecordID{}) || !bytes.HasPrefix(from, l.begin) {
 		return nil, errAfter
 	}
 	l.begin = from
@@ -85,17 +86,17 @@ func prefixOf(req *storeapi.ListRequest) (prefix []byte) {
 		if part == "" {
 			break
 		}
-		prefix = appendParts(prefix, part)
+		prefix = table.AppendParts(prefix, part)
 	}
 	return prefix
 }
 
-// page reads records part by part until the page is full, or enough were read for one page.
-func (l *listing) page(ctx context.Context, db sqlkit.Execer, now protocol.Micros) (page storeapi.Page, err error) {
+// readPage reads records part by part until the page is full, or enough were read for one page.
+func (l *listing) readPage(ctx context.Context, db sqlkit.Execer, now protocol.Micros) (page storeapi.Page, err error) {
 	from := l.begin
 	// The first part is small, as it is often enough.
 	for size := 1000; ; size = mostRead {
-		to, read, err := l.part(ctx, db, from, size)
+		to, read, err := l.findPart(ctx, db, from, size)
 		if err != nil {
 			return storeapi.Page{}, err
 		}
@@ -124,8 +125,8 @@ func (l *listing) page(ctx context.Context, db sqlkit.Execer, now protocol.Micro
 func (l *listing) readPart(ctx context.Context, db sqlkit.Execer, now protocol.Micros, from, to []byte, page *storeapi.Page) (last []byte, full bool, err error) {
 	// One more than fits, to know whether there is a next page.
 	for batch, read := l.limit+1, 0; ; batch = 1000 {
-		query, args := l.query(now, from, to, batch)
-		n, last, full, err := l.read(ctx, db, query, args, now, page)
+		query, args := l.pageQuery(now, from, to, batch)
+		n, last, full, err := l.readRecords(ctx, db, query, args, now, page)
 		if n == 0 {
 			last = from // the page was full before this statement
 		}
@@ -139,9 +140,9 @@ func (l *listing) readPart(ctx context.Context, db sqlkit.Execer, now protocol.M
 	}
 }
 
-// read adds the records of one statement to the page. last is the place of the last record that was
-// looked at; full means that there is another one for the next page.
-func (l *listing) read(ctx context.Context, db sqlkit.Execer, query string, args []any, now protocol.Micros, page *storeapi.Page) (n int, last []byte, full bool, err error) {
+// readRecords adds the records of one statement to the page. last is the place of the last record
+// that was looked at; full means that there is another one for the next page.
+func (l *listing) readRecords(ctx context.Context, db sqlkit.Execer, query string, args []any, now protocol.Micros, page *storeapi.Page) (n int, last []byte, full bool, err error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return 0, nil, false, err
@@ -149,23 +150,23 @@ func (l *listing) read(ctx context.Context, db sqlkit.Execer, query string, args
 	defer rows.Close()
 	for rows.Next() {
 		var id, parts []byte
-		var scan rowScan
-		if err := rows.Scan(append([]any{&id, &parts}, scan.fields()...)...); err != nil {
+		var scan table.RowScan
+		if err := rows.Scan(append([]any{&id, &parts}, scan.Columns()...)...); err != nil {
 			return 0, nil, false, err
 		}
-		key, err := parseParts(parts)
-		row, damaged := scan.row()
+		key, err := table.ParseParts(parts)
+		row, damaged := scan.ParseRow()
 		err = errors.Join(err, damaged)
-		if err == nil && !l.selects(&key, &row, now) || err != nil && !l.selectsKey(&key) {
+		if err == nil && !l.selectsRecord(&key, &row, now) || err != nil && !l.selectsKey(&key) {
 			n++
-			last = l.place(id, parts)
+			last = l.placeOf(id, parts)
 			continue
 		}
 		if len(page.Records)+len(page.Unreadable) == l.limit {
 			return n, last, true, nil
 		}
 		n++
-		last = l.place(id, parts)
+		last = l.placeOf(id, parts)
 		if err != nil {
 			page.Unreadable = append(page.Unreadable, storeapi.Unreadable{Key: key, Err: fmt.Errorf("sqlstore: %w", err)})
 			continue
@@ -176,23 +177,23 @@ func (l *listing) read(ctx context.Context, db sqlkit.Execer, query string, args
 	return n, last, false, rows.Err()
 }
 
-// unfinished reports whether the request is for unfinished records, which have an index.
-func (l *listing) unfinished() bool {
+// wantsUnfinished reports whether the request is for unfinished records, which have an index.
+func (l *listing) wantsUnfinished() bool {
 	return l.req.State == storeapi.StateInProgress || l.req.State == storeapi.StateReleased || l.req.InDoubt || l.req.Progress
 }
 
-// scans reports whether no index serves the request.
-func (l *listing) scans() bool { return l.column == "id" && !l.unfinished() }
+// scansAll reports whether no index serves the request.
+func (l *listing) scansAll() bool { return l.column == "id" && !l.wantsUnfinished() }
 
-func (l *listing) place(id, parts []byte) []byte {
+func (l *listing) placeOf(id, parts []byte) []byte {
 	if l.column == "parts" {
 		return parts
 	}
 	return id
 }
 
-// selects reports whether the request is for the record. The statement selects a bit more.
-func (l *listing) selects(key *storeapi.StoreKey, row *protocol.Row, now protocol.Micros) bool {
+// selectsRecord reports whether the request is for the record. The statement selects a bit more.
+func (l *listing) selectsRecord(key *storeapi.StoreKey, row *protocol.Row, now protocol.Micros) bool {
 	return l.selectsKey(key) && (!l.req.Progress || row.HasProgress()) && (!l.req.InDoubt || row.InDoubt(now) || l.req.Asked && row.Doubtful(now))
 }
 
@@ -207,11 +208,11 @@ func (l *listing) selectsKey(key *storeapi.StoreKey) bool {
 	return true
 }
 
-// query returns the statement for the records after a place. It selects them by their parts as far
-// as the column shows them.
-func (l *listing) query(now protocol.Micros, from, to []byte, batch int) (query string, args []any) {
-	q := l.store.db.queries()
-	query, args = q.list, []any{now}
+// pageQuery returns the statement for the records after a place. It selects them by their parts as
+// far as the column shows them.
+func (l *listing) pageQuery(now protocol.Micros, from, to []byte, batch int) (query string, args []any) {
+	q := l.store.db.Statements()
+	query, args = q.ListRecords, []any{now}
 	add := func(condition string, values ...any) {
 		query += " AND " + condition
 		args = append(args, values...)
@@ -229,12 +230,12 @@ func (l *listing) query(now protocol.Micros, from, to []byte, batch int) (query 
 		}
 		for _, part := range []string{l.req.Layer, l.req.Tenant, l.req.Operation} {
 			if part != "" {
-				add(q.contains, appendParts(nil, part))
+				add(q.PartsContain, table.AppendParts(nil, part))
 			}
 		}
 	}
 	// Literals, so that the partial index can be used.
-	if l.unfinished() {
+	if l.wantsUnfinished() {
 		add("r.state IN (2, 5)")
 	}
 	if l.req.State != 0 {
@@ -246,39 +247,39 @@ func (l *listing) query(now protocol.Micros, from, to []byte, batch int) (query 
 	case l.req.InDoubt:
 		add("r.state = 2 AND r.lease_end <= ?", now)
 	}
-	return q.numbered(query + " ORDER BY r." + l.column + " LIMIT ?"), append(args, batch)
+	return q.Numbered(query + " ORDER BY r." + l.column + " LIMIT ?"), append(args, batch)
 }
 
 // mostRead limits how many records are read for one page.
 const mostRead = 20_000
 
-// part returns where the part of the records after a place ends, and how many it has. to is nil for
-// the last one.
+// findPart returns where the part of the records after a place ends, and how many it has. to is nil
+// for the last one.
 //
 // A database that selects few records of many would read them all in one statement, which takes
 // minutes, and no caller could tell how far it is. A part has all records, whether or not they are
 // selected. If an index selects them, or the request takes all, the whole rest is one part.
-func (l *listing) part(ctx context.Context, db sqlkit.Execer, from []byte, size int) (to []byte, n int, err error) {
-	if !l.picks() {
+func (l *listing) findPart(ctx context.Context, db sqlkit.Execer, from []byte, size int) (to []byte, n int, err error) {
+	if !l.selectsSome() {
 		return nil, 0, nil
 	}
-	q := l.store.db.queries()
-	after, args := ` FROM `+q.table+` r WHERE r.`+l.column+` > ?`, []any{from}
+	q := l.store.db.Statements()
+	after, args := ` FROM `+q.TableName+` r WHERE r.`+l.column+` > ?`, []any{from}
 	if l.end != nil {
 		after, args = after+` AND r.`+l.column+` < ?`, append(args, l.end)
 	}
-	err = db.QueryRowContext(ctx, q.numbered(`SELECT r.`+l.column+after+` ORDER BY r.`+l.column+` LIMIT 1 OFFSET ?`), append(args, size-1)...).Scan(&to)
+	err = db.QueryRowContext(ctx, q.Numbered(`SELECT r.`+l.column+after+` ORDER BY r.`+l.column+` LIMIT 1 OFFSET ?`), append(args, size-1)...).Scan(&to)
 	if !errors.Is(err, sql.ErrNoRows) {
 		return to, size, err
 	}
-	err = db.QueryRowContext(ctx, q.numbered(`SELECT count(*)`+after), args...).Scan(&n)
+	err = db.QueryRowContext(ctx, q.Numbered(`SELECT count(*)`+after), args...).Scan(&n)
 	return nil, n, err
 }
 
-// picks reports whether the request is for some of the records that are read in the order of the
-// column.
-func (l *listing) picks() bool {
-	if l.unfinished() {
+// selectsSome reports whether the request is for some of the records that are read in the order of
+// the column.
+func (l *listing) selectsSome() bool {
+	if l.wantsUnfinished() {
 		return false
 	}
 	if l.column == "parts" {

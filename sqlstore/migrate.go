@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -22,37 +22,37 @@ import (
 // the error has the statement that makes it without holding up anybody. MySQL and MariaDB hold up
 // calls for that one too, if it has to wait for a transaction that stays open.
 func (s *Store) Migrate(ctx context.Context) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.checkCall(ctx); err != nil {
 		return err
 	}
-	if err := s.backend.settings(ctx); err != nil {
-		return s.db.failed("migrate", err)
+	if err := s.backend.CheckSettings(ctx); err != nil {
+		return s.db.CallerError("migrate", err)
 	}
-	err := s.backend.migrate(ctx, max(s.db.lockWait, tablesWait), s.createTables)
+	err := s.backend.MigrateTables(ctx, max(s.db.LockWait, tablesWait), s.createTables)
 	if err != nil {
-		return s.db.failed("migrate", err)
+		return s.db.CallerError("migrate", err)
 	}
-	if err := s.find(ctx); err != nil || !s.listing {
+	if err := s.findTables(ctx); err != nil || !s.listing {
 		return err
 	}
-	return s.indexFailed(s.backend.migrate(ctx, s.db.lockWait, s.indexKeys))
+	return s.indexFailed(s.backend.MigrateTables(ctx, s.db.LockWait, s.indexKeys))
 }
 
 // indexFailed adds to err, which came from creating the index, the statement that does it without
 // Migrate.
 func (s *Store) indexFailed(err error) error {
-	q := s.db.queries()
-	var inVain *lockError
+	q := s.db.Statements()
+	var inVain *table.LockError
 	switch {
-	case err == nil || q.indexOnline == "":
-	case errors.As(err, &inVain) && inVain.ended == nil:
-		return stateError(fmt.Sprintf("sqlstore: migrate: the index of Options.Listing was not there within LockWait (%v) and the deadline of the call, "+
-			"and writers wait while it is made; make it yourself, once%s, and call Migrate again: %s", s.db.lockWait, q.onlineWaits, q.indexOnline))
-	case dberr.SQLState(err) == stateNoRight, dberr.MySQLNumber(err) == numberNoRight:
+	case err == nil || q.CreateIndexOnline == "":
+	case errors.As(err, &inVain) && inVain.Ended == nil:
+		return table.StateError(fmt.Sprintf("sqlstore: migrate: the index of Options.Listing was not there within LockWait (%v) and the deadline of the call, "+
+			"and writers wait while it is made; make it yourself, once%s, and call Migrate again: %s", s.db.LockWait, q.OnlineWaits, q.CreateIndexOnline))
+	case table.LacksRight(err):
 		return fmt.Errorf("sqlstore: migrate: this user may not create the index of Options.Listing; let the owner of the table make it, once%s, "+
-			"and call Migrate again: %s: %w", q.onlineWaits, q.indexOnline, err)
+			"and call Migrate again: %s: %w", q.OnlineWaits, q.CreateIndexOnline, err)
 	}
-	return s.db.failed("migrate", err)
+	return s.db.CallerError("migrate", err)
 }
 
 // tablesWait is how long the creation of the tables may take, if LockWait is shorter: a busy server
@@ -63,11 +63,11 @@ const tablesWait = time.Minute
 // checks those that are there.
 func (s *Store) createTables(ctx context.Context, w sqlkit.Execer) error {
 	var tables int
-	if err := w.QueryRowContext(ctx, s.db.queries().exists).Scan(&tables); err != nil {
+	if err := w.QueryRowContext(ctx, s.db.Statements().CountTables).Scan(&tables); err != nil {
 		return err
 	}
 	if tables == 0 {
-		if err := sqlkit.Run(ctx, w, s.db.queries().schema); err != nil {
+		if err := sqlkit.Run(ctx, w, s.db.Statements().CreateTables); err != nil {
 			return err
 		}
 		if s.listing {
@@ -81,66 +81,58 @@ func (s *Store) createTables(ctx context.Context, w sqlkit.Execer) error {
 
 // indexKeys creates the index of [Options].Listing if there is none.
 func (s *Store) indexKeys(ctx context.Context, w sqlkit.Execer) error {
-	q := s.db.queries()
+	q := s.db.Statements()
 	var n int
-	if err := w.QueryRowContext(ctx, q.hasIndex).Scan(&n); err != nil || n > 0 {
+	if err := w.QueryRowContext(ctx, q.CountIndex).Scan(&n); err != nil || n > 0 {
 		return err
 	}
-	if q.badIndex != "" {
-		if err := w.QueryRowContext(ctx, q.badIndex).Scan(&n); err != nil {
+	if q.CountBadIndex != "" {
+		if err := w.QueryRowContext(ctx, q.CountBadIndex).Scan(&n); err != nil {
 			return err
 		}
 		if n > 0 {
-			return stateError(fmt.Sprintf("sqlstore: migrate: the index of Options.Listing is not valid: the statement that makes it was interrupted, "+
-				"or still runs; if none runs, remove it, and call Migrate again: %s", q.dropBad))
+			return table.StateError(fmt.Sprintf("sqlstore: migrate: the index of Options.Listing is not valid: the statement that makes it was interrupted, "+
+				"or still runs; if none runs, remove it, and call Migrate again: %s", q.DropBadIndex))
 		}
 	}
-	if err := w.QueryRowContext(ctx, q.otherIndex).Scan(&n); err != nil {
+	if err := w.QueryRowContext(ctx, q.CountOtherIndex).Scan(&n); err != nil {
 		return err
 	}
 	if n > 0 {
 		// The index may have become valid since the first question.
-		if err := w.QueryRowContext(ctx, q.hasIndex).Scan(&n); err != nil || n > 0 {
+		if err := w.QueryRowContext(ctx, q.CountIndex).Scan(&n); err != nil || n > 0 {
 			return err
 		}
-		return stateError(fmt.Sprintf("sqlstore: migrate: the name of the index of Options.Listing belongs to an index that is not on all of the "+
-			"column parts: lists would read all records. Let its owner free the name, and call Migrate again: %s", q.renameOther))
+		return table.StateError(fmt.Sprintf("sqlstore: migrate: the name of the index of Options.Listing belongs to an index that is not on all of the "+
+			"column parts: lists would read all records. Let its owner free the name, and call Migrate again: %s", q.RenameOtherIndex))
 	}
-	_, err := w.ExecContext(ctx, q.indexKeys)
+	_, err := w.ExecContext(ctx, q.CreateIndex)
 	return err
 }
 
 // SchemaSQL returns the script that creates the tables if there are none, as [Store.Migrate] does,
 // under [DefaultTable].
 func SchemaSQL(d Dialect) string {
-	switch d {
-	case SQLite:
-		return sqliteSchema
-	case PostgreSQL:
-		return postgresSchema
-	case MySQL:
-		return mysqlSchema
-	}
-	return ""
+	return table.SchemaOf(d)
 }
 
 // upToDate checks the version, and makes a write without effect, so that a read-only file fails
 // here and not at the first call.
 func (s *Store) upToDate(ctx context.Context, w sqlkit.Execer) error {
 	var version int
-	err := w.QueryRowContext(ctx, s.db.queries().version).Scan(&version)
+	err := w.QueryRowContext(ctx, s.db.Statements().LoadVersion).Scan(&version)
 	switch {
-	case errors.Is(err, sql.ErrNoRows) && s.db.queries().resumes:
-		return sqlkit.Run(ctx, w, s.db.queries().schema)
+	case errors.Is(err, sql.ErrNoRows) && s.db.Statements().Resumes:
+		return sqlkit.Run(ctx, w, s.db.Statements().CreateTables)
 	case errors.Is(err, sql.ErrNoRows):
-		return s.db.notMigrated()
+		return s.db.NotMigratedError()
 	case err != nil:
 		return err
 	}
-	if _, err := s.db.load(ctx, w, s.db.queries().loadToWrite, recordID{}); err != nil {
+	if _, err := s.db.LoadRecord(ctx, w, s.db.Statements().LockRow, table.RecordID{}); err != nil {
 		return err
 	}
-	return sqlkit.Run(ctx, w, s.db.queries().touch)
+	return sqlkit.Run(ctx, w, s.db.Statements().TouchTables)
 }
 
 var _ storeapi.Keeper = (*Store)(nil)
@@ -148,13 +140,13 @@ var _ storeapi.Keeper = (*Store)(nil)
 // Keeps implements [storeapi.Keeper]. It asks the server for its settings, and whether it has
 // replicas that may take over without the last commits.
 func (s *Store) Keeps(ctx context.Context) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.checkCall(ctx); err != nil {
 		return err
 	}
-	return s.db.failed("ask what the database keeps", s.backend.keeps(ctx))
+	return s.db.CallerError("ask what the database keeps", s.backend.CheckDurability(ctx))
 }
 
 var _ storeapi.Sharer = (*Store)(nil)
 
 // Shared implements [storeapi.Sharer]. Other machines can reach a server, but not a file.
-func (s *Store) Shared() bool { return s.db.dialect != SQLite }
+func (s *Store) Shared() bool { return s.db.Dialect != SQLite }

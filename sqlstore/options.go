@@ -12,6 +12,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 )
 
 // Dialect is the kind of database.
@@ -19,7 +20,7 @@ type Dialect = dbtx.Dialect
 
 // DefaultTable is the default name of the table of records. The names of the store's other tables
 // begin with the name of this table.
-const DefaultTable = "retrysafe_records"
+const DefaultTable = table.DefaultTable
 
 // Options configure a store. Nil and the zero value of each field are valid.
 type Options struct {
@@ -68,8 +69,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// check refuses options that a kind of database does not have.
-func (o *Options) check(db *sql.DB, d Dialect) error {
+// checkOptions refuses options that a kind of database does not have.
+func (o *Options) checkOptions(db *sql.DB, d Dialect) error {
 	switch {
 	case db == nil:
 		return errors.New("sqlstore: New needs a database; open one with sql.Open")
@@ -84,7 +85,7 @@ func (o *Options) check(db *sql.DB, d Dialect) error {
 	case o.LockWait < 0:
 		return fmt.Errorf("sqlstore: LockWait is %v; leave it zero for 5s, or set a limit of your own", o.LockWait)
 	}
-	schema, table := splitTable(cmp.Or(o.Table, DefaultTable))
+	schema, table := table.SplitTable(cmp.Or(o.Table, DefaultTable))
 	if schema != "" || strings.HasPrefix(o.Table, ".") {
 		if d != PostgreSQL {
 			return fmt.Errorf("sqlstore: table name %q: %s has no schemas; leave out what is before the dot", o.Table, d)

@@ -3,8 +3,9 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"sync/atomic"
 
+	"github.com/retrysafe/retrysafe/sqlstore/internal/batch"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -14,20 +15,17 @@ import (
 // SQLite has one writer. While a RunTx is open, every other call that writes waits for it,
 // including heartbeats, but no longer than its context and [Options].LockWait.
 type Store struct {
-	db      *database
-	backend backend
+	db      *table.Database
+	backend table.Backend
 	listing bool // there is an index on the parts of keys
 
-	running    running
-	remembered remembered
-	seen       seenKeys
-	listen     func(context.Context, string, func(string)) error
-	ears       ears
-	criers     criers
-	group      *group      // nil: each change has its own transaction
-	charges    charges     // concurrent charges; used if group is not nil
-	looks      *looks      // nil: each lookup has its own statement
-	skewed     atomic.Bool // the clock difference was reported
+	queue   *batch.Queue
+	grouped bool // changes and lookups of many callers are made together
+	running running
+	listen  func(context.Context, string, func(string)) error
+	ears    ears
+	criers  criers
+	charges charges // concurrent charges; used if grouped
 }
 
 var (
@@ -46,26 +44,24 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 	if o == nil {
 		o = new(Options)
 	}
-	if err := o.check(db, d); err != nil {
+	if err := o.checkOptions(db, d); err != nil {
 		return nil, err
 	}
-	own := newDatabase(db, d, o)
-	s := &Store{db: own, listing: o.Listing, listen: o.Listen, running: running{keys: make(map[recordID]chan struct{})}}
+	own := table.Open(db, d, table.Settings{Table: o.Table, Clock: o.Now, LockWait: o.LockWait, Calls: o.StoreDB, Logger: o.Logger})
+	s := &Store{
+		db: own, backend: own.Backend, listing: o.Listing, listen: o.Listen, grouped: !o.NoGroupCommit,
+		running: running{keys: make(map[table.RecordID]chan struct{})},
+	}
 	lanes := 2
-	switch d {
-	case SQLite:
-		s.backend, lanes = sqlite{own}, 1
-	case PostgreSQL:
-		s.backend = newPostgres(own)
-	case MySQL:
-		s.backend = newMySQL(own)
+	if d == SQLite {
+		lanes = 1
 	}
-	own.explain = s.backend.explain
-	if !o.NoGroupCommit {
-		s.group, s.looks = newGroup(own, s.backend, lanes), newLooks(own, s.backend)
+	if o.NoGroupCommit {
+		lanes = 0
 	}
+	s.queue = batch.New(own, s.backend, lanes)
 	return s, nil
 }
 
 // Dialect returns the kind of database that the store is on.
-func (s *Store) Dialect() Dialect { return s.db.dialect }
+func (s *Store) Dialect() Dialect { return s.db.Dialect }

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -25,14 +25,14 @@ var _ storeapi.StepStore[*sql.Tx] = (*Store)(nil)
 // with RunTx: no other process can take the record over in between, and no other call writes,
 // including heartbeats. The rules for work are those of RunTx.
 func (s *Store) StepTx(ctx context.Context, r storeapi.StepRequest, work func(context.Context, *sql.Tx) (storeapi.Answer, error)) error {
-	if err := s.check(ctx, &r.Key); err != nil {
+	if err := s.checkKey(ctx, &r.Key); err != nil {
 		return err
 	}
-	if s.db.dialect != SQLite {
-		return s.StepOn(ctx, r, s.opening(s.db.lockWait), func(ctx context.Context, tx dbtx.Tx) (storeapi.Answer, error) { return work(ctx, standard(tx)) })
+	if s.db.Dialect != SQLite {
+		return s.StepOn(ctx, r, s.transactionOpener(s.db.LockWait), func(ctx context.Context, tx dbtx.Tx) (storeapi.Answer, error) { return work(ctx, sqlTxOf(tx)) })
 	}
-	step := &stepTx{store: s, r: &r, id: idOf(r.Key), work: work}
-	return interrupted(ctx, step.run(ctx))
+	step := &stepTx{store: s, r: &r, id: table.IDOf(r.Key), work: work}
+	return table.WithContextError(ctx, step.runStep(ctx))
 }
 
 // errOtherDatabase means that there is no record.
@@ -42,88 +42,88 @@ var errOtherDatabase = fmt.Errorf("%w: this database has no record of the attemp
 type stepTx struct {
 	store *Store
 	r     *storeapi.StepRequest
-	id    recordID
+	id    table.RecordID
 	work  func(context.Context, *sql.Tx) (storeapi.Answer, error)
 }
 
-// extend returns the record with a new lease, and with progress if it is not nil.
-func (s *stepTx) extend(row protocol.Row, now protocol.Micros, progress *storeapi.Answer) (protocol.Row, error) {
+// extendLease returns the record with a new lease, and with progress if it is not nil.
+func (s *stepTx) extendLease(row protocol.Row, now protocol.Micros, progress *storeapi.Answer) (protocol.Row, error) {
 	return protocol.Extend(row, now, &storeapi.ExtendRequest{
 		Key: s.r.Key, Owner: s.r.Owner, Fence: s.r.Fence, Lease: s.r.Lease, Progress: progress,
 	})
 }
 
-func (s *stepTx) run(ctx context.Context) error {
-	tx, err := s.store.db.begin(ctx)
+func (s *stepTx) runStep(ctx context.Context) error {
+	tx, err := s.store.db.BeginWrite(ctx)
 	if err != nil {
-		return unavailable(s.store.db.failed("begin the transaction of a step", err))
+		return unavailableError(s.store.db.CallerError("begin the transaction of a step", err))
 	}
-	defer tx.end() // rolls back what was not committed, also if work panics
-	l, err := s.store.db.load(ctx, tx, s.store.db.queries().loadToWrite, s.id)
+	defer tx.Close() // rolls back what was not committed, also if work panics
+	l, err := s.store.db.LoadRecord(ctx, tx, s.store.db.Statements().LockRow, s.id)
 	if err != nil {
-		return unavailable(s.store.db.failed("look for the record of a step", err))
+		return unavailableError(s.store.db.CallerError("look for the record of a step", err))
 	}
-	if l.row.State == 0 {
+	if l.Row.State == 0 {
 		return errOtherDatabase
 	}
-	if _, err := s.extend(l.row, l.now, nil); err != nil {
+	if _, err := s.extendLease(l.Row, l.Now, nil); err != nil {
 		return err
 	}
-	progress, err := s.call(ctx, tx)
+	progress, err := s.callWork(ctx, tx)
 	if err != nil {
 		return err
 	}
-	row, err := s.extend(l.row, s.store.db.clock().UnixMicro(), &progress)
+	row, err := s.extendLease(l.Row, s.store.db.Clock().UnixMicro(), &progress)
 	if err != nil {
 		return err
 	}
 	changed := false
-	res, err := tx.ExecContext(ctx, s.store.db.queries().finish, finishArgs(s.id, &row)...)
+	res, err := tx.ExecContext(ctx, s.store.db.Statements().FinishAttempt, table.FinishArgs(s.id, &row)...)
 	if err == nil {
-		changed, err = byCount(res)
+		changed, err = table.InsertedByCount(res)
 	}
 	switch {
 	case err != nil:
-		return s.broken(ctx, err)
+		return s.brokenError(ctx, err)
 	case !changed:
-		return s.touched()
+		return s.recordTouched()
 	}
-	if err := tx.commit(ctx); err != nil {
-		return s.settle(ctx, tx, &progress, err)
+	if err := tx.Commit(ctx); err != nil {
+		return s.settleCommit(ctx, tx, &progress, err)
 	}
 	return nil
 }
 
-// call runs work once, within a savepoint. A missing savepoint afterwards means that work has ended
-// the transaction itself.
-func (s *stepTx) call(ctx context.Context, tx *writeTx) (progress storeapi.Answer, err error) {
+// callWork runs work once, within a savepoint. A missing savepoint afterwards means that work has
+// ended the transaction itself.
+func (s *stepTx) callWork(ctx context.Context, tx *table.WriteTx) (progress storeapi.Answer, err error) {
 	if _, err := tx.ExecContext(ctx, beginWork); err != nil {
-		return progress, unavailable(s.store.db.failed("begin a step", err))
+		return progress, unavailableError(s.store.db.CallerError("begin a step", err))
 	}
-	inside, end := marked(ctx, s.store.db.pool)
+	inside, end := markContext(ctx, s.store.db.Pool)
 	defer end()
 	progress, err = s.work(inside, tx.Tx)
 	if err != nil {
-		if _, gone := tx.ExecContext(ctx, endWork); gone != nil && ctx.Err() == nil && endedByWork(gone) && !sqliteUndoes(err) {
+		if _, gone := tx.ExecContext(ctx, endWork); gone != nil && ctx.Err() == nil && table.EndedByWork(gone) && !table.UndoneBySQLite(err) {
 			return progress, &endedError{cause: err, loose: !errors.Is(gone, sql.ErrTxDone)}
 		}
 		return progress, err
 	}
 	if _, err := tx.ExecContext(ctx, endWork); err != nil {
-		return progress, s.broken(ctx, err)
+		return progress, s.brokenError(ctx, err)
 	}
 	return progress, nil
 }
 
-// broken returns the error for a statement that failed after the work.
-func (s *stepTx) broken(ctx context.Context, err error) error {
+// brokenError returns the error for a statement that failed after the work.
+func (s *stepTx) brokenError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("sqlstore: the step ended before its transaction was committed, and all was rolled back: %w", context.Cause(ctx))
-	case endedByWork(err):
+	case table.EndedByWork(err):
 		return &endedError{cause: err, loose: !errors.Is(err, sql.ErrTxDone)}
 	}
-	return unavailable(s.store.db.failed("keep what the step has done", err))
+	return unavailableError(s.store.db.CallerError("keep what the step has done", err))
 }
 
 // commitFailed returns the error for a COMMIT that was refused.
@@ -131,58 +131,58 @@ func (s *stepTx) commitFailed(failed error) error {
 	return (&claim{store: s.store}).commitFailed(failed)
 }
 
-// settle finds out the outcome of a COMMIT that failed, as for RunTx. The progress that this
+// settleCommit finds out the outcome of a COMMIT that failed, as for RunTx. The progress that this
 // attempt stored last shows it.
-func (s *stepTx) settle(ctx context.Context, tx *writeTx, progress *storeapi.Answer, failed error) error {
-	tx.undo()
-	wait, cancel := s.store.db.patience(context.WithoutCancel(ctx), time.Time{})
+func (s *stepTx) settleCommit(ctx context.Context, tx *table.WriteTx, progress *storeapi.Answer, failed error) error {
+	tx.RollBack()
+	wait, cancel := s.store.db.NewPatience(context.WithoutCancel(ctx), time.Time{})
 	defer cancel()
-	var l loaded
-	err := s.store.db.writeInTurn(wait, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+	var l table.Loaded
+	err := s.store.db.WriteInTurn(wait, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
-		l, err = s.store.db.load(ctx, w, s.store.db.queries().loadToWrite, s.id)
+		l, err = s.store.db.LoadRecord(ctx, w, s.store.db.Statements().LockRow, s.id)
 		return false, err
 	})
-	return s.settled(ctx, &l, err, progress, failed)
+	return s.outcomeOf(ctx, &l, err, progress, failed)
 }
 
-// settled returns the outcome of a COMMIT that failed, given the record that was read after it.
-func (s *stepTx) settled(ctx context.Context, l *loaded, err error, progress *storeapi.Answer, failed error) error {
-	row := &l.row
+// outcomeOf returns the outcome of a COMMIT that failed, given the record that was read after it.
+func (s *stepTx) outcomeOf(ctx context.Context, l *table.Loaded, err error, progress *storeapi.Answer, failed error) error {
+	row := &l.Row
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: COMMIT has failed, and nobody can say what became of it: %w",
-			storeapi.ErrUnconfirmed, errors.Join(s.store.db.failed("commit", failed), s.store.db.failed("look for the record", err)))
+			storeapi.ErrUnconfirmed, errors.Join(s.store.db.CallerError("commit", failed), s.store.db.CallerError("look for the record", err)))
 	case row.Owner != s.r.Owner || row.Fence != s.r.Fence || row.State != storeapi.StateInProgress:
 		return fmt.Errorf("%w: COMMIT has failed, and the record is another's since; what it has kept is found there: %w",
-			storeapi.ErrLeaseLost, s.store.db.failed("commit", failed))
+			storeapi.ErrLeaseLost, s.store.db.CallerError("commit", failed))
 	case row.Answer.Codec == progress.Codec && row.Answer.Size >= progress.Size:
 		return nil
 	case ctx.Err() != nil:
-		return s.broken(ctx, failed)
+		return s.brokenError(ctx, failed)
 	}
 	return s.commitFailed(failed)
 }
 
-// touched returns the error for a record that does not belong to this attempt any more.
-func (s *stepTx) touched() error {
+// recordTouched returns the error for a record that does not belong to this attempt any more.
+func (s *stepTx) recordTouched() error {
 	return fmt.Errorf("%w: the work of the step has removed or changed the record of its own call, or has rolled back by itself, and all was rolled back; "+
-		"keep the table %s, COMMIT and ROLLBACK out of the work", storeapi.ErrLeaseLost, s.store.db.table)
+		"keep the table %s, COMMIT and ROLLBACK out of the work", storeapi.ErrLeaseLost, s.store.db.Table)
 }
 
 // StepOn is StepTx for adapters of other drivers, as RunOn is RunTx.
 func (s *Store) StepOn(ctx context.Context, r storeapi.StepRequest, begin func(context.Context) (Transaction, error),
 	work func(context.Context, dbtx.Tx) (storeapi.Answer, error),
 ) error {
-	if err := s.check(ctx, &r.Key); err != nil {
+	if err := s.checkKey(ctx, &r.Key); err != nil {
 		return err
 	}
-	fateOf, err := s.fates("StepOn", "StepTx")
+	fateOf, err := s.serverFates("StepOn", "StepTx")
 	if err != nil {
 		return err
 	}
-	step := &serverStep{stepTx: &stepTx{store: s, r: &r, id: idOf(r.Key)}, begin: begin, do: work, fateOf: fateOf}
-	return step.run(ctx)
+	step := &serverStep{stepTx: &stepTx{store: s, r: &r, id: table.IDOf(r.Key)}, begin: begin, do: work, fateOf: fateOf}
+	return step.runStep(ctx)
 }
 
 // serverStep is one call of StepOn. It locks the row only at its end: heartbeats continue, and no
@@ -191,23 +191,23 @@ type serverStep struct {
 	*stepTx
 	begin  func(context.Context) (Transaction, error)
 	do     func(context.Context, dbtx.Tx) (storeapi.Answer, error)
-	fateOf func(error) fate
+	fateOf func(error) table.Fate
 }
 
-func (s *serverStep) run(ctx context.Context) error {
-	l, err := s.store.look(ctx, s.id)
+func (s *serverStep) runStep(ctx context.Context) error {
+	l, err := s.store.queue.LookAt(ctx, s.id)
 	if err != nil {
-		return unavailable(err)
+		return unavailableError(err)
 	}
-	if err := s.owned(&l); err != nil {
+	if err := s.checkOwner(&l); err != nil {
 		return err
 	}
 	tx, err := s.begin(ctx)
-	for lost := 0; err != nil && lost < lostConnections && s.fateOf(err) == onlyLost && sqlkit.Pause(ctx); lost++ {
+	for lost := 0; err != nil && lost < table.LostConnections && s.fateOf(err) == table.OnlyLost && sqlkit.Pause(ctx); lost++ {
 		tx, err = s.begin(ctx) // the pool's connections may be dead
 	}
 	if err != nil {
-		return unavailable(s.store.db.failed("begin the transaction of a step", err))
+		return unavailableError(s.store.db.CallerError("begin the transaction of a step", err))
 	}
 	open := true
 	undo := func() error {
@@ -215,12 +215,12 @@ func (s *serverStep) run(ctx context.Context) error {
 			return nil
 		}
 		open = false
-		return rollback(ctx, tx)
+		return rollBackTx(ctx, tx)
 	}
 	defer undo() //nolint:errcheck // also where work panics
-	if t, ok := tx.(interface{ claimed(context.Context) error }); ok {
-		if err := t.claimed(ctx); err != nil {
-			return unavailable(s.store.db.failed("begin the transaction of a step", err))
+	if t, ok := tx.(*table.MySQLTx); ok {
+		if err := t.RestoreWaits(ctx); err != nil {
+			return unavailableError(s.store.db.CallerError("begin the transaction of a step", err))
 		}
 	}
 	progress, err := s.callOn(ctx, tx)
@@ -230,94 +230,92 @@ func (s *serverStep) run(ctx context.Context) error {
 		}
 		return err
 	}
-	if err := s.keep(ctx, tx, &progress); err != nil {
+	if err := s.keepProgress(ctx, tx, &progress); err != nil {
 		return err
 	}
 	open = false
 	if err := tx.Commit(ctx); err != nil {
-		_ = rollback(ctx, tx) // gives the connection back
+		_ = rollBackTx(ctx, tx) // gives the connection back
 		switch {
-		case ofTheWork(err):
+		case table.CausedByWork(err):
 			return s.commitFailed(err)
-		case s.fateOf(err) != onlyLost:
-			return s.broken(ctx, err) // the server has refused it
+		case s.fateOf(err) != table.OnlyLost:
+			return s.brokenError(ctx, err) // the server has refused it
 		}
-		return s.committed(ctx, &progress, err)
+		return s.findOutcome(ctx, &progress, err)
 	}
 	return nil
 }
 
-// owned returns nil if the record belongs to the attempt.
-func (s *serverStep) owned(l *loaded) error {
-	if l.row.State == 0 {
+// checkOwner returns nil if the record belongs to the attempt.
+func (s *serverStep) checkOwner(l *table.Loaded) error {
+	if l.Row.State == 0 {
 		return errOtherDatabase
 	}
-	_, err := s.extend(l.row, l.now, nil)
+	_, err := s.extendLease(l.Row, l.Now, nil)
 	return err
 }
 
 func (s *serverStep) callOn(ctx context.Context, tx Transaction) (storeapi.Answer, error) {
-	inside, end := marked(ctx, s.store.db.pool)
+	inside, end := markContext(ctx, s.store.db.Pool)
 	defer end()
 	progress, err := s.do(inside, tx)
 	if hasEnded(tx) {
 		return progress, &endedError{cause: cmp.Or(err, sql.ErrTxDone), loose: true}
 	}
-	if q := s.store.db.queries(); err != nil && !q.leftAt {
+	if q := s.store.db.Statements(); err != nil && !q.HasLeftSince {
 		var outside bool
-		if tx.QueryRow(ctx, q.left, nil, &outside) == nil && outside {
+		if tx.QueryRow(ctx, q.HasLeft, nil, &outside) == nil && outside {
 			return progress, &endedError{cause: err, loose: true}
 		}
 	}
 	return progress, err
 }
 
-// keep writes the progress with the last statement, if the record still belongs to the attempt. It
-// waits for the row and its table no longer than LockWait.
-func (s *serverStep) keep(call context.Context, tx dbtx.Tx, progress *storeapi.Answer) (err error) {
-	ctx, ended := s.store.limitWait(call, s.store.db.lockWait, &err)
+// keepProgress writes the progress with the last statement, if the record still belongs to the
+// attempt. It waits for the row and its table no longer than LockWait.
+func (s *serverStep) keepProgress(call context.Context, tx dbtx.Tx, progress *storeapi.Answer) (err error) {
+	ctx, ended := s.store.limitWait(call, s.store.db.LockWait, &err)
 	defer ended()
-	load := func(within string) (loaded, error) {
-		return s.store.db.loadBy(func(dest ...any) error {
-			return tx.QueryRow(ctx, within+s.store.db.queries().loadToJoin, []any{s.id[:]}, dest...)
-		})
+	load := func(within string) (table.Loaded, error) {
+		scan := s.store.db.NewRecordScan()
+		return scan.ReadRecord(tx.QueryRow(ctx, within+s.store.db.Statements().LockToJoin, []any{s.id[:]}, scan.AllColumns()...))
 	}
-	l, err := load(s.store.within(s.store.db.lockWait))
-	if dberr.MySQLNumber(err) == numberSyntax { // nothing was undone
-		s.store.db.words.noSetStatement.Store(true)
+	l, err := load(s.store.db.LimitRowWait(s.store.db.LockWait))
+	if s.store.db.CannotLimit(err) { // nothing was undone
 		l, err = load("")
 	}
 	if err != nil {
-		return s.broken(call, err)
+		return s.brokenError(call, err)
 	}
-	row, err := s.extend(l.row, l.now, progress)
+	row, err := s.extendLease(l.Row, l.Now, progress)
 	if err != nil {
 		return err
 	}
 	// a heartbeat may have extended the lease while this call waited for the row
-	row.LeaseEnd = max(row.LeaseEnd, l.row.LeaseEnd)
-	n, err := tx.Exec(ctx, s.store.db.queries().finish, finishArgs(s.id, &row)...)
+	row.LeaseEnd = max(row.LeaseEnd, l.Row.LeaseEnd)
+	n, err := tx.Exec(ctx, s.store.db.Statements().FinishAttempt, table.FinishArgs(s.id, &row)...)
 	switch {
 	case err != nil:
-		return s.broken(call, err)
+		return s.brokenError(call, err)
 	case n != 1:
-		return s.touched()
+		return s.recordTouched()
 	}
 	return nil
 }
 
-// committed finds out the outcome of a COMMIT without a reply. Locking the row waits for the
+// findOutcome finds out the outcome of a COMMIT without a reply. Locking the row waits for the
 // transaction.
-func (s *serverStep) committed(ctx context.Context, progress *storeapi.Answer, failed error) error {
-	var l loaded
-	err := s.store.backend.write(context.WithoutCancel(ctx), s.id, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+func (s *serverStep) findOutcome(ctx context.Context, progress *storeapi.Answer, failed error) error {
+	var l table.Loaded
+	err := s.store.backend.WriteTables(context.WithoutCancel(ctx), s.id, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
-		if l, err = s.store.db.load(ctx, w, s.store.db.queries().loadToWrite, s.id); err != nil {
+		if l, err = s.store.db.LoadRecord(ctx, w, s.store.db.Statements().LockRow, s.id); err != nil {
 			return false, err
 		}
 		// as in serverClaim.claimAgain
-		_, err = w.ExecContext(ctx, s.store.db.queries().confirm, s.id[:])
+		_, err = w.ExecContext(ctx, s.store.db.Statements().ConfirmRow, s.id[:])
 		return true, err
 	})
-	return s.settled(ctx, &l, err, progress, failed)
+	return s.outcomeOf(ctx, &l, err, progress, failed)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 )
 
 // sweepBatch is how many records one transaction removes; others can write in between.
@@ -17,7 +18,7 @@ const sweepBatch = 128
 // Sweep implements [storeapi.Sweeper]. It looks for expired records without a lock, and removes
 // them in batches. A record is removed only if it is still expired then.
 func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
-	if err := s.enter(ctx); err != nil {
+	if err := s.checkCall(ctx); err != nil {
 		return 0, err
 	}
 	if removed, err = s.sweepRecords(ctx, limit); err == nil {
@@ -29,11 +30,11 @@ func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 func (s *Store) sweepRecords(ctx context.Context, limit int) (removed int, err error) {
 	for removed < limit {
 		batch := min(limit-removed, sweepBatch)
-		ids, now, err := s.expired(ctx, batch)
+		ids, now, err := s.findExpired(ctx, batch)
 		if err != nil {
 			return removed, err
 		}
-		n, err := s.remove(ctx, ids, now)
+		n, err := s.removeRecords(ctx, ids, now)
 		removed += n
 		if err != nil || len(ids) < batch || n == 0 {
 			return removed, err
@@ -42,18 +43,18 @@ func (s *Store) sweepRecords(ctx context.Context, limit int) (removed int, err e
 	return removed, nil
 }
 
-// expired returns the keys of at most n expired records, the oldest first, and the time of that
+// findExpired returns the keys of at most n expired records, the oldest first, and the time of that
 // read.
-func (s *Store) expired(ctx context.Context, n int) (ids [][]byte, now protocol.Micros, err error) {
-	err = s.backend.read(ctx, long, func(ctx context.Context, db sqlkit.Execer) error {
+func (s *Store) findExpired(ctx context.Context, n int) (ids [][]byte, now protocol.Micros, err error) {
+	err = s.backend.ReadTables(ctx, table.AnyRows, func(ctx context.Context, db sqlkit.Execer) error {
 		ids = nil
 		// for the version and the time
-		l, err := s.db.load(ctx, db, s.db.queries().load, recordID{})
+		l, err := s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, table.RecordID{})
 		if err != nil {
 			return err
 		}
-		now = l.now
-		rows, err := db.QueryContext(ctx, s.db.queries().expired, now, n)
+		now = l.Now
+		rows, err := db.QueryContext(ctx, s.db.Statements().FindExpired, now, n)
 		if err != nil {
 			return err
 		}
@@ -67,28 +68,28 @@ func (s *Store) expired(ctx context.Context, n int) (ids [][]byte, now protocol.
 		}
 		return rows.Err()
 	})
-	return ids, now, s.db.failed("look for expired records", err)
+	return ids, now, s.db.CallerError("look for expired records", err)
 }
 
-// remove removes those of the records that are still expired. The same transaction stores the
-// largest fence among them: a record that is created again gets a larger one, even if the clock was
-// set back.
-func (s *Store) remove(ctx context.Context, ids [][]byte, now protocol.Micros) (removed int, err error) {
+// removeRecords removes those of the records that are still expired. The same transaction stores
+// the largest fence among them: a record that is created again gets a larger one, even if the clock
+// was set back.
+func (s *Store) removeRecords(ctx context.Context, ids [][]byte, now protocol.Micros) (removed int, err error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
 	n := 0
-	err = s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+	err = s.backend.WriteTables(ctx, table.RecordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		n = 0
 		floor := int64(0)
 		one := ids // those that are removed one at a time
 		switch {
-		case s.db.queries().removeMany != "":
-			if err := w.QueryRowContext(ctx, s.db.queries().removeMany, now, len(ids)).Scan(&n, &floor); err != nil {
+		case s.db.Statements().RemoveExpired != "":
+			if err := w.QueryRowContext(ctx, s.db.Statements().RemoveExpired, now, len(ids)).Scan(&n, &floor); err != nil {
 				return false, err
 			}
 			one = nil
-		case s.db.queries().lockOld != nil:
+		case s.db.Statements().LockExpired != nil:
 			var err error
 			if n, floor, err = s.removeLocked(ctx, w, ids, now); err != nil {
 				return false, err
@@ -97,7 +98,7 @@ func (s *Store) remove(ctx context.Context, ids [][]byte, now protocol.Micros) (
 		}
 		for _, id := range one {
 			var fence int64
-			err := w.QueryRowContext(ctx, s.db.queries().remove, id, now).Scan(&fence)
+			err := w.QueryRowContext(ctx, s.db.Statements().RemoveOne, id, now).Scan(&fence)
 			if errors.Is(err, sql.ErrNoRows) {
 				continue // it was claimed again
 			}
@@ -110,11 +111,11 @@ func (s *Store) remove(ctx context.Context, ids [][]byte, now protocol.Micros) (
 		if n == 0 {
 			return false, nil
 		}
-		_, err := w.ExecContext(ctx, s.db.queries().raise, floor)
+		_, err := w.ExecContext(ctx, s.db.Statements().RaiseFloor, floor)
 		return true, err
 	})
 	if err != nil {
-		return 0, s.db.failed("remove expired records", err)
+		return 0, s.db.CallerError("remove expired records", err)
 	}
 	return n, nil
 }
@@ -126,11 +127,11 @@ func (s *Store) removeLocked(ctx context.Context, w sqlkit.Execer, ids [][]byte,
 	for _, id := range ids {
 		args = append(args, id)
 	}
-	old, floor, err := lockedRows(ctx, w, s.db.queries().lockOld(len(ids)), append(args, now)...)
+	old, floor, err := lockedRows(ctx, w, s.db.Statements().LockExpired(len(ids)), append(args, now)...)
 	if err != nil || len(old) == 0 {
 		return 0, 0, err
 	}
-	_, err = w.ExecContext(ctx, s.db.queries().dropOld(len(old)), append(old, now)...)
+	_, err = w.ExecContext(ctx, s.db.Statements().RemoveLocked(len(old)), append(old, now)...)
 	return len(old), floor, err
 }
 

@@ -6,16 +6,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -42,25 +39,25 @@ import (
 // committed is in doubt. So is what it may have written after a ROLLBACK as text, which commits
 // statement by statement; on MySQL only after autocommit was turned on, and not after DDL.
 func (s *Store) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, *sql.Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
-	if err := s.check(ctx, &r.Key); err != nil {
+	if err := s.checkKey(ctx, &r.Key); err != nil {
 		return storeapi.Record{}, err
 	}
-	if s.db.dialect != SQLite {
+	if s.db.Dialect != SQLite {
 		return s.runOnServer(ctx, r, work)
 	}
-	c := &claim{store: s, r: &r, id: idOf(r.Key), work: work}
-	end, rec, err := c.queue(ctx)
+	c := &claim{store: s, r: &r, id: table.IDOf(r.Key), work: work}
+	end, rec, err := c.waitForTurn(ctx)
 	if end == nil {
 		return rec, err
 	}
 	defer end()
-	rec, err = c.run(ctx)
-	err = interrupted(ctx, err)
-	if err != nil && c.worked && c.ended == nil && c.committed(ctx) {
+	rec, err = c.runOnce(ctx)
+	err = table.WithContextError(ctx, err)
+	if err != nil && c.worked && c.ended == nil && c.wasCommitted(ctx) {
 		c.ended = &endedError{cause: err}
 	}
 	if c.ended != nil {
-		return rec, c.afterwards(ctx)
+		return rec, c.putInDoubt(ctx)
 	}
 	return rec, err
 }
@@ -69,7 +66,7 @@ func (s *Store) RunTx(ctx context.Context, r storeapi.TxRequest, work func(conte
 type claim struct {
 	store *Store
 	r     *storeapi.TxRequest
-	id    recordID
+	id    table.RecordID
 	work  func(context.Context, *sql.Tx) (storeapi.State, storeapi.Answer, error)
 	// isNew means that the key was not looked at, since it is probably new. SQLite, MySQL.
 	isNew bool
@@ -80,27 +77,27 @@ type claim struct {
 	ended *endedError
 }
 
-// decide decides as for any other call. If the record is in doubt, the claim is refused: the doubt
-// comes from outside transactions, where the effect may have happened.
-func (c *claim) decide(l loaded, now protocol.Micros) (next protocol.Row, won bool, err error) {
-	next, status, _, err := protocol.Acquire(l.row, now, l.floor, &storeapi.AcquireRequest{
+// decideClaim decides as for any other call. If the record is in doubt, the claim is refused: the
+// doubt comes from outside transactions, where the effect may have happened.
+func (c *claim) decideClaim(l table.Loaded, now protocol.Micros) (next protocol.Row, won bool, err error) {
+	next, status, _, err := protocol.Acquire(l.Row, now, l.Floor, &storeapi.AcquireRequest{
 		Key: c.r.Key, Owner: c.r.Owner, Fingerprint: c.r.Fingerprint, Binding: c.r.Binding,
 		Lease: strayLease, Retention: c.r.Retention, OnDoubt: storeapi.Refuse,
 	})
 	if err != nil || status == storeapi.StatusFinished {
 		return next, false, err
 	}
-	if status == storeapi.StatusAcquired && l.row.State == storeapi.StateInProgress && l.row.Owner == c.r.Owner {
+	if status == storeapi.StatusAcquired && l.Row.State == storeapi.StateInProgress && l.Row.Owner == c.r.Owner {
 		// this work has committed the transaction itself before
-		return l.row, false, storeapi.ErrInDoubt
+		return l.Row, false, storeapi.ErrInDoubt
 	}
 	answer := storeapi.Acquired{Status: status}
 	return next, status == storeapi.StatusAcquired, answer.Err()
 }
 
-// queue waits until no transaction of the key runs in this process. If end is nil, there is nothing
-// to run, and rec and err are the answer.
-func (c *claim) queue(ctx context.Context) (end func(), rec storeapi.Record, err error) {
+// waitForTurn waits until no transaction of the key runs in this process. If end is nil, there is
+// nothing to run, and rec and err are the answer.
+func (c *claim) waitForTurn(ctx context.Context) (end func(), rec storeapi.Record, err error) {
 	var limit <-chan time.Time
 	if c.r.Wait > 0 {
 		t := time.NewTimer(c.r.Wait)
@@ -108,28 +105,28 @@ func (c *claim) queue(ctx context.Context) (end func(), rec storeapi.Record, err
 		limit = t.C
 	}
 	for {
-		if other := c.store.running.other(c.id); other != nil {
-			if err := c.await(ctx, other, limit); err != nil {
+		if other := c.store.running.otherOf(c.id); other != nil {
+			if err := c.awaitOther(ctx, other, limit); err != nil {
 				return nil, storeapi.Record{Key: c.r.Key}, err
 			}
 		}
-		if c.isNew = c.store.seen.isNew(c.id); !c.isNew {
-			l, err := c.store.look(ctx, c.id)
+		if c.isNew = c.store.queue.GuessNew(c.id); !c.isNew {
+			l, err := c.store.queue.LookAt(ctx, c.id)
 			if err != nil {
-				return nil, storeapi.Record{}, unavailable(err)
+				return nil, storeapi.Record{}, unavailableError(err)
 			}
-			c.store.seen.was(l.row.State == 0)
-			if row, won, err := c.decide(l, l.now); !won {
-				return nil, row.Record(c.r.Key, l.now), err
+			c.store.queue.LearnNew(l.Row.State == 0)
+			if row, won, err := c.decideClaim(l, l.Now); !won {
+				return nil, row.Record(c.r.Key, l.Now), err
 			}
 		}
-		if end, ok := c.store.running.begin(c.id); ok {
+		if end, ok := c.store.running.beginKey(c.id); ok {
 			return end, storeapi.Record{}, nil
 		}
 	}
 }
 
-func (c *claim) await(ctx context.Context, other <-chan struct{}, limit <-chan time.Time) error {
+func (c *claim) awaitOther(ctx context.Context, other <-chan struct{}, limit <-chan time.Time) error {
 	if limit == nil {
 		return storeapi.ErrInProgress
 	}
@@ -143,56 +140,56 @@ func (c *claim) await(ctx context.Context, other <-chan struct{}, limit <-chan t
 	}
 }
 
-// run claims the key, runs the work and completes the record in one transaction.
-func (c *claim) run(ctx context.Context) (rec storeapi.Record, err error) {
-	q := c.store.db.queries()
+// runOnce claims the key, runs the work and completes the record in one transaction.
+func (c *claim) runOnce(ctx context.Context) (rec storeapi.Record, err error) {
+	q := c.store.db.Statements()
 	// Before a connection is held: preparing takes one.
-	statements, err := c.store.db.statements.get(ctx, c.store.db, q.claimAt, q.load, q.put, q.make, q.finish, beginWork, endWork)
+	statements, err := c.store.db.Cache.PrepareAll(ctx, c.store.db, q.ClaimAt, q.LoadRow, q.UpdateRow, q.InsertRow, q.FinishAttempt, beginWork, endWork)
 	if err != nil {
-		return rec, unavailable(c.store.db.failed("begin the transaction", err))
+		return rec, unavailableError(c.store.db.CallerError("begin the transaction", err))
 	}
 	var j *joint
 	var won bool
 	var answer error
-	tx, err := c.store.db.beginWith(ctx, func(tx *sql.Tx) error {
-		j = &joint{claim: c, tx: dbtx.SQL(prepared{tx, statements}, SQLite)}
-		rec, won, answer = j.take(ctx)
-		if held, ok := answer.(*heldError); ok { //nolint:errorlint // take wraps nothing around it
+	tx, err := c.store.db.BeginWriteWith(ctx, func(tx *sql.Tx) error {
+		j = &joint{claim: c, tx: dbtx.SQL(statements.Within(tx), SQLite)}
+		rec, won, answer = j.takeKey(ctx)
+		if held, ok := answer.(*heldError); ok { //nolint:errorlint // takeKey wraps nothing around it
 			return held.cause
 		}
 		return nil
 	})
 	if err != nil {
-		return storeapi.Record{}, unavailable(c.store.db.failed("begin the transaction", err))
+		return storeapi.Record{}, unavailableError(c.store.db.CallerError("begin the transaction", err))
 	}
-	defer tx.end() // rolls back what was not committed, also if work panics
+	defer tx.Close() // rolls back what was not committed, also if work panics
 	if c.isNew {
-		c.store.seen.was(won)
+		c.store.queue.LearnNew(won)
 	}
 	if !won {
 		return rec, answer
 	}
-	state, result, err := c.callWork(ctx, prepared{tx.Tx, statements})
+	state, result, err := c.callWork(ctx, statements.Within(tx.Tx))
 	if err != nil {
 		return rec, err
 	}
-	done, err := j.complete(ctx, state, result)
+	done, err := j.completeRecord(ctx, state, result)
 	if err != nil {
 		return rec, err
 	}
-	if err := tx.commit(ctx); err != nil {
-		return c.settle(ctx, tx, rec, err)
+	if err := tx.Commit(ctx); err != nil {
+		return c.settleCommit(ctx, tx, rec, err)
 	}
 	return done, nil
 }
 
 // callWork runs work once, within a savepoint. After a final refusal it keeps the record and undoes
 // the effect. A missing savepoint afterwards means that work has ended the transaction itself.
-func (c *claim) callWork(ctx context.Context, tx prepared) (state storeapi.State, answer storeapi.Answer, err error) {
+func (c *claim) callWork(ctx context.Context, tx table.PreparedTx) (state storeapi.State, answer storeapi.Answer, err error) {
 	if _, err := tx.ExecContext(ctx, beginWork); err != nil {
-		return 0, answer, unavailable(c.store.db.failed("claim the key", err))
+		return 0, answer, unavailableError(c.store.db.CallerError("claim the key", err))
 	}
-	inside, end := marked(ctx, c.store.db.pool)
+	inside, end := markContext(ctx, c.store.db.Pool)
 	defer end()
 	c.worked = true
 	state, answer, err = c.work(inside, tx.Tx)
@@ -208,86 +205,87 @@ func (c *claim) callWork(ctx context.Context, tx prepared) (state storeapi.State
 	}
 	for _, step := range steps {
 		if _, err := tx.ExecContext(ctx, step); err != nil {
-			return 0, answer, c.broken(ctx, err)
+			return 0, answer, c.brokenError(ctx, err)
 		}
 	}
 	return state, answer, nil
 }
 
-// broken returns the error for a statement that failed after the work.
-func (c *claim) broken(ctx context.Context, err error) error {
+// brokenError returns the error for a statement that failed after the work.
+func (c *claim) brokenError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("sqlstore: the call ended before its transaction was committed, and all was rolled back: %w", ctx.Err())
-	case endedByWork(err):
+	case table.EndedByWork(err):
 		c.ended = &endedError{cause: err, loose: !errors.Is(err, sql.ErrTxDone)}
 		return c.ended
 	}
-	return unavailable(c.store.db.failed("complete the record", err))
+	return unavailableError(c.store.db.CallerError("complete the record", err))
 }
 
 // commitFailed returns the error for a COMMIT that was refused: everything was rolled back.
 func (c *claim) commitFailed(failed error) error {
-	if ofTheWork(failed) {
+	if table.CausedByWork(failed) {
 		return fmt.Errorf("%w: %w", storeapi.ErrCommitRefused, failed)
 	}
-	return unavailable(c.store.db.failed("COMMIT has failed, and all was rolled back", failed))
+	return unavailableError(c.store.db.CallerError("COMMIT has failed, and all was rolled back", failed))
 }
 
-// committed reports, for a call that should have rolled back, whether its claim exists
+// wasCommitted reports, for a call that should have rolled back, whether its claim exists
 // nevertheless. If so, the work has committed, hidden by its own error or by an ended context.
-func (c *claim) committed(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
+func (c *claim) wasCommitted(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), table.Slack)
 	defer cancel()
-	l, err := c.store.look(ctx, c.id)
-	return err == nil && l.row.Owner == c.r.Owner && l.row.State == storeapi.StateInProgress
+	l, err := c.store.queue.LookAt(ctx, c.id)
+	return err == nil && l.Row.Owner == c.r.Owner && l.Row.State == storeapi.StateInProgress
 }
 
-// unavailable marks a failure of the database that came before the work, or that has undone it.
-func unavailable(err error) error {
+// unavailableError marks a failure of the database that came before the work, or that has undone
+// it.
+func unavailableError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", storeapi.ErrUnavailable, err)
 }
 
-// settle finds out the outcome of a COMMIT that failed: the holder of the write lock sees what was
-// committed, and the rest never will be.
-func (c *claim) settle(ctx context.Context, tx *writeTx, rec storeapi.Record, failed error) (storeapi.Record, error) {
-	tx.undo() // ends whatever the connection still holds
+// settleCommit finds out the outcome of a COMMIT that failed: the holder of the write lock sees
+// what was committed, and the rest never will be.
+func (c *claim) settleCommit(ctx context.Context, tx *table.WriteTx, rec storeapi.Record, failed error) (storeapi.Record, error) {
+	tx.RollBack() // ends whatever the connection still holds
 	whole := context.WithoutCancel(ctx)
-	var l loaded
-	now := c.store.db.clock().UnixMicro()
-	wait, cancel := c.store.db.patience(whole, time.Time{})
+	var l table.Loaded
+	now := c.store.db.Clock().UnixMicro()
+	wait, cancel := c.store.db.NewPatience(whole, time.Time{})
 	defer cancel()
-	err := c.store.db.writeInTurn(wait, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+	err := c.store.db.WriteInTurn(wait, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
-		l, err = c.store.db.load(ctx, w, c.store.db.queries().loadToWrite, c.id)
+		l, err = c.store.db.LoadRecord(ctx, w, c.store.db.Statements().LockRow, c.id)
 		return false, err
 	})
 	if err != nil {
 		return rec, fmt.Errorf("%w: COMMIT has failed, and nobody can say what became of it: %w",
-			storeapi.ErrUnconfirmed, errors.Join(c.store.db.failed("commit", failed), c.store.db.failed("look for the record", err)))
+			storeapi.ErrUnconfirmed, errors.Join(c.store.db.CallerError("commit", failed), c.store.db.CallerError("look for the record", err)))
 	}
 	switch {
-	case l.row.Owner == c.r.Owner && l.row.State.Finished():
-		return l.row.Record(c.r.Key, now), nil
-	case l.row.Owner == c.r.Owner && l.row.State != 0:
+	case l.Row.Owner == c.r.Owner && l.Row.State.Finished():
+		return l.Row.Record(c.r.Key, now), nil
+	case l.Row.Owner == c.r.Owner && l.Row.State != 0:
 		c.ended = &endedError{cause: failed}
 		return rec, c.ended
 	case ctx.Err() != nil:
-		return rec, c.broken(ctx, failed)
+		return rec, c.brokenError(ctx, failed)
 	}
 	return rec, c.commitFailed(failed)
 }
 
-// afterwards puts the record in doubt if a part of the effect may have been committed: the work has
+// putInDoubt puts the record in doubt if a part of the effect may have been committed: the work has
 // committed the claim, or has written after it had rolled it back.
-func (c *claim) afterwards(ctx context.Context) error {
+func (c *claim) putInDoubt(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	l, err := c.store.look(ctx, c.id)
-	fence, what := l.row.Fence, "the work committed its transaction by itself"
-	if err == nil && l.row.Owner != c.r.Owner {
+	l, err := c.store.queue.LookAt(ctx, c.id)
+	fence, what := l.Row.Fence, "the work committed its transaction by itself"
+	if err == nil && l.Row.Owner != c.r.Owner {
 		if !c.ended.loose {
 			return c.ended
 		}
@@ -321,58 +319,49 @@ func (c *claim) claimAgain(ctx context.Context) (storeapi.Fence, error) {
 // of the same statement counts, so the wait for it can only be ended here, and the connection with
 // it. On MySQL the server ends such waits earlier. SQLite limits its waits itself.
 func (s *Store) limitWait(call context.Context, limit time.Duration, err *error) (ctx context.Context, ended func()) {
-	if s.db.dialect == SQLite {
+	if s.db.Dialect == SQLite {
 		return call, func() {}
 	}
-	limit = min(limit, longestWait)
+	limit = min(limit, table.LongestWait)
 	long := limit
-	if s.db.dialect == MySQL {
-		long += 3 * slack // the server counts in whole seconds
+	if s.db.Dialect == MySQL {
+		long += 3 * table.Slack // the server counts in whole seconds
 	}
 	ctx, cancel := context.WithTimeout(call, long)
 	return ctx, func() {
 		if *err != nil && ctx.Err() != nil && call.Err() == nil {
-			*err = unavailable(&lockError{after: limit, text: serverWaits})
+			*err = unavailableError(s.db.WaitedInVain(limit, nil))
 		}
 		cancel()
 	}
 }
 
-// within begins a statement that waits for rows no longer than wait, and for tables no longer than
-// LockWait. It is empty on servers that cannot limit a single statement.
-func (s *Store) within(wait time.Duration) string {
-	if s.db.dialect != MySQL || s.db.words.noSetStatement.Load() {
-		return ""
-	}
-	return mysqlWithin(mysqlSeconds(wait), s.db.lockWait)
-}
-
 // runOnServer is RunTx for databases with many concurrent writers.
 func (s *Store) runOnServer(ctx context.Context, r storeapi.TxRequest, work func(context.Context, *sql.Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
-	return s.RunOn(ctx, r, s.opening(r.Wait), func(ctx context.Context, tx dbtx.Tx) (storeapi.State, storeapi.Answer, error) {
-		return work(ctx, standard(tx))
+	return s.RunOn(ctx, r, s.transactionOpener(r.Wait), func(ctx context.Context, tx dbtx.Tx) (storeapi.State, storeapi.Answer, error) {
+		return work(ctx, sqlTxOf(tx))
 	})
 }
 
-// opening returns a function that opens transactions of database/sql. Their first statement waits
-// for locks for at most wait.
-func (s *Store) opening(wait time.Duration) func(context.Context) (Transaction, error) {
+// transactionOpener returns a function that opens transactions of database/sql. Their first
+// statement waits for locks for at most wait.
+func (s *Store) transactionOpener(wait time.Duration) func(context.Context) (Transaction, error) {
 	return func(ctx context.Context) (Transaction, error) {
-		if s.db.dialect == MySQL {
-			return s.openMySQL(ctx, wait)
+		if s.db.Dialect == MySQL {
+			return s.db.OpenMySQL(ctx, wait)
 		}
-		tx, err := s.db.pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+		tx, err := s.db.Pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 		if err != nil {
 			return nil, err
 		}
-		return standardTx{dbtx.SQL(tx, s.db.dialect), tx}, nil
+		return standardTx{dbtx.SQL(tx, s.db.Dialect), tx}, nil
 	}
 }
 
-// standard returns the database/sql transaction within tx, which opening has opened.
-func standard(tx dbtx.Tx) *sql.Tx {
-	if tx, ok := tx.(*mysqlTx); ok {
-		return tx.tx
+// sqlTxOf returns the database/sql transaction within tx, which opening has opened.
+func sqlTxOf(tx dbtx.Tx) *sql.Tx {
+	if tx, ok := tx.(*table.MySQLTx); ok {
+		return tx.SQLTx
 	}
 	return tx.(standardTx).tx //nolint:errcheck,forcetypeassert // opening makes no other
 }
@@ -385,88 +374,6 @@ type standardTx struct {
 
 func (t standardTx) Commit(context.Context) error   { return t.tx.Commit() }
 func (t standardTx) Rollback(context.Context) error { return t.tx.Rollback() }
-
-// mysqlTx is a MySQL transaction on its own connection. Its session is restored when it ends.
-type mysqlTx struct {
-	dbtx.Tx
-	tx   *sql.Tx
-	conn *sql.Conn
-	// limited: until claimed is called, the session waits for locks as long as the claim may, since
-	// the server cannot limit the wait of one statement.
-	limited bool
-}
-
-// openMySQL opens a transaction with autocommit off. If the server rolls back on its own (error
-// 1213), later statements belong to another transaction. That one never commits, since the record
-// is not in it.
-func (s *Store) openMySQL(ctx context.Context, wait time.Duration) (*mysqlTx, error) {
-	conn, err := s.db.pool.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	t := &mysqlTx{conn: conn, limited: s.db.words.noSetStatement.Load()}
-	if err = s.db.words.begin(ctx, conn, mysqlJoining(t.limited, wait, s.db.lockWait)); err == nil {
-		t.tx, err = conn.BeginTx(ctx, nil)
-	}
-	if err != nil {
-		t.leave(ctx, true)
-		return nil, err
-	}
-	t.Tx = dbtx.SQL(t.tx, MySQL)
-	return t, nil
-}
-
-// claimed restores the session's own lock wait for the work.
-func (t *mysqlTx) claimed(ctx context.Context) error {
-	if !t.limited {
-		return nil
-	}
-	_, err := t.Exec(ctx, mysqlJoined)
-	return err
-}
-
-// insert runs queries.claimOnce. It returns the time of the new record, or zero if the statement
-// has inserted nothing.
-func (t *mysqlTx) insert(ctx context.Context, query string, args ...any) (now int64, err error) {
-	res, err := t.tx.ExecContext(ctx, query, args...)
-	if err != nil {
-		return 0, err
-	}
-	if n, err := res.RowsAffected(); n == 0 || err != nil {
-		return 0, err
-	}
-	return res.LastInsertId()
-}
-
-func (t *mysqlTx) Commit(ctx context.Context) error {
-	err := t.tx.Commit()
-	if err == nil {
-		t.leave(context.WithoutCancel(ctx), false)
-	}
-	return err
-}
-
-func (t *mysqlTx) Rollback(ctx context.Context) error {
-	err := t.tx.Rollback()
-	t.leave(ctx, true)
-	return err
-}
-
-// leave restores the session. Turning autocommit on commits an open transaction, so that is rolled
-// back first. A connection that does not answer is discarded.
-func (t *mysqlTx) leave(ctx context.Context, open bool) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
-	defer cancel()
-	last := []string{mysqlLeaving(t.limited)}
-	if open {
-		last = []string{mysqlRollback, last[0]}
-	}
-	if err := sqlkit.Run(ctx, t.conn, last); err != nil && !errors.Is(err, sql.ErrConnDone) {
-		sqlkit.Discard(t.conn)
-		return
-	}
-	_ = t.conn.Close()
-}
 
 // Transaction is a transaction that RunOn has begun. RunOn calls Commit or Rollback once; a
 // Rollback after that returns an error that wraps sql.ErrTxDone. If it has a method Ended() bool
@@ -492,38 +399,38 @@ type LastStatement interface {
 func (s *Store) RunOn(ctx context.Context, r storeapi.TxRequest, begin func(context.Context) (Transaction, error),
 	work func(context.Context, dbtx.Tx) (storeapi.State, storeapi.Answer, error),
 ) (storeapi.Record, error) {
-	if err := s.check(ctx, &r.Key); err != nil {
+	if err := s.checkKey(ctx, &r.Key); err != nil {
 		return storeapi.Record{}, err
 	}
-	fateOf, err := s.fates("RunOn", "RunTx")
+	fateOf, err := s.serverFates("RunOn", "RunTx")
 	if err != nil {
 		return storeapi.Record{}, err
 	}
-	c := &serverClaim{claim: &claim{store: s, r: &r, id: idOf(r.Key)}, begin: begin, work: work, fateOf: fateOf}
-	end, rec, err := c.queue(ctx)
+	c := &serverClaim{claim: &claim{store: s, r: &r, id: table.IDOf(r.Key)}, begin: begin, work: work, fateOf: fateOf}
+	end, rec, err := c.waitForTurn(ctx)
 	if end == nil {
 		return rec, err
 	}
 	defer end()
-	c.claim.isNew = s.db.queries().claimOnce != "" && s.seen.isNew(c.claim.id)
-	rec, err = c.run(ctx)
-	if err != nil && c.claim.worked && c.claim.ended == nil && !errors.Is(err, storeapi.ErrUnconfirmed) && c.claim.committed(ctx) {
+	c.claim.isNew = s.db.Statements().ClaimOnce != "" && s.queue.GuessNew(c.claim.id)
+	rec, err = c.runTries(ctx)
+	if err != nil && c.claim.worked && c.claim.ended == nil && !errors.Is(err, storeapi.ErrUnconfirmed) && c.claim.wasCommitted(ctx) {
 		c.claim.ended = &endedError{cause: err}
 	}
 	if c.claim.ended != nil {
-		return rec, c.claim.afterwards(ctx)
+		return rec, c.claim.putInDoubt(ctx)
 	}
 	return rec, err
 }
 
-// fates returns the function that classifies a server's errors. SQLite is no server and has another
-// call.
-func (s *Store) fates(call, instead string) (func(error) fate, error) {
-	on, ok := s.backend.(interface{ fateOf(error) fate })
+// serverFates returns the function that classifies a server's errors. SQLite is no server and has
+// another call.
+func (s *Store) serverFates(call, instead string) (func(error) table.Fate, error) {
+	fateOf, ok := s.db.ServerFates()
 	if !ok {
-		return nil, fmt.Errorf("sqlstore: %s is for servers; use %s on %s: %w", call, instead, s.db.dialect, errors.ErrUnsupported)
+		return nil, fmt.Errorf("sqlstore: %s is for servers; use %s on %s: %w", call, instead, s.db.Dialect, errors.ErrUnsupported)
 	}
-	return on.fateOf, nil
+	return fateOf, nil
 }
 
 // serverClaim is one call of RunOn.
@@ -531,12 +438,12 @@ type serverClaim struct {
 	claim  *claim
 	begin  func(context.Context) (Transaction, error)
 	work   func(context.Context, dbtx.Tx) (storeapi.State, storeapi.Answer, error)
-	fateOf func(error) fate
+	fateOf func(error) table.Fate
 }
 
-// queue waits, without a connection, until no transaction of the key runs in this process. If end
-// is nil, err is the answer.
-func (c *serverClaim) queue(ctx context.Context) (end func(), rec storeapi.Record, err error) {
+// waitForTurn waits, without a connection, until no transaction of the key runs in this process. If
+// end is nil, err is the answer.
+func (c *serverClaim) waitForTurn(ctx context.Context) (end func(), rec storeapi.Record, err error) {
 	var limit <-chan time.Time
 	if c.claim.r.Wait > 0 {
 		t := time.NewTimer(c.claim.r.Wait)
@@ -544,33 +451,33 @@ func (c *serverClaim) queue(ctx context.Context) (end func(), rec storeapi.Recor
 		limit = t.C
 	}
 	for {
-		if other := c.claim.store.running.other(c.claim.id); other != nil {
-			if rec, ok := c.claim.answered(ctx); ok {
+		if other := c.claim.store.running.otherOf(c.claim.id); other != nil {
+			if rec, ok := c.claim.committedAnswer(ctx); ok {
 				return nil, rec, nil
 			}
-			if err := c.claim.await(ctx, other, limit); err != nil {
+			if err := c.claim.awaitOther(ctx, other, limit); err != nil {
 				return nil, storeapi.Record{Key: c.claim.r.Key}, err
 			}
 		}
-		if end, ok := c.claim.store.running.begin(c.claim.id); ok {
+		if end, ok := c.claim.store.running.beginKey(c.claim.id); ok {
 			return end, storeapi.Record{}, nil
 		}
 	}
 }
 
-// run runs the transaction. It tries again if the transaction certainly had no effect: always if
-// work was not called yet, and as often as the caller allows afterwards.
-func (c *serverClaim) run(ctx context.Context) (rec storeapi.Record, err error) {
-	wait, cancel := c.claim.store.db.patience(ctx, time.Time{})
+// runTries runs the transaction. It tries again if the transaction certainly had no effect: always
+// if work was not called yet, and as often as the caller allows afterwards.
+func (c *serverClaim) runTries(ctx context.Context) (rec storeapi.Record, err error) {
+	wait, cancel := c.claim.store.db.NewPatience(ctx, time.Time{})
 	defer cancel()
 	for lost, again := 0, 0; ; {
 		worked := c.claim.worked
-		rec, err = c.once(ctx, nil)
+		rec, err = c.runOnce(ctx, nil)
 		fate := c.fateOf(err)
 		switch {
-		case c.claim.ended != nil, err == nil, errors.Is(err, storeapi.ErrUnconfirmed), errors.Is(err, storeapi.ErrTxEnded), fate != blocked && fate != onlyLost:
+		case c.claim.ended != nil, err == nil, errors.Is(err, storeapi.ErrUnconfirmed), errors.Is(err, storeapi.ErrTxEnded), fate != table.Blocked && fate != table.OnlyLost:
 			return rec, err
-		case c.claim.worked && (fate != blocked || again >= c.claim.r.Retries):
+		case c.claim.worked && (fate != table.Blocked || again >= c.claim.r.Retries):
 			return rec, err
 		case c.claim.worked:
 			again++
@@ -579,9 +486,9 @@ func (c *serverClaim) run(ctx context.Context) (rec storeapi.Record, err error) 
 				return rec, err
 			}
 			continue
-		case fate == onlyLost && (lost == lostConnections || !errors.Is(err, storeapi.ErrUnavailable)):
+		case fate == table.OnlyLost && (lost == table.LostConnections || !errors.Is(err, storeapi.ErrUnavailable)):
 			return rec, err
-		case fate == onlyLost:
+		case fate == table.OnlyLost:
 			lost++
 		}
 		if !sqlkit.Pause(wait) {
@@ -594,11 +501,11 @@ func (c *serverClaim) run(ctx context.Context) (rec storeapi.Record, err error) 
 // transaction stores the answer.
 type refusal struct{ answer storeapi.Answer }
 
-// once runs one transaction.
-func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec storeapi.Record, err error) {
+// runOnce runs one transaction.
+func (c *serverClaim) runOnce(ctx context.Context, refused *refusal) (rec storeapi.Record, err error) {
 	tx, err := c.begin(ctx)
 	if err != nil {
-		return rec, unavailable(c.claim.store.db.failed("begin the transaction", err))
+		return rec, unavailableError(c.claim.store.db.CallerError("begin the transaction", err))
 	}
 	open := true
 	undo := func() error {
@@ -606,18 +513,18 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec storeapi.
 			return nil
 		}
 		open = false
-		return rollback(ctx, tx)
+		return rollBackTx(ctx, tx)
 	}
 	defer undo() //nolint:errcheck // also if work panics
 	j := &joint{claim: c.claim, tx: tx}
-	rec, won, err := c.take(ctx, j)
-	if err == errBeginAgain { //nolint:errorlint // take wraps nothing around it
+	rec, won, err := c.takeKey(ctx, j)
+	if err == errBeginAgain { //nolint:errorlint // takeKey wraps nothing around it
 		_ = undo()
-		return c.once(ctx, refused)
+		return c.runOnce(ctx, refused)
 	}
-	if _, ok := err.(*heldError); ok { //nolint:errorlint // take wraps nothing around it
+	if _, ok := err.(*heldError); ok { //nolint:errorlint // takeKey wraps nothing around it
 		_ = undo()
-		return c.held(ctx)
+		return c.answerHeld(ctx)
 	}
 	if !won {
 		return rec, err
@@ -627,7 +534,7 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec storeapi.
 	if refused != nil {
 		state, answer = storeapi.StateFailed, refused.answer
 	} else {
-		if state, answer, err = c.call(ctx, j); err != nil {
+		if state, answer, err = c.callWork(ctx, j); err != nil {
 			if gone := undo(); errors.Is(gone, sql.ErrTxDone) && ctx.Err() == nil && c.claim.ended == nil {
 				c.claim.ended = &endedError{cause: err}
 			}
@@ -638,72 +545,72 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec storeapi.
 				c.claim.ended = &endedError{cause: gone}
 				return rec, c.claim.ended
 			}
-			return c.once(ctx, &refusal{answer})
+			return c.runOnce(ctx, &refusal{answer})
 		}
 	}
-	commit, done, err := c.commit(ctx, j, state, answer)
+	commit, done, err := c.prepareCommit(ctx, j, state, answer)
 	if err != nil {
 		return rec, err
 	}
 	open = false
 	if refused, err := commit(ctx); err != nil {
-		return c.uncommitted(ctx, tx, rec, done, refused, err)
+		return c.answerUncommitted(ctx, tx, rec, done, refused, err)
 	}
 	return done, nil
 }
 
-// take claims the key. Afterwards the session has its own settings for the work.
-func (c *serverClaim) take(ctx context.Context, j *joint) (rec storeapi.Record, won bool, err error) {
+// takeKey claims the key. Afterwards the session has its own settings for the work.
+func (c *serverClaim) takeKey(ctx context.Context, j *joint) (rec storeapi.Record, won bool, err error) {
 	isNew := c.claim.isNew
-	rec, won, err = j.take(ctx)
+	rec, won, err = j.takeKey(ctx)
 	if isNew {
-		c.claim.store.seen.was(won)
+		c.claim.store.queue.LearnNew(won)
 	}
-	if t, ok := j.tx.(interface{ claimed(context.Context) error }); ok && won {
-		if err := t.claimed(ctx); err != nil {
-			return rec, false, unavailable(c.claim.store.db.failed("claim the key", err))
+	if t, ok := j.tx.(*table.MySQLTx); ok && won {
+		if err := t.RestoreWaits(ctx); err != nil {
+			return rec, false, unavailableError(c.claim.store.db.CallerError("claim the key", err))
 		}
 	}
 	return rec, won, err
 }
 
-// uncommitted is the answer after a COMMIT that failed, or whose last statement was refused.
-func (c *serverClaim) uncommitted(ctx context.Context, tx Transaction, rec, done storeapi.Record, refused bool, failed error) (storeapi.Record, error) {
-	_ = rollback(ctx, tx) // returns the connection to the pool
-	if refused && dberr.SQLState(failed) == stateDivision {
-		return rec, c.claim.touched(0) // see finishOne
+// answerUncommitted is the answer after a COMMIT that failed, or whose last statement was refused.
+func (c *serverClaim) answerUncommitted(ctx context.Context, tx Transaction, rec, done storeapi.Record, refused bool, failed error) (storeapi.Record, error) {
+	_ = rollBackTx(ctx, tx) // returns the connection to the pool
+	if refused && table.FinishedNone(failed) {
+		return rec, c.claim.recordTouched(0) // see FinishOrFail
 	}
-	return c.settle(ctx, rec, done, failed)
+	return c.settleCommit(ctx, rec, done, failed)
 }
 
-// commit completes the record and returns a function that commits, and the record as it then is. If
-// the transaction can, that function completes the record too, and reports whether the server has
-// refused that.
-func (c *serverClaim) commit(ctx context.Context, j *joint, state storeapi.State, answer storeapi.Answer) (commit func(context.Context) (bool, error), done storeapi.Record, err error) {
+// prepareCommit completes the record and returns a function that commits, and the record as it then
+// is. If the transaction can, that function completes the record too, and reports whether the
+// server has refused that.
+func (c *serverClaim) prepareCommit(ctx context.Context, j *joint, state storeapi.State, answer storeapi.Answer) (commit func(context.Context) (bool, error), done storeapi.Record, err error) {
 	tx := j.tx.(Transaction) //nolint:errcheck,forcetypeassert // RunOn has begun it
 	last, can := tx.(LastStatement)
-	if query := c.claim.store.db.queries().finishOne; can && query != "" {
-		row, done, err := j.completed(state, answer)
+	if query := c.claim.store.db.Statements().FinishOrFail; can && query != "" {
+		row, done, err := j.completedRow(state, answer)
 		return func(ctx context.Context) (bool, error) {
-			return last.ExecCommit(ctx, query, finishArgs(c.claim.id, &row)...)
+			return last.ExecCommit(ctx, query, table.FinishArgs(c.claim.id, &row)...)
 		}, done, err
 	}
-	done, err = j.complete(ctx, state, answer)
+	done, err = j.completeRecord(ctx, state, answer)
 	if touched := touchedError(""); errors.As(err, &touched) {
-		if c.claim.ended = c.left(ctx, j, nil); c.claim.ended != nil {
+		if c.claim.ended = c.leftTransaction(ctx, j, nil); c.claim.ended != nil {
 			err = c.claim.ended
 		}
 	}
 	return func(ctx context.Context) (bool, error) { return false, tx.Commit(ctx) }, done, err
 }
 
-// held returns the answer if another caller has the key, or an error if it cannot be read: then the
-// whole table is locked.
-func (c *serverClaim) held(ctx context.Context) (storeapi.Record, error) {
+// answerHeld returns the answer if another caller has the key, or an error if it cannot be read:
+// then the whole table is locked.
+func (c *serverClaim) answerHeld(ctx context.Context) (storeapi.Record, error) {
 	none := storeapi.Record{Key: c.claim.r.Key}
-	l, err := c.claim.store.look(ctx, c.claim.id)
+	l, err := c.claim.store.queue.LookAt(ctx, c.claim.id)
 	if err != nil {
-		return none, unavailable(err)
+		return none, unavailableError(err)
 	}
 	if rec, ok := c.claim.answerIn(l); ok {
 		return rec, nil
@@ -711,10 +618,10 @@ func (c *serverClaim) held(ctx context.Context) (storeapi.Record, error) {
 	return none, storeapi.ErrInProgress
 }
 
-// rollback rolls a transaction back, also if ctx has ended. It does not wait for a server that does
-// not answer: the server rolls back once it notices that the client is gone.
-func rollback(ctx context.Context, tx Transaction) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
+// rollBackTx rolls a transaction back, also if ctx has ended. It does not wait for a server that
+// does not answer: the server rolls back once it notices that the client is gone.
+func rollBackTx(ctx context.Context, tx Transaction) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), table.Slack)
 	done := make(chan error, 1)
 	go func() {
 		defer cancel()
@@ -733,8 +640,8 @@ func rollback(ctx context.Context, tx Transaction) error {
 	}
 }
 
-func (c *serverClaim) call(ctx context.Context, j *joint) (storeapi.State, storeapi.Answer, error) {
-	inside, end := marked(ctx, c.claim.store.db.pool)
+func (c *serverClaim) callWork(ctx context.Context, j *joint) (storeapi.State, storeapi.Answer, error) {
+	inside, end := markContext(ctx, c.claim.store.db.Pool)
 	defer end()
 	c.claim.worked = true
 	state, answer, err := c.work(inside, j.tx)
@@ -742,7 +649,7 @@ func (c *serverClaim) call(ctx context.Context, j *joint) (storeapi.State, store
 	case hasEnded(j.tx):
 		c.claim.ended = &endedError{cause: cmp.Or(err, sql.ErrTxDone), loose: true}
 	case err != nil, state == storeapi.StateFailed:
-		c.claim.ended = c.left(ctx, j, cmp.Or(err, errRefusal))
+		c.claim.ended = c.leftTransaction(ctx, j, cmp.Or(err, errRefusal))
 	}
 	if c.claim.ended != nil {
 		return 0, storeapi.Answer{}, c.claim.ended
@@ -757,34 +664,34 @@ func hasEnded(tx dbtx.Tx) bool {
 	return ok && t.Ended()
 }
 
-// settle finds out the outcome of a COMMIT that failed. If the server has refused it, everything
-// was rolled back. Otherwise settle claims the key again: that waits for the first transaction, and
-// then finds its record or none.
-func (c *serverClaim) settle(ctx context.Context, rec, done storeapi.Record, failed error) (storeapi.Record, error) {
-	if c.fateOf(failed) == onlyLost && !errors.Is(failed, sql.ErrTxDone) {
+// settleCommit finds out the outcome of a COMMIT that failed. If the server has refused it,
+// everything was rolled back. Otherwise settleCommit claims the key again: that waits for the first
+// transaction, and then finds its record or none.
+func (c *serverClaim) settleCommit(ctx context.Context, rec, done storeapi.Record, failed error) (storeapi.Record, error) {
+	if c.fateOf(failed) == table.OnlyLost && !errors.Is(failed, sql.ErrTxDone) {
 		committed, err := c.claimAgain(context.WithoutCancel(ctx))
 		if err != nil {
 			return rec, fmt.Errorf("%w: COMMIT has failed, and nobody can say what became of it: %w",
-				storeapi.ErrUnconfirmed, errors.Join(c.claim.store.db.failed("commit", failed), c.claim.store.db.failed("look for the record", err)))
+				storeapi.ErrUnconfirmed, errors.Join(c.claim.store.db.CallerError("commit", failed), c.claim.store.db.CallerError("look for the record", err)))
 		}
 		if committed {
 			return done, nil
 		}
 	}
-	if ofTheWork(failed) && ctx.Err() == nil {
+	if table.CausedByWork(failed) && ctx.Err() == nil {
 		return rec, c.claim.commitFailed(failed)
 	}
-	return rec, c.claim.broken(ctx, failed)
+	return rec, c.claim.brokenError(ctx, failed)
 }
 
 // claimAgain reports whether the first transaction was committed. It returns true only after a
 // COMMIT of its own was answered: before that, PostgreSQL's synchronous replicas may not have the
 // first one.
 func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.claim.store.db.lockWait+slack)
+	ctx, cancel := context.WithTimeout(ctx, c.claim.store.db.LockWait+table.Slack)
 	defer cancel()
 	again := *c.claim.r
-	again.Wait = c.claim.store.db.lockWait
+	again.Wait = c.claim.store.db.LockWait
 	second := &claim{store: c.claim.store, r: &again, id: c.claim.id}
 	for lost := 0; ; lost++ {
 		tx, err := c.begin(ctx)
@@ -792,21 +699,21 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 			j := &joint{claim: second, tx: tx}
 			var rec storeapi.Record
 			var won bool
-			rec, won, err = j.take(ctx)
+			rec, won, err = j.takeKey(ctx)
 			mine := !won && rec.Owner == c.claim.r.Owner && rec.State.Finished()
 			if mine {
-				if _, err = tx.Exec(ctx, c.claim.store.db.queries().confirm, c.claim.id[:]); err == nil {
+				if _, err = tx.Exec(ctx, c.claim.store.db.Statements().ConfirmRow, c.claim.id[:]); err == nil {
 					err = tx.Commit(ctx)
 				}
 			}
 			if !mine || err != nil {
-				_ = rollback(ctx, tx)
+				_ = rollBackTx(ctx, tx)
 			}
 			if mine && err == nil || !mine && (won || rec.State != 0) {
 				return mine, nil
 			}
-			if _, held := err.(*heldError); held { //nolint:errorlint // take wraps nothing around it
-				known, ok := second.answered(ctx)
+			if _, held := err.(*heldError); held { //nolint:errorlint // takeKey wraps nothing around it
+				known, ok := second.committedAnswer(ctx)
 				if ok && known.Owner != c.claim.r.Owner {
 					return false, nil
 				}
@@ -816,23 +723,23 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 				return false, storeapi.ErrInProgress
 			}
 		}
-		if lost == lostConnections || c.fateOf(err) != onlyLost || !sqlkit.Pause(ctx) {
+		if lost == table.LostConnections || c.fateOf(err) != table.OnlyLost || !sqlkit.Pause(ctx) {
 			return false, err
 		}
 	}
 }
 
-// left returns an error if the work, which has returned failed (nil: nothing shows that it has),
-// had ended the transaction by SQL text, so that what it wrote afterwards may stand. It asks the
-// server, and only after work that is not to be committed.
-func (c *serverClaim) left(ctx context.Context, j *joint, failed error) *endedError {
-	q := c.claim.store.db.queries()
+// leftTransaction returns an error if the work, which has returned failed (nil: nothing shows that
+// it has), had ended the transaction by SQL text, so that what it wrote afterwards may stand. It
+// asks the server, and only after work that is not to be committed.
+func (c *serverClaim) leftTransaction(ctx context.Context, j *joint, failed error) *endedError {
+	q := c.claim.store.db.Statements()
 	var args []any
-	if q.leftAt {
+	if q.HasLeftSince {
 		args = []any{j.now}
 	}
 	var outside bool
-	if err := j.tx.QueryRow(ctx, q.left, args, &outside); err != nil || !outside {
+	if err := j.tx.QueryRow(ctx, q.HasLeft, args, &outside); err != nil || !outside {
 		return nil // after a failed statement PostgreSQL answers none, and has the transaction open
 	}
 	if failed == nil {
@@ -862,47 +769,14 @@ func (e *endedError) Unwrap() []error { return []error{storeapi.ErrTxEnded, e.ca
 // leftBy returns an error if work that has returned err on SQLite had ended the transaction before:
 // its savepoint is gone. It returns nil if the database has ended it, and err says so.
 func leftBy(ctx context.Context, tx sqlkit.Execer, err error) *endedError {
-	if sqliteUndoes(err) {
+	if table.UndoneBySQLite(err) {
 		return nil
 	}
 	_, gone := tx.ExecContext(ctx, endWork)
-	if gone == nil || ctx.Err() != nil || errors.Is(gone, sql.ErrTxDone) || !endedByWork(gone) {
+	if gone == nil || ctx.Err() != nil || errors.Is(gone, sql.ErrTxDone) || !table.EndedByWork(gone) {
 		return nil
 	}
 	return &endedError{cause: err, loose: true}
-}
-
-// endedByWork reports whether err means that the transaction, or the savepoint around the work, has
-// ended.
-func endedByWork(err error) bool {
-	if err == nil {
-		return false
-	}
-	switch e := err.(type) { //nolint:errorlint // this walks the tree itself
-	case interface{ Unwrap() []error }:
-		return slices.ContainsFunc(e.Unwrap(), endedByWork)
-	case interface{ Unwrap() error }:
-		if inner := e.Unwrap(); inner != nil {
-			return endedByWork(inner)
-		}
-	}
-	switch dberr.SQLState(err) {
-	case stateNoTransaction, stateNoSavepoint:
-		return true
-	}
-	return err == sql.ErrTxDone || dberr.MySQLNumber(err) == numberNoSavepoint || strings.Contains(err.Error(), "no such savepoint") //nolint:errorlint // as above
-}
-
-// ofTheWork reports whether an error of COMMIT is about what the work has written: deferred
-// constraints and triggers.
-func ofTheWork(err error) bool {
-	if state := dberr.SQLState(err); len(state) == 5 {
-		switch state[:2] {
-		case "22", "23", "27", "44", "P0":
-			return true
-		}
-	}
-	return dberr.SQLiteCode(err)&0xff == codeConstraint
 }
 
 // savepoint is a name that the work does not use.
@@ -919,18 +793,18 @@ var errRefusal = errors.New("sqlstore: a final refusal")
 // since they are not committed.
 type running struct {
 	mu   sync.Mutex
-	keys map[recordID]chan struct{} // closed when the transaction has ended
+	keys map[table.RecordID]chan struct{} // closed when the transaction has ended
 }
 
-// other returns a channel that is closed when the transaction of id ends, or nil if none runs.
-func (r *running) other(id recordID) <-chan struct{} {
+// otherOf returns a channel that is closed when the transaction of id ends, or nil if none runs.
+func (r *running) otherOf(id table.RecordID) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.keys[id]
 }
 
-// begin registers a transaction for id, unless one is running.
-func (r *running) begin(id recordID) (end func(), ok bool) {
+// beginKey registers a transaction for id, unless one is running.
+func (r *running) beginKey(id table.RecordID) (end func(), ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.keys[id] != nil {
@@ -946,246 +820,7 @@ func (r *running) begin(id recordID) (end func(), ok bool) {
 	}, true
 }
 
-// mark is in the context that RunTx gives to the work. A call on the same database with this
-// context would wait for the transaction that waits for it.
-type mark struct {
-	db    *sql.DB
-	outer *mark // mark of a transaction on another database, around this one
-	ended atomic.Bool
-}
-
-type markKey struct{}
-
-// marked returns ctx with a mark. After end, calls with that context are accepted again.
-func marked(ctx context.Context, db *sql.DB) (inside context.Context, end func()) {
-	m := &mark{db: db}
-	m.outer, _ = ctx.Value(markKey{}).(*mark)
-	return context.WithValue(ctx, markKey{}, m), func() { m.ended.Store(true) }
-}
-
-func inTransaction(ctx context.Context, db *sql.DB) bool {
-	m, _ := ctx.Value(markKey{}).(*mark)
-	for ; m != nil; m = m.outer {
-		if m.db == db && !m.ended.Load() {
-			return true
-		}
-	}
-	return false
-}
-
-// writeTx is a transaction of database/sql that has the file's write lock.
-type writeTx struct {
-	*sql.Tx
-	db      *database
-	session *session
-	unlock  func()
-	lost    bool // the connection is in an unknown state
-}
-
-func (w *writeTx) open(ctx context.Context, first func(*sql.Tx) error) error {
-	tx, err := w.session.BeginTx(ctx, nil)
-	if err != nil {
-		w.lost = !sqliteBusy(err) // the transaction may have begun
-		return err
-	}
-	if err := first(tx); err != nil {
-		w.lost = tx.Rollback() != nil
-		return err
-	}
-	w.Tx = tx
-	return nil
-}
-
-// errAttached refuses a transaction that could commit only in part.
-const errAttached = stateError("sqlstore: the connection has another file attached, and a commit is atomic for each file by itself; detach it, or use " +
-	"a *sql.DB of its own for what needs it")
-
-// otherFiles returns a row for each attached file of a connection, and countOtherFiles their
-// number.
-const (
-	otherFiles      = "SELECT 1 FROM pragma_database_list WHERE name NOT IN ('main', 'temp')"
-	countOtherFiles = "SELECT count(*) FROM (" + otherFiles + ")"
-)
-
-// oneFile refuses a connection with attached files: the record could commit without the effect, or
-// the effect without the record. read reads the row of countOtherFiles.
-func oneFile(read func(dest ...any) error) error {
-	var others int
-	err := read(&others)
-	if err == nil && others > 0 {
-		err = errAttached
-	}
-	return err
-}
-
-// commit sends COMMIT, which cannot be taken back. Readers of a file without WAL block it. Only
-// SQLite itself can wait for them here, since a driver rolls back if COMMIT fails.
-func (w *writeTx) commit(ctx context.Context) error {
-	limit := w.db.lockWait
-	if end, ok := ctx.Deadline(); ok {
-		limit = min(limit, max(0, time.Until(end)))
-	}
-	return w.commitWithin(ctx, limit)
-}
-
-// commitWithin is commit with a limit for the wait for readers. If they are still there after that,
-// nothing was committed.
-func (w *writeTx) commitWithin(ctx context.Context, limit time.Duration) error {
-	wal, err := w.db.writesAhead(ctx, w.Tx)
-	if err != nil {
-		return err
-	}
-	if !wal {
-		if _, err := w.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", limit.Milliseconds())); err != nil {
-			return err
-		}
-		w.session.set = limit.Milliseconds()
-	}
-	err = w.Tx.Commit()
-	if w.lost = err != nil; w.lost {
-		w.db.journal.Store(nil) // perhaps it was changed
-	}
-	return err
-}
-
-// undo rolls back what was not committed and returns the connection to the pool. It may be called
-// again.
-func (w *writeTx) undo() {
-	if w.session == nil {
-		return
-	}
-	if w.Tx != nil {
-		if err := w.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
-			w.lost = true
-		}
-	}
-	if w.lost {
-		sqlkit.Discard(w.session.Conn)
-	} else {
-		w.session.end(context.Background())
-	}
-	w.session = nil
-}
-
-// end calls undo, and lets the next call write.
-func (w *writeTx) end() {
-	w.undo()
-	w.unlock()
-}
-
-// begin opens a transaction for the caller's work. It ends with ctx.
-func (d *database) begin(ctx context.Context) (*writeTx, error) {
-	tx, err := d.beginWith(ctx, func(tx *sql.Tx) error { return d.lockFile(ctx, tx) })
-	if err != nil {
-		return nil, err
-	}
-	if err := oneFile(tx.QueryRowContext(ctx, countOtherFiles).Scan); err != nil {
-		tx.end()
-		return nil, err
-	}
-	return tx, nil
-}
-
-// lockFile takes the file's write lock with a statement that changes nothing. A transaction of
-// database/sql begins without the lock. If it read first and another process wrote in between, it
-// could not get the lock any more.
-func (d *database) lockFile(ctx context.Context, tx sqlkit.Execer) error {
-	_, err := tx.ExecContext(ctx, d.queries().lock)
-	return err
-}
-
-// beginWith opens a transaction whose first statement is made by first, and takes the file's write
-// lock. It tries again while the file is busy.
-func (d *database) beginWith(ctx context.Context, first func(*sql.Tx) error) (*writeTx, error) {
-	wait, cancel := d.patience(ctx, time.Time{})
-	defer cancel()
-	unlock, err := d.turn(wait)
-	if err != nil {
-		return nil, wait.over(err)
-	}
-	tx := &writeTx{db: d, unlock: unlock}
-	if tx.session, err = d.session(wait); err != nil {
-		unlock()
-		return nil, wait.over(err)
-	}
-	if err := retry(wait, func() error { return tx.open(ctx, first) }); err != nil {
-		tx.end()
-		return nil, wait.over(err)
-	}
-	return tx, nil
-}
-
-// writesAhead reports whether the journal is a WAL. It asks once, and again after a COMMIT has
-// failed: the mode of a file in use hardly ever changes.
-func (d *database) writesAhead(ctx context.Context, tx sqlkit.Execer) (bool, error) {
-	if mode := d.journal.Load(); mode != nil {
-		return *mode == "wal", nil
-	}
-	var mode string
-	if err := tx.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
-		return false, err
-	}
-	d.journal.Store(&mode)
-	return mode == "wal", nil
-}
-
-// write runs f in a transaction that has the file's write lock from its beginning, and commits if f
-// says so. The context of f does not end: once the lock is held, the rest is short and must not be
-// interrupted.
-func (d *database) write(ctx context.Context, notAfter time.Time, f func(context.Context, sqlkit.Execer) (commit bool, err error)) error {
-	wait, cancel := d.patience(ctx, notAfter)
-	defer cancel()
-	unlock, err := d.turn(wait)
-	if err != nil {
-		return wait.over(err)
-	}
-	defer unlock()
-	return d.writeInTurn(wait, f)
-}
-
-// writeInTurn is write for a caller that has the turn.
-func (d *database) writeInTurn(wait patience, f func(context.Context, sqlkit.Execer) (commit bool, err error)) error {
-	w, err := d.session(wait)
-	if err != nil {
-		return wait.over(err)
-	}
-	whole := context.WithoutCancel(wait.caller)
-	exec := func(statement string) error {
-		_, err := w.ExecContext(whole, statement)
-		return err
-	}
-	if err = retry(wait, func() error { return exec("BEGIN IMMEDIATE") }); err != nil {
-		if sqliteBusy(err) {
-			w.end(whole)
-		} else {
-			sqlkit.Discard(w.Conn) // SQLite rolls back what may have begun
-		}
-		return wait.over(err)
-	}
-	commit, err := f(whole, w)
-	if err == nil {
-		err = wait.caller.Err()
-	}
-	if err == nil && commit {
-		// Readers of a file without WAL block the COMMIT, but not the statements before it.
-		err = retry(wait, func() error { return exec("COMMIT") })
-	} else {
-		err = errors.Join(err, exec("ROLLBACK"))
-	}
-	if err != nil {
-		sqlkit.Discard(w.Conn)
-		return wait.over(err)
-	}
-	w.end(whole)
-	return nil
-}
-
-// turn waits until no other call of this store writes.
-func (d *database) turn(wait patience) (unlock func(), err error) {
-	select {
-	case d.writer <- struct{}{}:
-		return func() { <-d.writer }, nil
-	case <-wait.Done():
-		return nil, wait.Err()
-	}
-}
+// strayLease is the lease of a record that the work has committed itself. If this process dies
+// before it corrects the record, the record looks as if it were in progress for that long. If a
+// transaction ends properly, no other process ever sees its lease.
+const strayLease = 30 * time.Second

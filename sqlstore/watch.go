@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -18,13 +19,13 @@ func (s *Store) Watch(ctx context.Context, key storeapi.StoreKey, changed func()
 	if s.listen == nil {
 		return errors.ErrUnsupported
 	}
-	if err := s.check(ctx, &key); err != nil {
+	if err := s.checkKey(ctx, &key); err != nil {
 		return err
 	}
-	return s.ears.watch(ctx, s, hexID(idOf(key)), changed)
+	return s.ears.watchKey(ctx, s, hexID(table.IDOf(key)), changed)
 }
 
-func hexID(id recordID) string { return hex.EncodeToString(id[:]) }
+func hexID(id table.RecordID) string { return hex.EncodeToString(id[:]) }
 
 // ears has the watchers of a store's keys.
 type ears struct {
@@ -41,12 +42,12 @@ type ear struct {
 	keys  map[string]map[*func()]struct{}
 }
 
-func (e *ears) watch(ctx context.Context, s *Store, id string, changed func()) error {
+func (e *ears) watchKey(ctx context.Context, s *Store, id string, changed func()) error {
 	e.mu.Lock()
 	if e.ear == nil {
 		listening, stop := context.WithCancel(context.Background())
 		e.ear = &ear{stop: stop, ended: make(chan struct{}), keys: make(map[string]map[*func()]struct{})}
-		go e.listen(listening, s, e.ear)
+		go e.listenForEnds(listening, s, e.ear)
 	}
 	on := e.ear
 	if on.keys[id] == nil {
@@ -55,7 +56,7 @@ func (e *ears) watch(ctx context.Context, s *Store, id string, changed func()) e
 	on.keys[id][&changed] = struct{}{}
 	ready := on.ready
 	e.mu.Unlock()
-	defer e.leave(on, id, &changed)
+	defer e.leaveWatch(on, id, &changed)
 	if ready {
 		changed()
 	}
@@ -67,8 +68,8 @@ func (e *ears) watch(ctx context.Context, s *Store, id string, changed func()) e
 	}
 }
 
-// leave ends a watch. The last one ends the connection.
-func (e *ears) leave(on *ear, id string, changed *func()) {
+// leaveWatch ends a watch. The last one ends the connection.
+func (e *ears) leaveWatch(on *ear, id string, changed *func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(on.keys[id], changed)
@@ -83,8 +84,8 @@ func (e *ears) leave(on *ear, id string, changed *func()) {
 	}
 }
 
-func (e *ears) listen(ctx context.Context, s *Store, on *ear) {
-	err := s.listen(ctx, s.channel(), func(payload string) { e.hear(on, payload) })
+func (e *ears) listenForEnds(ctx context.Context, s *Store, on *ear) {
+	err := s.listen(ctx, s.endChannel(), func(payload string) { e.hearEnd(on, payload) })
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ear == on {
@@ -94,9 +95,9 @@ func (e *ears) listen(ctx context.Context, s *Store, on *ear) {
 	close(on.ended)
 }
 
-// hear notifies the watchers of a key. An empty payload means that listening has begun, and
+// hearEnd notifies the watchers of a key. An empty payload means that listening has begun, and
 // notifies all of them.
-func (e *ears) hear(on *ear, payload string) {
+func (e *ears) hearEnd(on *ear, payload string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	on.ready = true
@@ -109,8 +110,8 @@ func (e *ears) hear(on *ear, payload string) {
 	}
 }
 
-// channel returns the name of the channel for finished attempts of this table.
-func (s *Store) channel() string { return s.db.table + "_ended" }
+// endChannel returns the name of the channel for finished attempts of this table.
+func (s *Store) endChannel() string { return s.db.Table + "_ended" }
 
 // criers publish finished attempts. A message is a hint: no call waits for it, and waiters find out
 // by polling if one is lost.
@@ -123,10 +124,10 @@ type criers struct {
 // tellWithin limits how long publishing a message may take.
 const tellWithin = 2 * time.Second
 
-// tell queues a message that an attempt has ended. It is published after the attempt's COMMIT,
-// since on PostgreSQL a transaction that notifies holds a lock of the whole server while it
+// announceEnd queues a message that an attempt has ended. It is published after the attempt's
+// COMMIT, since on PostgreSQL a transaction that notifies holds a lock of the whole server while it
 // commits.
-func (s *Store) tell(id recordID) {
+func (s *Store) announceEnd(id table.RecordID) {
 	if s.listen == nil {
 		return
 	}
@@ -136,16 +137,16 @@ func (s *Store) tell(id recordID) {
 	if c.pending == nil {
 		c.pending = make(map[string]struct{})
 	}
-	if len(c.pending) < mostTogether { // else the database does not answer, or cannot keep up
+	if len(c.pending) < table.MostTogether { // else the database does not answer, or cannot keep up
 		c.pending[hexID(id)] = struct{}{}
 	}
 	if !c.busy {
 		c.busy = true
-		go s.cry()
+		go s.publishEnds()
 	}
 }
 
-func (s *Store) cry() {
+func (s *Store) publishEnds() {
 	c := &s.criers
 	for {
 		c.mu.Lock()
@@ -163,7 +164,7 @@ func (s *Store) cry() {
 		}
 		c.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), tellWithin)
-		_, _ = s.db.calls.ExecContext(ctx, s.db.queries().tell, s.channel(), ids+"}")
+		_, _ = s.db.Calls.ExecContext(ctx, s.db.Statements().NotifyEnds, s.endChannel(), ids+"}")
 		cancel()
 	}
 }

@@ -295,9 +295,9 @@ var mutants = []mutant{
 		".", "./internal/journal TestProgressFormat",
 	},
 	{
-		"the parts of a key change their places", "sqlstore/rows.go",
+		"the parts of a key change their places", "sqlstore/internal/table/rows.go",
 		"k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID)\n}", "k.Layer, k.Namespace, k.Tenant, k.Operation, k.ID)\n}",
-		".", "./sqlstore TestKeysAreFrozen",
+		".", "./sqlstore/internal/table TestKeysAreFrozen",
 	},
 	{
 		"clients look for another field", "httpidem/middleware.go",
@@ -391,7 +391,7 @@ var mutants = []mutant{
 	},
 	{
 		"a session finds tables by its own search_path", "sqlstore/calls.go",
-		"	case schema != \"\":\n		s.db.place(schema)\n", "",
+		"	case schema != \"\":\n		s.db.UseSchema(schema)\n", "",
 		"integration", "./tx TestServerTablesStay",
 	},
 }

@@ -1,4 +1,4 @@
-package sqlstore
+package table
 
 import (
 	"context"
@@ -13,64 +13,76 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // postgres is the backend for PostgreSQL.
 type postgres struct{ server }
 
-func newPostgres(db *database) postgres {
+func newPostgres(db *Database) postgres {
 	return postgres{server{
-		db: db, turns: newTurns(), manner: postgresManner{db.table}, looking: arrays{db, false}, locking: arrays{db, true},
+		db: db, turns: newKeyTurns(), manner: postgresManner{db.Table}, looking: arrays{db, false}, locking: arrays{db, true},
 	}}
 }
 
 // postgresManner has the statements for PostgreSQL. No setting outlives a transaction.
 type postgresManner struct{ table string }
 
-func (postgresManner) reading(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error {
-	return f(ctx, conn)
+func (postgresManner) beginReads(_ context.Context, conn *sql.Conn) (reads, error) {
+	return reads{on: conn}, nil
 }
 
-func (postgresManner) begin(call context.Context, conn *sql.Conn, wait patience) error {
-	lock := wait.left()
-	statement := lock + slack.Milliseconds()
+func (postgresManner) endReads(_ context.Context, _ *sql.Conn, _ reads, err error) (again bool, _ error) {
+	return false, err
+}
+
+// beginOn sends one message. Neither a lock wait, nor a statement, nor a client that hangs can hold
+// a row for long.
+func (postgresManner) beginOn(call context.Context, conn *sql.Conn, wait Patience) (within context.Context, err error) {
+	lock := wait.millisLeft()
+	statement := lock + Slack.Milliseconds()
 	if wait.lock > 0 {
 		// many calls together: if they are slow, they should not be made again one by one
-		statement = (wait.limit + slack).Milliseconds()
+		statement = (wait.Limit + Slack).Milliseconds()
 	}
-	_, err := conn.ExecContext(call, beginning(lock, statement, statement+4*slack.Milliseconds()))
-	return err
+	_, err = conn.ExecContext(call, fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = %d; "+
+		"SET LOCAL idle_in_transaction_session_timeout = %d", lock, statement, statement+4*Slack.Milliseconds()))
+	return call, err
 }
 
-func (postgresManner) within(call context.Context, _ patience) context.Context { return call }
-
-func (postgresManner) commit(call context.Context, conn *sql.Conn, notAfter time.Time) error {
-	_, err := conn.ExecContext(call, committing(latest(notAfter)))
+// commitOn commits, unless it reaches the server after notAfter: then a division by zero ends the
+// message. A plain COMMIT would be carried out whenever it arrives.
+func (postgresManner) commitOn(call context.Context, conn *sql.Conn, notAfter time.Time) error {
+	commit := "COMMIT"
+	if last := notAfterMicros(notAfter); last != 0 {
+		commit = fmt.Sprintf("SELECT 1 / (%s <= %d)::int; COMMIT", afterLocking, last)
+	}
+	_, err := conn.ExecContext(call, commit)
 	if dberr.SQLState(err) == stateDivision {
 		return storeapi.ErrTooLate
 	}
 	return err
 }
 
-func (postgresManner) rollback(call context.Context, conn *sql.Conn) error {
+func (postgresManner) rollBackOn(call context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(call, "ROLLBACK")
 	return err
 }
 
-func (postgresManner) fate(err error) fate {
+func (postgresManner) errorFate(err error) Fate {
 	switch state := dberr.SQLState(err); {
 	case state == stateSerialization, state == stateDeadlock:
-		return blocked
+		return Blocked
 	case state == stateLockTimeout, state == stateCanceled:
 		return timedOut
 	case state == "", strings.HasPrefix(state, "08"), strings.HasPrefix(state, "57P0"), state == "25P03":
-		return onlyLost
+		return OnlyLost
 	}
 	return final
 }
 
-func (p postgresManner) advice(err error) (text string, noTable bool) {
+func (p postgresManner) adviceFor(err error) (text string, noTable bool) {
 	state := dberr.SQLState(err)
 	if state == stateNoTable && strings.Contains(err.Error(), p.table) {
 		return "", true
@@ -100,7 +112,7 @@ const (
 	afterLocking = sqlkit.PostgresClock
 )
 
-func postgresQueries(schema, table string) queries {
+func postgresStatements(schema, table string) Statements {
 	const newest = 1
 	in := withinSchema(`"`, schema)
 	t, meta := in+`"`+table+`"`, in+`"`+table+`_meta"`
@@ -116,49 +128,49 @@ func postgresQueries(schema, table string) queries {
 	}
 	columns := strings.Join(inserted, ", ")
 	insertMany := `INSERT INTO ` + t + ` (` + columns + `) SELECT ` + columns + ` FROM unnest(` + arrayPlaces() + `) AS v (` + columns + `) ON CONFLICT (id) DO `
-	q := queries{
-		newest: newest, table: t,
-		schema:      sqlkit.Statements(postgresSchema, DefaultTable, table),
-		version:     `SELECT version FROM ` + meta + ` WHERE id = 1`,
-		exists:      sqlkit.TableExists(PostgreSQL, table+"_meta"),
-		touch:       []string{`UPDATE ` + meta + ` SET version = version WHERE id = 1`},
-		load:        `SELECT m.version, m.fence_floor, ` + beforeReading + `, ` + selected + `r.answer FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
-		loadToWrite: postgresLocked(t) + `SELECT m.version, m.fence_floor, ` + afterLocking + `, ` + selected + `r.answer FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
-		loadMany: many(`OFFSET 0`) + `SELECT m.version, m.fence_floor, ` + beforeReading + `, r.id, ` + selected + `r.answer
+	q := Statements{
+		SchemaVersion: newest, TableName: t,
+		CreateTables: sqlkit.Statements(postgresSchema, DefaultTable, table),
+		LoadVersion:  `SELECT version FROM ` + meta + ` WHERE id = 1`,
+		CountTables:  sqlkit.TableExists(dbtx.PostgreSQL, table+"_meta"),
+		TouchTables:  []string{`UPDATE ` + meta + ` SET version = version WHERE id = 1`},
+		LoadRow:      `SELECT m.version, m.fence_floor, ` + beforeReading + `, ` + selected + `r.answer FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
+		LockRow:      postgresLocked(t) + `SELECT m.version, m.fence_floor, ` + afterLocking + `, ` + selected + `r.answer FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
+		LoadRows: many(`OFFSET 0`) + `SELECT m.version, m.fence_floor, ` + beforeReading + `, r.id, ` + selected + `r.answer
 			FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
-		loadManyToWrite: many(`FOR UPDATE SKIP LOCKED`) + `SELECT m.version, m.fence_floor, ` + afterLocking + `, r.id, ` + selected + `r.answer
+		LockRows: many(`FOR UPDATE SKIP LOCKED`) + `SELECT m.version, m.fence_floor, ` + afterLocking + `, r.id, ` + selected + `r.answer
 			FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
-		putMany:   insertMany + `UPDATE SET ` + strings.Join(excluded, ", "),
-		makeMany:  insertMany + `NOTHING RETURNING id`,
-		finish:    finishing(t),
-		finishOne: `WITH done AS (` + finishing(t) + ` RETURNING 1) SELECT 1 / count(*) FROM done`,
-		put:       updating(t),
-		make:      `INSERT INTO ` + t + ` (` + columns + `) VALUES (` + sqlkit.List(len(inserted)) + `) ON CONFLICT (id) DO NOTHING`,
-		made:      byCount,
+		UpdateRows:    insertMany + `UPDATE SET ` + strings.Join(excluded, ", "),
+		InsertRows:    insertMany + `NOTHING RETURNING id`,
+		FinishAttempt: finishStatement(t),
+		FinishOrFail:  `WITH done AS (` + finishStatement(t) + ` RETURNING 1) SELECT 1 / count(*) FROM done`,
+		UpdateRow:     updateStatement(t),
+		InsertRow:     `INSERT INTO ` + t + ` (` + columns + `) VALUES (` + sqlkit.List(len(inserted)) + `) ON CONFLICT (id) DO NOTHING`,
+		HasInserted:   InsertedByCount,
 		// The wait is limited for this one statement only: the outer SELECT is evaluated last.
-		claimWithin: `WITH s AS MATERIALIZED (SELECT current_setting('lock_timeout') AS was, set_config('lock_timeout', ?, true) AS held, ` + afterLocking + ` AS now),
+		ClaimWithin: `WITH s AS MATERIALIZED (SELECT current_setting('lock_timeout') AS was, set_config('lock_timeout', ?, true) AS held, ` + afterLocking + ` AS now),
 			made AS (INSERT INTO ` + t + ` (id, parts, owner, data, state, fence, lease_end, expires, updated)
 			SELECT ?::bytea, ?::bytea, ?::bytea, ?::bytea, 2, greatest(m.fence_floor + 1, s.now), s.now + ?::bigint, 0, s.now
 			FROM ` + meta + ` m, s WHERE m.id = 1 AND m.version = ` + strconv.Itoa(newest) + ` ON CONFLICT (id) DO NOTHING RETURNING fence, updated)
 			SELECT made.fence, made.updated, set_config('lock_timeout', s.was, true) FROM s LEFT JOIN made ON true`,
-		limit:    `SELECT current_setting('lock_timeout'), set_config('lock_timeout', ?, true)`,
-		held:     func(err error) bool { return dberr.SQLState(err) == stateLockTimeout },
-		confirm:  `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
-		tell:     `SELECT count(pg_notify(?, message)) FROM unnest(?::text[]) AS message`,
-		list:     `SELECT r.id, r.parts, ` + selected + `NULL::bytea FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
-		contains: `position(?::bytea in r.parts) > 0`,
+		LimitWait:    `SELECT current_setting('lock_timeout'), set_config('lock_timeout', ?, true)`,
+		IsHeld:       func(err error) bool { return dberr.SQLState(err) == stateLockTimeout },
+		ConfirmRow:   `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
+		NotifyEnds:   `SELECT count(pg_notify(?, message)) FROM unnest(?::text[]) AS message`,
+		ListRecords:  `SELECT r.id, r.parts, ` + selected + `NULL::bytea FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
+		PartsContain: `position(?::bytea in r.parts) > 0`,
 		// Work that has left the transaction of its claim is in one that began after the claim.
-		left:     `SELECT (extract(epoch FROM now()) * 1000000)::bigint > $1::bigint`,
-		leftAt:   true,
-		numbered: sqlkit.Numbered,
+		HasLeft:      `SELECT (extract(epoch FROM now()) * 1000000)::bigint > $1::bigint`,
+		HasLeftSince: true,
+		Numbered:     sqlkit.Numbered,
 	}
 	q.postgresListing(in, table, t)
 	q.postgresSweep(t, meta)
 	q.postgresUsage(meta, in+`"`+table+`_limits"`)
-	q.loadToJoin, q.makeToJoin = sqlkit.Numbered(q.loadToWrite), sqlkit.Numbered(q.make)
+	q.LockToJoin, q.InsertToJoin = sqlkit.Numbered(q.LockRow), sqlkit.Numbered(q.InsertRow)
 	for _, statement := range []*string{
-		&q.finish, &q.finishOne, &q.claimWithin, &q.tell, &q.confirm, &q.limit, &q.loadMany, &q.loadManyToWrite, &q.putMany, &q.makeMany, &q.load, &q.loadToWrite, &q.put, &q.make, &q.expired, &q.removeMany, &q.raise,
-		&q.loadUsage, &q.loadUsageToWrite, &q.putUsage, &q.makeUsage, &q.dropUsage, &q.expiredUsage, &q.removeUsage,
+		&q.FinishAttempt, &q.FinishOrFail, &q.ClaimWithin, &q.NotifyEnds, &q.ConfirmRow, &q.LimitWait, &q.LoadRows, &q.LockRows, &q.UpdateRows, &q.InsertRows, &q.LoadRow, &q.LockRow, &q.UpdateRow, &q.InsertRow, &q.FindExpired, &q.RemoveExpired, &q.RaiseFloor,
+		&q.LoadUsage, &q.LockUsage, &q.UpdateUsage, &q.InsertUsage, &q.DeleteUsage, &q.FindExpiredUsage, &q.RemoveExpiredUsage,
 	} {
 		*statement = sqlkit.Numbered(*statement)
 	}
@@ -167,23 +179,23 @@ func postgresQueries(schema, table string) queries {
 
 // postgresListing adds the index of Options.Listing. IF NOT EXISTS alone would wait for writers,
 // and is content with an index that is not valid.
-func (q *queries) postgresListing(in, table, t string) {
+func (q *Statements) postgresListing(in, table, t string) {
 	// Not pg_table_is_visible: a temporary table of the session may have the name.
-	q.where = `SELECT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+	q.FindSchema = `SELECT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		WHERE c.relname = '` + table + `' AND c.relpersistence <> 't' AND n.nspname = ANY (current_schemas(false))
 		ORDER BY array_position(current_schemas(false), n.nspname) LIMIT 1`
 	index := `"` + table + `_listing"`
 	// Not by its name alone: another schema may have an index of that name.
 	named := `SELECT count(*) FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
 		WHERE i.indrelid = to_regclass('` + t + `') AND c.relname = '` + table + `_listing' AND `
-	q.hasIndex = named + `i.indisvalid AND i.indpred IS NULL AND pg_get_indexdef(i.indexrelid, 1, true) = 'parts' AND pg_get_indexdef(i.indexrelid) LIKE '% USING btree %'`
-	q.badIndex = named + `NOT i.indisvalid`
-	q.otherIndex = `SELECT count(*) FROM pg_catalog.pg_class c WHERE c.relname = '` + table + `_listing'
+	q.CountIndex = named + `i.indisvalid AND i.indpred IS NULL AND pg_get_indexdef(i.indexrelid, 1, true) = 'parts' AND pg_get_indexdef(i.indexrelid) LIKE '% USING btree %'`
+	q.CountBadIndex = named + `NOT i.indisvalid`
+	q.CountOtherIndex = `SELECT count(*) FROM pg_catalog.pg_class c WHERE c.relname = '` + table + `_listing'
 		AND c.relnamespace = (SELECT o.relnamespace FROM pg_catalog.pg_class o WHERE o.oid = to_regclass('` + t + `'))`
-	q.renameOther = `ALTER INDEX ` + in + index + ` RENAME TO "` + table + `_listing_other"`
-	q.dropBad = `DROP INDEX CONCURRENTLY ` + in + index
-	q.indexKeys = `CREATE INDEX IF NOT EXISTS ` + index + ` ON ` + t + ` (parts)`
-	q.indexOnline = `CREATE INDEX CONCURRENTLY IF NOT EXISTS ` + index + ` ON ` + t + ` (parts)`
+	q.RenameOtherIndex = `ALTER INDEX ` + in + index + ` RENAME TO "` + table + `_listing_other"`
+	q.DropBadIndex = `DROP INDEX CONCURRENTLY ` + in + index
+	q.CreateIndex = `CREATE INDEX IF NOT EXISTS ` + index + ` ON ` + t + ` (parts)`
+	q.CreateIndexOnline = `CREATE INDEX CONCURRENTLY IF NOT EXISTS ` + index + ` ON ` + t + ` (parts)`
 }
 
 // postgresLocked reads a row as it is after its lock was taken: a row that is locked in a WITH is
@@ -193,25 +205,25 @@ func postgresLocked(table string) string {
 }
 
 // postgresSweep sets the statements that remove expired records.
-func (q *queries) postgresSweep(t, meta string) {
-	q.expired = `SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ?`
+func (q *Statements) postgresSweep(t, meta string) {
+	q.FindExpired = `SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ?`
 	// A row that another transaction has locked is being claimed again or removed there.
-	q.removeMany = `WITH old AS (SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ? FOR UPDATE SKIP LOCKED),
+	q.RemoveExpired = `WITH old AS (SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ? FOR UPDATE SKIP LOCKED),
 		gone AS (DELETE FROM ` + t + ` d USING old WHERE d.id = old.id RETURNING d.fence) SELECT count(*), coalesce(max(fence), 0) FROM gone`
-	q.floor = `SELECT fence_floor FROM ` + meta + ` WHERE id = 1`
-	q.raise = `UPDATE ` + meta + ` SET fence_floor = greatest(fence_floor, ?) WHERE id = 1`
+	q.LoadFloor = `SELECT fence_floor FROM ` + meta + ` WHERE id = 1`
+	q.RaiseFloor = `UPDATE ` + meta + ` SET fence_floor = greatest(fence_floor, ?) WHERE id = 1`
 }
 
 // postgresUsage sets the statements for the counts of tenants.
-func (q *queries) postgresUsage(meta, counts string) {
+func (q *Statements) postgresUsage(meta, counts string) {
 	insert := `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO `
-	q.loadUsage = `SELECT m.version, ` + beforeReading + `, l.counts FROM ` + meta + ` m LEFT JOIN ` + counts + ` l ON l.id = ? WHERE m.id = 1`
-	q.loadUsageToWrite = postgresLocked(counts) + `SELECT m.version, ` + afterLocking + `, r.counts FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`
-	q.putUsage = insert + `UPDATE SET expires = excluded.expires, counts = excluded.counts`
-	q.makeUsage = insert + `NOTHING`
-	q.dropUsage = `DELETE FROM ` + counts + ` WHERE id = ?`
-	q.expiredUsage = `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1) AS found`
-	q.removeUsage = `WITH old AS (SELECT id FROM ` + counts + ` WHERE expires <= ? LIMIT ? FOR UPDATE SKIP LOCKED)
+	q.LoadUsage = `SELECT m.version, ` + beforeReading + `, l.counts FROM ` + meta + ` m LEFT JOIN ` + counts + ` l ON l.id = ? WHERE m.id = 1`
+	q.LockUsage = postgresLocked(counts) + `SELECT m.version, ` + afterLocking + `, r.counts FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`
+	q.UpdateUsage = insert + `UPDATE SET expires = excluded.expires, counts = excluded.counts`
+	q.InsertUsage = insert + `NOTHING`
+	q.DeleteUsage = `DELETE FROM ` + counts + ` WHERE id = ?`
+	q.FindExpiredUsage = `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1) AS found`
+	q.RemoveExpiredUsage = `WITH old AS (SELECT id FROM ` + counts + ` WHERE expires <= ? LIMIT ? FOR UPDATE SKIP LOCKED)
 		DELETE FROM ` + counts + ` d USING old WHERE d.id = old.id`
 }
 
@@ -223,35 +235,20 @@ func arrayPlaces() string {
 	return "?::" + strings.Join(insertedTypes, "[], ?::") + "[]"
 }
 
-// lockTimeout returns a wait as the value of the setting, at least 1: zero would mean for ever.
-func lockTimeout(wait time.Duration) string {
+// LockTimeout returns a wait as the value of the setting, at least 1: zero would mean for ever.
+func LockTimeout(wait time.Duration) string {
 	return strconv.FormatInt(max(1, min(wait.Milliseconds(), math.MaxInt32)), 10)
 }
 
-// beginning opens a transaction that does not depend on the session's defaults. It also ends on the
-// server if its client never comes back: neither a lock wait, nor a statement, nor a client that
-// hangs can hold a row for long. It is one message.
-func beginning(lock, statement, idle int64) string {
-	return fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = %d; "+
-		"SET LOCAL idle_in_transaction_session_timeout = %d", lock, statement, idle)
+// CheckSettings warns about settings that can lose answered calls.
+func (p postgres) CheckSettings(ctx context.Context) error {
+	return p.ReadTables(ctx, OneRow, p.db.warnOfLosses)
 }
 
-// committing commits, unless it reaches the server after notAfter: then a division by zero ends the
-// message. A plain COMMIT would be carried out whenever it arrives.
-func committing(notAfter int64) string {
-	if notAfter == 0 {
-		return "COMMIT"
-	}
-	return fmt.Sprintf("SELECT 1 / (%s <= %d)::int; COMMIT", afterLocking, notAfter)
-}
-
-// settings warns about settings that can lose answered calls.
-func (p postgres) settings(ctx context.Context) error { return p.read(ctx, brief, p.db.warn) }
-
-// keeps also checks for replicas that may take over without the last commits. A user without rights
-// can see that there are replicas, but not which.
-func (p postgres) keeps(ctx context.Context) error {
-	return p.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
+// CheckDurability also checks for replicas that may take over without the last commits. A user
+// without rights can see that there are replicas, but not which.
+func (p postgres) CheckDurability(ctx context.Context) error {
+	return p.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) error {
 		if err := p.db.refuseLosses(ctx, db); err != nil {
 			return err
 		}
@@ -264,35 +261,35 @@ func (p postgres) keeps(ctx context.Context) error {
 			return err
 		}
 		if replicas > 0 && (standbys == "" || commit == "local") {
-			return stateError("sqlstore: commits do not wait for replicas, and the server has some: " +
+			return StateError("sqlstore: commits do not wait for replicas, and the server has some: " +
 				"a failover loses the last ones; set synchronous_standby_names, and synchronous_commit = on")
 		}
 		return nil
 	})
 }
 
-// migrate lets one process at a time migrate, and checks the rights on existing tables, which may
-// belong to another user.
-func (p postgres) migrate(ctx context.Context, limit time.Duration, f func(context.Context, sqlkit.Execer) error) error {
-	wait, cancel := patienceOf(ctx, limit)
+// MigrateTables lets one process at a time migrate, and checks the rights on existing tables, which
+// may belong to another user.
+func (p postgres) MigrateTables(ctx context.Context, limit time.Duration, f func(context.Context, sqlkit.Execer) error) error {
+	wait, cancel := patienceWithin(ctx, limit)
 	defer cancel()
-	return p.writeWithin(wait, recordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
-		return true, p.alone(ctx, w, f)
+	return p.writeWithin(wait, RecordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+		return true, p.migrateAlone(ctx, w, f)
 	})
 }
 
-func (p postgres) alone(ctx context.Context, w sqlkit.Execer, f func(context.Context, sqlkit.Execer) error) error {
+func (p postgres) migrateAlone(ctx context.Context, w sqlkit.Execer, f func(context.Context, sqlkit.Execer) error) error {
 	if p.db.schema != "" { // CREATE INDEX names no schema
 		if _, err := w.ExecContext(ctx, `SET LOCAL search_path = "`+p.db.schema+`"`); err != nil {
 			return err
 		}
 	}
-	if _, err := sqlkit.LockMigration(ctx, w, PostgreSQL, p.db.table, 0); err != nil {
+	if _, err := sqlkit.LockMigration(ctx, w, dbtx.PostgreSQL, p.db.Table, 0); err != nil {
 		return err
 	}
 	for _, suffix := range []string{"", "_limits", "_meta"} {
 		var there, may bool
-		name := `"` + p.db.table + suffix + `"`
+		name := `"` + p.db.Table + suffix + `"`
 		// Each right is checked separately: given a list, has_table_privilege is satisfied by one
 		// of them.
 		err := w.QueryRowContext(ctx, `SELECT t IS NOT NULL, t IS NULL OR (has_table_privilege(t, 'SELECT') AND has_table_privilege(t, 'UPDATE') AND
@@ -302,8 +299,8 @@ func (p postgres) alone(ctx context.Context, w sqlkit.Execer, f func(context.Con
 			return err
 		}
 		if there && !may {
-			return stateError(fmt.Sprintf("sqlstore: the table %s is there and this user may not use it, nothing was changed; as its owner: "+
-				"GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO the user", p.db.table+suffix, strings.Join([]string{p.db.table, p.db.table + "_limits", p.db.table + "_meta"}, ", ")))
+			return StateError(fmt.Sprintf("sqlstore: the table %s is there and this user may not use it, nothing was changed; as its owner: "+
+				"GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO the user", p.db.Table+suffix, strings.Join([]string{p.db.Table, p.db.Table + "_limits", p.db.Table + "_meta"}, ", ")))
 		}
 	}
 	return f(ctx, w)
@@ -312,76 +309,76 @@ func (p postgres) alone(ctx context.Context, w sqlkit.Execer, f func(context.Con
 // arrays reads and writes many rows of PostgreSQL with one statement, each column as one array. So
 // the server parses the same statement whatever the number of rows.
 type arrays struct {
-	db    *database
+	db    *Database
 	locks bool // the rows, to write them
 }
 
-func (a arrays) loadMany(ctx context.Context, w querier, ids []recordID) (map[recordID]loaded, loaded, error) {
+func (a arrays) loadMany(ctx context.Context, w querier, ids []RecordID) (map[RecordID]Loaded, Loaded, error) {
 	var b strings.Builder
 	b.Grow(len(ids) * 68)
 	for i := range ids {
 		b.WriteByte("{,"[min(i, 1)])
 		arrayValue(&b, ids[i][:])
 	}
-	return a.db.loadAll(ctx, w, a.db.queries().many(a.locks), b.String()+"}")
+	return a.db.loadRecords(ctx, w, a.db.Statements().manyStatement(a.locks), b.String()+"}")
 }
 
-func (arrays) surely(c *change) bool { return c.sawNone() }
+func (arrays) surelyAbsent(c *Change) bool { return c.Knows == SawNone }
 
-func (arrays) insertsFirst() bool { return true }
+func (arrays) tellsInserted() bool { return true }
 
-func (a arrays) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*change) error {
+func (a arrays) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*Change) error {
 	if len(made) > 0 {
-		if err := a.insert(ctx, w, made); err != nil {
+		if err := a.insertMany(ctx, w, made); err != nil {
 			return err
 		}
 		// The insert may have waited for a sweep, which has removed a record and raised the floor.
 		var floor int64
-		if err := w.QueryRowContext(ctx, a.db.queries().floor).Scan(&floor); err != nil {
+		if err := w.QueryRowContext(ctx, a.db.Statements().LoadFloor).Scan(&floor); err != nil {
 			return err
 		}
-		if storeapi.Fence(floor) > made[0].l.floor { //nolint:gosec // fences stay below 2^53
+		if storeapi.Fence(floor) > made[0].Found.Floor { //nolint:gosec // fences stay below 2^53
 			return errMadeMeanwhile
 		}
 	}
 	if len(changed) == 0 {
 		return nil
 	}
-	_, err := w.ExecContext(ctx, a.db.queries().putMany, arrayArgs(changed)...)
+	_, err := w.ExecContext(ctx, a.db.Statements().UpdateRows, arrayArgs(changed)...)
 	return err
 }
 
-// insert marks those changes to be made alone whose record was there.
-func (a arrays) insert(ctx context.Context, w sqlkit.Execer, made []*change) error {
-	rows, err := w.QueryContext(ctx, a.db.queries().makeMany, arrayArgs(made)...)
+// insertMany marks those changes to be made alone whose record was there.
+func (a arrays) insertMany(ctx context.Context, w sqlkit.Execer, made []*Change) error {
+	rows, err := w.QueryContext(ctx, a.db.Statements().InsertRows, arrayArgs(made)...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	there := make(map[recordID]*change, len(made))
+	there := make(map[RecordID]*Change, len(made))
 	for _, c := range made {
-		there[c.id] = c
+		there[c.ID] = c
 	}
 	for rows.Next() {
 		var id []byte
 		if err := rows.Scan(&id); err != nil {
 			return err
 		}
-		if len(id) == len(recordID{}) {
-			delete(there, recordID(id))
+		if len(id) == len(RecordID{}) {
+			delete(there, RecordID(id))
 		}
 	}
 	for _, c := range there {
-		c.met()
+		c.metRecord()
 	}
 	return rows.Err()
 }
 
 // arrayArgs returns an array for each column of inserted.
-func arrayArgs(rows []*change) []any {
+func arrayArgs(rows []*Change) []any {
 	columns := make([]strings.Builder, len(inserted))
 	for i, c := range rows {
-		for j, v := range c.args() {
+		for j, v := range InsertArgs(&c.Key, c.ID, &c.Next) {
 			columns[j].WriteByte("{,"[min(i, 1)])
 			arrayValue(&columns[j], v)
 		}
@@ -449,3 +446,6 @@ var postgresAdvice = map[string]string{
 	"57P02":         "the server has crashed, and recovers by itself",
 	"57P03":         "the server is starting or stopping; try again",
 }
+
+// FinishedNone reports whether FinishOrFail was refused because there is no such row.
+func FinishedNone(err error) bool { return dberr.SQLState(err) == stateDivision }

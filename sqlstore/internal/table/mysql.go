@@ -1,4 +1,4 @@
-package sqlstore
+package table
 
 import (
 	"cmp"
@@ -13,15 +13,16 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/dberr"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // mysql is the backend for MySQL and MariaDB.
 type mysql struct{ server }
 
-func newMySQL(db *database) mysql {
+func newMySQL(db *Database) mysql {
 	return mysql{server{
-		db: db, turns: newTurns(), manner: mysqlManner{db.table, db.lockWait, &db.words, new(atomic.Bool)}, looking: lists{db, false}, locking: lists{db, true},
+		db: db, turns: newKeyTurns(), manner: mysqlManner{db.Table, db.LockWait, &db.words, new(atomic.Bool)}, looking: lists{db, false}, locking: lists{db, true},
 	}}
 }
 
@@ -33,40 +34,43 @@ type mysqlManner struct {
 	transact *atomic.Bool // a session of the pool had autocommit off
 }
 
-// reading runs f. If sessions have autocommit off, it turns autocommit on around f. Otherwise f
-// would open a transaction, read from its snapshot from then on, and lock what it reads at levels
-// that do so.
-func (m mysqlManner) reading(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error {
-	if !m.transact.Load() {
-		if err := m.readWithin(ctx, conn, f); !errors.Is(err, errTransacts) {
-			return err
-		}
-		m.transact.Store(true)
+// beginReads lets statements wait for a locked table no longer than LockWait. Without that limit
+// they would stay on the server, one for each call that gives up, until the table is free.
+//
+// If sessions have autocommit off, it turns autocommit on until endReads. Otherwise the reads would
+// open a transaction, read from its snapshot from then on, and lock what they read at levels that
+// do so.
+func (m mysqlManner) beginReads(ctx context.Context, conn *sql.Conn) (r reads, err error) {
+	if r.restores = m.transact.Load(); r.restores {
+		err = sqlkit.Run(ctx, conn, []string{mysqlRollback, `SET @retrysafe_autocommit = @@autocommit, autocommit = 1`})
 	}
-	err := sqlkit.Run(ctx, conn, []string{mysqlRollback, `SET @retrysafe_autocommit = @@autocommit, autocommit = 1`})
-	if err == nil {
-		err = m.readWithin(ctx, conn, f)
+	if r.limited = !m.words.noSetStatement.Load(); r.limited {
+		r.on = limitedReads{conn, fmt.Sprintf("SET STATEMENT lock_wait_timeout = %d FOR ", mysqlTableSeconds(m.lockWait))}
+	} else {
+		r.on = conn
+	}
+	return r, err
+}
+
+// endReads learns from a refusal that sessions have autocommit off, or that the server cannot limit
+// a single statement.
+func (m mysqlManner) endReads(ctx context.Context, conn *sql.Conn, r reads, err error) (again bool, _ error) {
+	switch {
+	case r.limited && dberr.MySQLNumber(err) == numberSyntax:
+		m.words.noSetStatement.Store(true)
+		again = true
+	case !r.restores && errors.Is(err, errTransacts):
+		m.transact.Store(true)
+		again = true
+	}
+	if !r.restores {
+		return again, err
 	}
 	if _, failed := conn.ExecContext(ctx, `SET autocommit = @retrysafe_autocommit`); failed != nil {
 		sqlkit.Discard(conn)
-		err = errors.Join(err, failed)
+		return false, errors.Join(err, failed)
 	}
-	return err
-}
-
-// readWithin runs f with statements that wait for a locked table no longer than LockWait. Without
-// that limit they would stay on the server, one for each call that gives up, until the table is
-// free.
-func (m mysqlManner) readWithin(ctx context.Context, conn *sql.Conn, f func(context.Context, sqlkit.Execer) error) error {
-	if m.words.noSetStatement.Load() {
-		return f(ctx, conn)
-	}
-	err := f(ctx, limitedReads{conn, fmt.Sprintf("SET STATEMENT lock_wait_timeout = %d FOR ", mysqlTableSeconds(m.lockWait))})
-	if dberr.MySQLNumber(err) != numberSyntax {
-		return err
-	}
-	m.words.noSetStatement.Store(true)
-	return f(ctx, conn)
+	return again, err
 }
 
 // limitedReads is a connection whose queries have a beginning in common.
@@ -83,40 +87,39 @@ func (l limitedReads) QueryRowContext(ctx context.Context, query string, args ..
 	return l.Conn.QueryRowContext(ctx, l.begin+query, args...)
 }
 
-func (m mysqlManner) begin(call context.Context, conn *sql.Conn, wait patience) error {
-	idle := (time.Duration(wait.left())*time.Millisecond + 6*slack) / time.Second // at least 5 s
-	return m.words.begin(call, conn, mysqlBeginning(int64(idle)))
+// beginOn ends waits at the call's time limit, since the server counts in whole seconds.
+func (m mysqlManner) beginOn(call context.Context, conn *sql.Conn, wait Patience) (within context.Context, err error) {
+	// at least 5 s
+	idle := (time.Duration(wait.millisLeft())*time.Millisecond + 6*Slack) / time.Second
+	return wait, m.words.beginReadCommitted(call, conn, mysqlBeginning(int64(idle)))
 }
 
-// within ends waits at the call's time limit, since the server counts in whole seconds.
-func (mysqlManner) within(_ context.Context, wait patience) context.Context { return wait }
-
-func (mysqlManner) commit(call context.Context, conn *sql.Conn, notAfter time.Time) error {
-	_, err := conn.ExecContext(call, mysqlCommitting(latest(notAfter)))
+func (mysqlManner) commitOn(call context.Context, conn *sql.Conn, notAfter time.Time) error {
+	_, err := conn.ExecContext(call, mysqlCommitting(notAfterMicros(notAfter)))
 	if dberr.MySQLNumber(err) == numberWrongValue {
 		return storeapi.ErrTooLate
 	}
 	return err
 }
 
-// rollback rolls back first: turning autocommit on commits.
-func (mysqlManner) rollback(call context.Context, conn *sql.Conn) error {
+// rollBackOn rolls back first: turning autocommit on commits.
+func (mysqlManner) rollBackOn(call context.Context, conn *sql.Conn) error {
 	return sqlkit.Run(call, conn, []string{mysqlRollback, "SET " + mysqlPutBack})
 }
 
-func (mysqlManner) fate(err error) fate {
+func (mysqlManner) errorFate(err error) Fate {
 	switch dberr.MySQLNumber(err) {
 	case numberDeadlock, numberSnapshot, numberLockWait:
-		return blocked
+		return Blocked
 	case numberInterrupted, numberStatementTime, numberExecutionTime:
 		return timedOut
 	case 0, numberShutdown, numberKilled, numberSessionKilled, numberIdle:
-		return onlyLost
+		return OnlyLost
 	}
 	return final
 }
 
-func (m mysqlManner) advice(err error) (text string, noTable bool) {
+func (m mysqlManner) adviceFor(err error) (text string, noTable bool) {
 	number := dberr.MySQLNumber(err)
 	if number == numberNoTable && strings.Contains(strings.ToLower(err.Error()), strings.ToLower(m.table)) {
 		return "", true
@@ -140,10 +143,10 @@ const (
 )
 
 // mysqlVersion is the version of the tables, or transacts if the session has autocommit off (see
-// mysqlManner.reading).
+// mysqlManner.endReads).
 const mysqlVersion = `IF(@@autocommit, m.version, -1)`
 
-func mysqlQueries(database, table string) queries {
+func mysqlStatements(database, table string) Statements {
 	in := withinSchema("`", database)
 	t, meta, counts := in+"`"+table+"`", in+"`"+table+"_meta`", in+"`"+table+"_limits`"
 	values := make([]string, len(stored))
@@ -154,12 +157,12 @@ func mysqlQueries(database, table string) queries {
 	// A subquery does not lock the row with the tables' version. If that row were locked, all
 	// writers would wait for it.
 	version, floor := `(SELECT version FROM `+meta+` WHERE id = 1)`, `(SELECT fence_floor FROM `+meta+` WHERE id = 1)`
-	q := queries{
-		newest: 1, table: t, resumes: true, where: `SELECT coalesce(DATABASE(), '')`,
-		schema:  sqlkit.Statements(mysqlSchema, DefaultTable, table),
-		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
-		exists:  sqlkit.TableExists(MySQL, table+"_meta"),
-		touch: []string{
+	q := Statements{
+		SchemaVersion: 1, TableName: t, Resumes: true, FindSchema: `SELECT coalesce(DATABASE(), '')`,
+		CreateTables: sqlkit.Statements(mysqlSchema, DefaultTable, table),
+		LoadVersion:  `SELECT version FROM ` + meta + ` WHERE id = 1`,
+		CountTables:  sqlkit.TableExists(dbtx.MySQL, table+"_meta"),
+		TouchTables: []string{
 			`UPDATE ` + meta + ` SET version = version WHERE id = 1`,
 			`INSERT INTO ` + t + ` SELECT * FROM ` + t + ` WHERE id = ''`,
 			`UPDATE ` + t + ` SET id = id WHERE id = ''`,
@@ -168,27 +171,27 @@ func mysqlQueries(database, table string) queries {
 			`UPDATE ` + counts + ` SET id = id WHERE id = ''`,
 			`DELETE FROM ` + counts + ` WHERE id = ''`,
 		},
-		load: `SELECT ` + mysqlVersion + `, m.fence_floor, ` + mysqlStart + `, ` + selected + `r.answer
+		LoadRow: `SELECT ` + mysqlVersion + `, m.fence_floor, ` + mysqlStart + `, ` + selected + `r.answer
 			FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
-		loadToWrite: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, ` + selected + `r.answer` + mysqlLocked(t),
-		loadMany: `SELECT ` + mysqlVersion + `, m.fence_floor, ` + mysqlStart + `, r.id, ` + selected + `r.answer
+		LockRow: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, ` + selected + `r.answer` + mysqlLocked(t),
+		LoadRows: `SELECT ` + mysqlVersion + `, m.fence_floor, ` + mysqlStart + `, r.id, ` + selected + `r.answer
 			FROM ` + meta + ` m LEFT JOIN ` + t + ` r FORCE INDEX (PRIMARY) ON r.id IN (?) WHERE m.id = 1`,
-		loadManyToWrite: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, r.id, ` + selected + `r.answer
+		LockRows: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, r.id, ` + selected + `r.answer
 			FROM (SELECT 1 AS one) AS o LEFT JOIN ` + t + ` r FORCE INDEX (PRIMARY) ON r.id IN (?) FOR UPDATE SKIP LOCKED`,
-		putMany:     insert + strings.Join(values, ", "),
-		makeMany:    insert + mysqlUnchanged,
-		put:         updating(t),
-		make:        insert + mysqlUnchanged,
-		made:        byLastID,
-		list:        `SELECT r.id, r.parts, ` + selected + `NULL FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
-		contains:    `LOCATE(?, r.parts) > 0`,
-		hasIndex:    mysqlListing(database, table) + ` AND seq_in_index = 1 AND column_name = 'parts' AND sub_part IS NULL`,
-		otherIndex:  mysqlListing(database, table),
-		renameOther: `ALTER TABLE ` + t + ` RENAME INDEX listing TO listing_other`,
-		indexKeys:   `CREATE INDEX listing ON ` + t + ` (parts)`,
-		indexOnline: `CREATE INDEX listing ON ` + t + ` (parts) ALGORITHM=INPLACE LOCK=NONE`,
-		onlineWaits: " (while a transaction on the table stays open it waits, and all calls wait for it: SET lock_wait_timeout = 1 before it lets it give up after a second)",
-		numbered:    func(q string) string { return q },
+		UpdateRows:        insert + strings.Join(values, ", "),
+		InsertRows:        insert + mysqlUnchanged,
+		UpdateRow:         updateStatement(t),
+		InsertRow:         insert + mysqlUnchanged,
+		HasInserted:       insertedByLastID,
+		ListRecords:       `SELECT r.id, r.parts, ` + selected + `NULL FROM ` + t + ` r WHERE (r.expires = 0 OR r.expires > ?)`,
+		PartsContain:      `LOCATE(?, r.parts) > 0`,
+		CountIndex:        mysqlListing(database, table) + ` AND seq_in_index = 1 AND column_name = 'parts' AND sub_part IS NULL`,
+		CountOtherIndex:   mysqlListing(database, table),
+		RenameOtherIndex:  `ALTER TABLE ` + t + ` RENAME INDEX listing TO listing_other`,
+		CreateIndex:       `CREATE INDEX listing ON ` + t + ` (parts)`,
+		CreateIndexOnline: `CREATE INDEX listing ON ` + t + ` (parts) ALGORITHM=INPLACE LOCK=NONE`,
+		OnlineWaits:       " (while a transaction on the table stays open it waits, and all calls wait for it: SET lock_wait_timeout = 1 before it lets it give up after a second)",
+		Numbered:          func(q string) string { return q },
 	}
 	// The session is the caller's: its time zone stays as it is.
 	q.mysqlJoin(t, meta, `SELECT `+version+`, `+floor+`, `+mysqlStart+`, `+selected+`r.answer`, strings.TrimSuffix(insert, ` ON DUPLICATE KEY UPDATE `))
@@ -221,63 +224,63 @@ func mysqlOne(table string) string {
 func mysqlLocked(table string) string { return mysqlOne(table) + ` FOR UPDATE` }
 
 // mysqlJoin sets the statements that claim a key in the transaction of a caller.
-func (q *queries) mysqlJoin(t, meta, inSession, insert string) {
-	q.loadToJoin = inSession + mysqlLocked(t)
-	q.loadUnlocked = inSession + mysqlOne(t)
-	q.waitToJoin = func(wait, table time.Duration) string {
+func (q *Statements) mysqlJoin(t, meta, inSession, insert string) {
+	q.LockToJoin = inSession + mysqlLocked(t)
+	q.LoadUnlocked = inSession + mysqlOne(t)
+	q.LimitJoinWait = func(wait, table time.Duration) string {
 		return `SET ` + fmt.Sprintf(mysqlLimit, mysqlSeconds(wait), mysqlTableSeconds(table))
 	}
-	q.waitAsBefore = mysqlJoined
-	q.loadNow = inSession + mysqlLocked(t) + ` NOWAIT`
-	q.makeToJoin = insert
+	q.RestoreWait = mysqlJoined
+	q.LockNow = inSession + mysqlLocked(t) + ` NOWAIT`
+	q.InsertToJoin = insert
 	// At READ COMMITTED it does not lock the row with the tables' version. The driver returns the
 	// last id with the result.
-	q.claimOnce = `INSERT INTO ` + t + ` (id, parts, owner, data, lease_end, state, fence, expires, updated)
+	q.ClaimOnce = `INSERT INTO ` + t + ` (id, parts, owner, data, lease_end, state, fence, expires, updated)
 		SELECT ?, ?, ?, ?, ` + mysqlStart + ` + ?, 2, LAST_INSERT_ID(` + mysqlStart + `), 0, ` + mysqlStart + `
 		FROM ` + meta + ` m WHERE m.id = 1 AND m.version = 1 AND m.fence_floor < ` + mysqlStart
-	q.duplicate = func(err error) bool { return dberr.MySQLNumber(err) == numberDuplicate }
-	q.held = func(err error) bool { n := dberr.MySQLNumber(err); return n == numberLockWait || n == numberNoWait }
+	q.IsDuplicate = func(err error) bool { return dberr.MySQLNumber(err) == numberDuplicate }
+	q.IsHeld = func(err error) bool { n := dberr.MySQLNumber(err); return n == numberLockWait || n == numberNoWait }
 	// With autocommit off nothing commits by itself; DDL after a ROLLBACK is not noticed.
-	q.left = `SELECT @@autocommit`
+	q.HasLeft = `SELECT @@autocommit`
 	// Through another index, above READ COMMITTED, it would also lock the gaps next to the row
 	// in that index.
-	q.finish = finishing(t + ` FORCE INDEX (PRIMARY)`)
-	q.confirm = `UPDATE ` + t + ` SET updated = updated WHERE id = ?`
+	q.FinishAttempt = finishStatement(t + ` FORCE INDEX (PRIMARY)`)
+	q.ConfirmRow = `UPDATE ` + t + ` SET updated = updated WHERE id = ?`
 }
 
 // mysqlSweep sets the statements that remove expired records.
-func (q *queries) mysqlSweep(t, meta string) {
-	q.expired = `SELECT id FROM ` + t + ` WHERE expires BETWEEN 1 AND ? ORDER BY expires LIMIT ?`
+func (q *Statements) mysqlSweep(t, meta string) {
+	q.FindExpired = `SELECT id FROM ` + t + ` WHERE expires BETWEEN 1 AND ? ORDER BY expires LIMIT ?`
 	// A row that another transaction has locked is being claimed again or removed there.
 	// Without FORCE INDEX the server may scan a small table as a whole, and wait for unrelated
 	// rows.
-	q.lockOld = func(n int) string {
+	q.LockExpired = func(n int) string {
 		return `SELECT id, fence FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id ` + sqlkit.In(n) + ` AND expires BETWEEN 1 AND ? ORDER BY id FOR UPDATE SKIP LOCKED`
 	}
-	q.dropOld = func(n int) string {
+	q.RemoveLocked = func(n int) string {
 		return `DELETE d FROM ` + t + ` AS d FORCE INDEX (PRIMARY) WHERE d.id ` + sqlkit.In(n) + ` AND d.expires BETWEEN 1 AND ?`
 	}
-	q.raise = `UPDATE ` + meta + ` SET fence_floor = GREATEST(fence_floor, ?) WHERE id = 1`
+	q.RaiseFloor = `UPDATE ` + meta + ` SET fence_floor = GREATEST(fence_floor, ?) WHERE id = 1`
 }
 
 // mysqlUsage sets the statements for the counts of tenants.
-func (q *queries) mysqlUsage(meta, counts, version string) {
+func (q *Statements) mysqlUsage(meta, counts, version string) {
 	insert := `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?) ON DUPLICATE KEY UPDATE `
-	q.loadUsage = `SELECT ` + mysqlVersion + `, ` + mysqlStart + `, l.counts FROM ` + meta + ` m LEFT JOIN ` + counts + ` l ON l.id = ? WHERE m.id = 1`
-	q.loadUsageToWrite = `SELECT ` + version + `, ` + mysqlNow + `, r.counts` + mysqlLocked(counts)
-	q.putUsage = insert + `expires = VALUES(expires), counts = VALUES(counts)`
-	q.makeUsage = insert + mysqlUnchanged
-	q.dropUsage = `DELETE FROM ` + counts + ` WHERE id = ?`
-	q.expiredUsage = `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1) AS found`
-	q.lockOldUsage = `SELECT id, 0 FROM ` + counts + ` WHERE expires <= ? ORDER BY expires LIMIT ? FOR UPDATE SKIP LOCKED`
-	q.dropOldUsage = func(n int) string {
+	q.LoadUsage = `SELECT ` + mysqlVersion + `, ` + mysqlStart + `, l.counts FROM ` + meta + ` m LEFT JOIN ` + counts + ` l ON l.id = ? WHERE m.id = 1`
+	q.LockUsage = `SELECT ` + version + `, ` + mysqlNow + `, r.counts` + mysqlLocked(counts)
+	q.UpdateUsage = insert + `expires = VALUES(expires), counts = VALUES(counts)`
+	q.InsertUsage = insert + mysqlUnchanged
+	q.DeleteUsage = `DELETE FROM ` + counts + ` WHERE id = ?`
+	q.FindExpiredUsage = `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1) AS found`
+	q.LockExpiredUsage = `SELECT id, 0 FROM ` + counts + ` WHERE expires <= ? ORDER BY expires LIMIT ? FOR UPDATE SKIP LOCKED`
+	q.RemoveLockedUsage = func(n int) string {
 		return `DELETE d FROM ` + counts + ` AS d FORCE INDEX (PRIMARY) WHERE d.id ` + sqlkit.In(n) + ``
 	}
 }
 
-// byLastID reports whether a statement has inserted a row. If it met an existing row, it has set
-// the last id.
-func byLastID(r sql.Result) (bool, error) {
+// insertedByLastID reports whether a statement has inserted a row. If it met an existing row, it
+// has set the last id.
+func insertedByLastID(r sql.Result) (bool, error) {
 	id, err := r.LastInsertId()
 	return id == 0, err
 }
@@ -307,8 +310,8 @@ const (
 	mysqlJoin   = `SET @retrysafe_autocommit = @@autocommit, autocommit = 0`
 	mysqlLimit  = `@retrysafe_row_wait = @@innodb_lock_wait_timeout, @retrysafe_table_wait = @@lock_wait_timeout, innodb_lock_wait_timeout = %d, lock_wait_timeout = %d`
 	mysqlJoined = `SET ` + mysqlNoLimit
-	// mysqlEndConnection ends the connection that it is sent on.
-	mysqlEndConnection = `KILL CONNECTION CONNECTION_ID()`
+	// EndMySQLConnection ends the connection that it is sent on.
+	EndMySQLConnection = `KILL CONNECTION CONNECTION_ID()`
 	mysqlLeft          = `SET autocommit = @retrysafe_autocommit`
 	mysqlNoLimit       = `innodb_lock_wait_timeout = @retrysafe_row_wait, lock_wait_timeout = @retrysafe_table_wait`
 	// mysqlLongestWait is the maximum that MySQL 8 accepts.
@@ -351,10 +354,10 @@ func mysqlCommitting(notAfter int64) string {
 // drivers that write arguments into the statement's text.
 const smallestPacket = 2*(1<<20+64<<10) + 64<<10
 
-// settings refuses a server with an unusable clock or packet size, and warns about settings that
-// can lose answered calls.
-func (m mysql) settings(ctx context.Context) error {
-	return m.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
+// CheckSettings refuses a server with an unusable clock or packet size, and warns about settings
+// that can lose answered calls.
+func (m mysql) CheckSettings(ctx context.Context) error {
+	return m.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) error {
 		var before, after string
 		var autocommit, slept int
 		var packet int64
@@ -373,19 +376,19 @@ func (m mysql) settings(ctx context.Context) error {
 		case err != nil:
 			return err
 		case before == after:
-			return stateError("sqlstore: the server runs with sysdate-is-now, so that it tells no time after a wait for a lock; leave that option out")
+			return StateError("sqlstore: the server runs with sysdate-is-now, so that it tells no time after a wait for a lock; leave that option out")
 		case packet < smallestPacket:
-			return stateError(fmt.Sprintf("sqlstore: the server's max_allowed_packet is %d, too small for a record with a long answer; set it to 16M (at least %d)", packet, smallestPacket))
+			return StateError(fmt.Sprintf("sqlstore: the server's max_allowed_packet is %d, too small for a record with a long answer; set it to 16M (at least %d)", packet, smallestPacket))
 		}
-		return m.db.warn(ctx, db)
+		return m.db.warnOfLosses(ctx, db)
 	})
 }
 
-// keeps also checks whether replicas may take over without the last commits. Without a binary log
-// there are no replicas. With one, keeps requires that commits wait for a replica: seeing who reads
-// the log needs rights that an application seldom has.
-func (m mysql) keeps(ctx context.Context) error {
-	return m.read(ctx, brief, func(ctx context.Context, db sqlkit.Execer) error {
+// CheckDurability also checks whether replicas may take over without the last commits. Without a
+// binary log there are no replicas. With one, keeps requires that commits wait for a replica:
+// seeing who reads the log needs rights that an application seldom has.
+func (m mysql) CheckDurability(ctx context.Context) error {
+	return m.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) error {
 		if err := m.db.refuseLosses(ctx, db); err != nil {
 			return err
 		}
@@ -399,7 +402,7 @@ func (m mysql) keeps(ctx context.Context) error {
 			return err
 		}
 		if binlog != 0 && !waits {
-			return stateError("sqlstore: the server has a binary log, and commits do not wait until a " +
+			return StateError("sqlstore: the server has a binary log, and commits do not wait until a " +
 				"replica has them: a failover loses the last ones; turn semi-synchronous replication " +
 				"on, or the binary log off if there is no replica")
 		}
@@ -419,34 +422,34 @@ func waitsForReplica(ctx context.Context, db sqlkit.Execer) (bool, error) {
 	return rows.Next(), rows.Err()
 }
 
-// migrate lets one process at a time migrate, and refuses tables with an engine without
+// MigrateTables lets one process at a time migrate, and refuses tables with an engine without
 // transactions.
-func (m mysql) migrate(ctx context.Context, limit time.Duration, f func(context.Context, sqlkit.Execer) error) error {
-	wait, cancel := patienceOf(ctx, limit)
+func (m mysql) MigrateTables(ctx context.Context, limit time.Duration, f func(context.Context, sqlkit.Execer) error) error {
+	wait, cancel := patienceWithin(ctx, limit)
 	defer cancel()
-	return m.writeWithin(wait, recordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
-		return true, m.alone(ctx, wait, w, f)
+	return m.writeWithin(wait, RecordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+		return true, m.migrateAlone(ctx, wait, w, f)
 	})
 }
 
-func (m mysql) alone(ctx context.Context, wait patience, w sqlkit.Execer, f func(context.Context, sqlkit.Execer) error) error {
-	locked, err := sqlkit.LockMigration(ctx, w, MySQL, m.db.table, time.Duration(wait.left())*time.Millisecond*7/8)
+func (m mysql) migrateAlone(ctx context.Context, wait Patience, w sqlkit.Execer, f func(context.Context, sqlkit.Execer) error) error {
+	locked, err := sqlkit.LockMigration(ctx, w, dbtx.MySQL, m.db.Table, time.Duration(wait.millisLeft())*time.Millisecond*7/8)
 	if err != nil {
 		return err
 	}
 	if !locked {
-		return stateError(fmt.Sprintf("sqlstore: another process migrates the table %s all the time (GET_LOCK), nothing was changed; try again", m.db.table))
+		return StateError(fmt.Sprintf("sqlstore: another process migrates the table %s all the time (GET_LOCK), nothing was changed; try again", m.db.Table))
 	}
-	if err = m.transactional(ctx, w); err == nil {
+	if err = m.checkEngines(ctx, w); err == nil {
 		err = f(ctx, w)
 	}
-	return cmp.Or(err, sqlkit.UnlockMigration(context.WithoutCancel(ctx), w, MySQL, m.db.table))
+	return cmp.Or(err, sqlkit.UnlockMigration(context.WithoutCancel(ctx), w, dbtx.MySQL, m.db.Table))
 }
 
-// transactional checks the engine of the existing tables.
-func (m mysql) transactional(ctx context.Context, w sqlkit.Execer) error {
+// checkEngines checks the engine of the existing tables.
+func (m mysql) checkEngines(ctx context.Context, w sqlkit.Execer) error {
 	rows, err := w.QueryContext(ctx, `SELECT table_name, coalesce(engine, '') FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN (?, ?, ?)`,
-		m.db.table, m.db.table+"_limits", m.db.table+"_meta")
+		m.db.Table, m.db.Table+"_limits", m.db.Table+"_meta")
 	if err != nil {
 		return err
 	}
@@ -457,7 +460,7 @@ func (m mysql) transactional(ctx context.Context, w sqlkit.Execer) error {
 			return err
 		}
 		if !strings.EqualFold(engine, "InnoDB") {
-			return stateError(fmt.Sprintf("sqlstore: the table %s is of the engine %q, which has no transactions, nothing was changed; ALTER TABLE %s ENGINE = InnoDB", name, engine, name))
+			return StateError(fmt.Sprintf("sqlstore: the table %s is of the engine %q, which has no transactions, nothing was changed; ALTER TABLE %s ENGINE = InnoDB", name, engine, name))
 		}
 	}
 	return rows.Err()
@@ -537,9 +540,9 @@ const (
 	mysqlNextOld = `, @@tx_isolation = 'READ-COMMITTED', @@tx_read_only = 0`
 )
 
-// begin changes settings of the session, and makes its next transaction READ COMMITTED, READ WRITE.
-// The server checks all values before it sets the first.
-func (m *mysqlWords) begin(ctx context.Context, conn sqlkit.Execer, set string) error {
+// beginReadCommitted changes settings of the session, and makes its next transaction READ
+// COMMITTED, READ WRITE. The server checks all values before it sets the first.
+func (m *mysqlWords) beginReadCommitted(ctx context.Context, conn sqlkit.Execer, set string) error {
 	for learned, undone := false, false; ; {
 		old := m.oldNames.Load()
 		next := mysqlNext
@@ -581,36 +584,36 @@ func mysqlSeconds(wait time.Duration) int64 {
 // lists reads and writes many rows of MySQL with one statement, which has a placeholder for each
 // value.
 type lists struct {
-	db    *database
+	db    *Database
 	locks bool // the rows, to write them
 }
 
-func (l lists) loadMany(ctx context.Context, w querier, ids []recordID) (map[recordID]loaded, loaded, error) {
+func (l lists) loadMany(ctx context.Context, w querier, ids []RecordID) (map[RecordID]Loaded, Loaded, error) {
 	args := make([]any, len(ids))
 	for i := range ids {
 		args[i] = ids[i][:]
 	}
-	return l.db.loadAll(ctx, w, strings.Replace(l.db.queries().many(l.locks), "(?)", "("+sqlkit.List(len(ids))+")", 1), args...)
+	return l.db.loadRecords(ctx, w, strings.Replace(l.db.Statements().manyStatement(l.locks), "(?)", "("+sqlkit.List(len(ids))+")", 1), args...)
 }
 
-func (lists) surely(c *change) bool { return c.sawNone() }
+func (lists) surelyAbsent(c *Change) bool { return c.Knows == SawNone }
 
-// insertsFirst: the server does not tell which records were there.
-func (lists) insertsFirst() bool { return false }
+// tellsInserted: the server does not tell which records were there.
+func (lists) tellsInserted() bool { return false }
 
-func (l lists) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*change) error {
+func (l lists) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*Change) error {
 	if len(made) > 0 {
-		query, args := l.insert(l.db.queries().makeMany, made)
+		query, args := l.repeatRow(l.db.Statements().InsertRows, made)
 		r, err := w.ExecContext(ctx, query, args...)
 		if err != nil {
 			return err
 		}
-		if all, err := l.db.queries().made(r); err != nil || !all {
+		if all, err := l.db.Statements().HasInserted(r); err != nil || !all {
 			return errMadeMeanwhile
 		}
 	}
 	if len(changed) > 0 {
-		query, args := l.insert(l.db.queries().putMany, changed)
+		query, args := l.repeatRow(l.db.Statements().UpdateRows, changed)
 		if _, err := w.ExecContext(ctx, query, args...); err != nil {
 			return err
 		}
@@ -618,15 +621,122 @@ func (l lists) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*
 	return nil
 }
 
-// insert repeats the single row of values in a statement for all rows.
-func (l lists) insert(query string, rows []*change) (string, []any) {
+// repeatRow repeats the single row of values in a statement for all rows.
+func (l lists) repeatRow(query string, rows []*Change) (string, []any) {
 	row := "(" + sqlkit.List(len(inserted)) + ")"
 	args := make([]any, 0, len(rows)*len(inserted))
 	for _, c := range rows {
-		args = append(args, c.args()...)
+		args = append(args, InsertArgs(&c.Key, c.ID, &c.Next)...)
 	}
 	return strings.Replace(query, row, strings.TrimSuffix(strings.Repeat(row+", ", len(rows)), ", "), 1), args
 }
 
 // errMadeMeanwhile means that another call has inserted a record that an earlier look did not find.
 var errMadeMeanwhile = errors.New("sqlstore: somebody else has made a record that was not there")
+
+// LimitRowWait begins a statement that waits for rows no longer than wait, and for tables no longer
+// than LockWait. It is empty on servers that cannot limit a single statement.
+func (d *Database) LimitRowWait(wait time.Duration) string {
+	if d.Dialect != dbtx.MySQL || d.words.noSetStatement.Load() {
+		return ""
+	}
+	return mysqlWithin(mysqlSeconds(wait), d.LockWait)
+}
+
+// RefuseRowWait begins a statement that does not wait for rows. MariaDB.
+func (d *Database) RefuseRowWait() string { return mysqlWithin(0, d.LockWait) }
+
+// CannotLimit reports whether err means that the server cannot limit a single statement. From then
+// on LimitRowWait is empty.
+func (d *Database) CannotLimit(err error) bool {
+	if dberr.MySQLNumber(err) != numberSyntax {
+		return false
+	}
+	d.words.noSetStatement.Store(true)
+	return true
+}
+
+// EndedRowWait reports whether a server of MySQL has ended the wait for a row.
+func EndedRowWait(err error) bool { return dberr.MySQLNumber(err) == numberLockWait }
+
+// MySQLTx is a MySQL transaction on its own connection. Its session is restored when it ends.
+type MySQLTx struct {
+	dbtx.Tx
+	SQLTx *sql.Tx
+	conn  *sql.Conn
+	// LimitsSession: until claimed is called, the session waits for locks as long as the claim may,
+	// since the server cannot limit the wait of one statement.
+	LimitsSession bool
+}
+
+// OpenMySQL opens a transaction with autocommit off. If the server rolls back on its own (error
+// 1213), later statements belong to another transaction. That one never commits, since the record
+// is not in it.
+func (d *Database) OpenMySQL(ctx context.Context, wait time.Duration) (*MySQLTx, error) {
+	conn, err := d.Pool.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &MySQLTx{conn: conn, LimitsSession: d.words.noSetStatement.Load()}
+	if err = d.words.beginReadCommitted(ctx, conn, mysqlJoining(t.LimitsSession, wait, d.LockWait)); err == nil {
+		t.SQLTx, err = conn.BeginTx(ctx, nil)
+	}
+	if err != nil {
+		t.restoreSession(ctx, true)
+		return nil, err
+	}
+	t.Tx = dbtx.SQL(t.SQLTx, dbtx.MySQL)
+	return t, nil
+}
+
+// RestoreWaits restores the session's own lock wait for the work.
+func (t *MySQLTx) RestoreWaits(ctx context.Context) error {
+	if !t.LimitsSession {
+		return nil
+	}
+	_, err := t.Exec(ctx, mysqlJoined)
+	return err
+}
+
+// InsertClaim runs queries.ClaimOnce. It returns the time of the new record, or zero if the
+// statement has inserted nothing.
+func (t *MySQLTx) InsertClaim(ctx context.Context, query string, args ...any) (now int64, err error) {
+	res, err := t.SQLTx.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	if n, err := res.RowsAffected(); n == 0 || err != nil {
+		return 0, err
+	}
+	return res.LastInsertId()
+}
+
+func (t *MySQLTx) Commit(ctx context.Context) error {
+	err := t.SQLTx.Commit()
+	if err == nil {
+		t.restoreSession(context.WithoutCancel(ctx), false)
+	}
+	return err
+}
+
+func (t *MySQLTx) Rollback(ctx context.Context) error {
+	err := t.SQLTx.Rollback()
+	t.restoreSession(ctx, true)
+	return err
+}
+
+// restoreSession restores the session. Turning autocommit on commits an open transaction, so that
+// is rolled back first. A connection that does not answer is discarded.
+func (t *MySQLTx) restoreSession(ctx context.Context, open bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Slack)
+	defer cancel()
+	last := []string{mysqlLeaving(t.LimitsSession)}
+	if open {
+		last = []string{mysqlRollback, last[0]}
+	}
+	if err := sqlkit.Run(ctx, t.conn, last); err != nil && !errors.Is(err, sql.ErrConnDone) {
+		sqlkit.Discard(t.conn)
+		return
+	}
+	_ = t.conn.Close()
+}

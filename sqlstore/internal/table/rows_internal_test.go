@@ -1,4 +1,4 @@
-package sqlstore
+package table
 
 import (
 	"bytes"
@@ -42,7 +42,7 @@ func TestDataKeepsEveryField(t *testing.T) {
 	t.Parallel()
 	for _, r := range dataRows() {
 		got := withColumns(&r)
-		assert.NoError(t, parseData(&got, appendData(nil, &r)), "parse")
+		assert.NoError(t, parseData(&got, AppendData(nil, &r)), "parse")
 		assert.True(t, reflect.DeepEqual(got, r), "%+v comes back as it was, got %+v", r, got)
 	}
 }
@@ -57,7 +57,7 @@ func TestDataIsFrozen(t *testing.T) {
 		"0120020900feffffffffffffffff0100000000000000",
 	}
 	for i, r := range dataRows() {
-		assert.Equal(t, hex.EncodeToString(appendData(nil, &r)), golden[i], "row %d", i)
+		assert.Equal(t, hex.EncodeToString(AppendData(nil, &r)), golden[i], "row %d", i)
 		data, err := hex.DecodeString(golden[i])
 		assert.NoError(t, err, "hex of row %d", i)
 		got := withColumns(&r)
@@ -70,21 +70,21 @@ func TestDataIsFrozen(t *testing.T) {
 func TestKeysAreFrozen(t *testing.T) {
 	t.Parallel()
 	key := storeapi.StoreKey{Namespace: "app", Layer: "http", Key: storeapi.Key{Tenant: "é", Operation: "POST /orders", ID: strings.Repeat("k", 130)}}
-	id := idOf(key)
+	id := IDOf(key)
 	assert.Equal(t, hex.EncodeToString(id[:]), "5dedf27ee341bfae6791f217a7e0d042", "SHA-256 of the key text, its first half")
 	parts := "\x03app\x04http\x02é\x0cPOST /orders\x82\x01" + key.ID
-	assert.Equal(t, string(partsOf(&key)), parts, "parts")
-	back, err := parseParts([]byte(parts))
+	assert.Equal(t, string(PartsOf(&key)), parts, "parts")
+	back, err := ParseParts([]byte(parts))
 	assert.NoError(t, err, "parse")
 	assert.Equal(t, back, key, "the key of the parts")
-	id = idOfName(protocol.UsageName("app", "ann"))
+	id = IDOfName(protocol.UsageName("app", "ann"))
 	assert.Equal(t, hex.EncodeToString(id[:]), "9c434f54507751ae3b92e745bc3a9bf6", "SHA-256 of the name of counts, its first half")
 }
 
 func TestDataOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	r := dataRows()[0]
-	data := appendData(nil, &r)
+	data := AppendData(nil, &r)
 	data[0] = 2
 	got := withColumns(&r)
 	err := parseData(&got, data)
@@ -94,7 +94,7 @@ func TestDataOfAnotherVersion(t *testing.T) {
 
 func FuzzData(f *testing.F) {
 	for _, r := range dataRows() {
-		f.Add(appendData(nil, &r), r.Updated)
+		f.Add(AppendData(nil, &r), r.Updated)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, updated int64) {
 		first := protocol.Row{State: storeapi.StateInProgress, Updated: updated}
@@ -102,7 +102,7 @@ func FuzzData(f *testing.F) {
 			return
 		}
 		again := withColumns(&first)
-		if err := parseData(&again, appendData(nil, &first)); err != nil || !reflect.DeepEqual(first, again) {
+		if err := parseData(&again, AppendData(nil, &first)); err != nil || !reflect.DeepEqual(first, again) {
 			t.Fatalf("%+v was written and read as %+v (%v)", first, again, err)
 		}
 	})
@@ -113,12 +113,12 @@ func FuzzParts(f *testing.F) {
 	f.Add("", "", "", "", "")
 	f.Fuzz(func(t *testing.T, namespace, layer, tenant, operation, id string) {
 		key := storeapi.StoreKey{Namespace: namespace, Layer: layer, Key: storeapi.Key{Tenant: tenant, Operation: operation, ID: id}}
-		parts := partsOf(&key)
-		got, err := parseParts(parts)
+		parts := PartsOf(&key)
+		got, err := ParseParts(parts)
 		assert.NoError(t, err, "parse")
 		assert.Equal(t, got, key, "the key")
-		prefix := appendParts(nil, namespace, layer, tenant)
-		end := after(prefix)
+		prefix := AppendParts(nil, namespace, layer, tenant)
+		end := EndOfPrefix(prefix)
 		if !bytes.HasPrefix(parts, prefix) || bytes.Compare(parts, prefix) < 0 || end != nil && bytes.Compare(parts, end) >= 0 {
 			t.Fatalf("the key is not in the range of its tenant")
 		}

@@ -1,0 +1,438 @@
+// Package batch hides when a call reaches the database: which changes of many callers share a
+// transaction and which lookups a statement, which call is made alone, and what is known of a
+// record without reading it.
+package batch
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
+)
+
+// Rows is the kind of database below a queue.
+type Rows interface {
+	// ChangeMany makes changes of different keys in one transaction. It leaves out changes whose
+	// caller has left, and those that it marks to be made alone. An error that is not a
+	// *CommitError means that no change was made.
+	ChangeMany(changes []*table.Change) error
+	// ChangeOne makes a change in a transaction of its own, and waits as long as its caller does.
+	ChangeOne(c *table.Change) error
+	// LookAtMany reads the records of many lookups without a lock.
+	LookAtMany(ctx context.Context, looks []*table.Look) error
+	// LookAtOne reads one record without a lock.
+	LookAtOne(ctx context.Context, id table.RecordID) (table.Loaded, error)
+	// TellsInserted reports whether a statement that inserts many rows tells which were there.
+	TellsInserted() bool
+}
+
+// Queue takes the calls of a store: claims, heartbeats, finishing calls and lookups.
+type Queue struct {
+	db            *table.Database
+	rows          Rows
+	changes       *changeQueue // nil: each change has its own transaction
+	lookups       *lookQueue   // nil: each lookup has its own statement
+	seen          seenKeys
+	written       writtenRows
+	insertsFirst  bool // a key that is probably new is inserted before it is looked at
+	usesLastWrite bool // a change of a record as this store wrote it needs no read
+}
+
+// New returns the queue of a database. lanes is how many transactions run at one time;
+// zero: calls are not grouped.
+func New(db *table.Database, rows Rows, lanes int) *Queue {
+	q := &Queue{db: db, rows: rows}
+	if lanes > 0 {
+		q.changes, q.lookups = newChangeQueue(db, rows, lanes), newLookQueue(db, rows)
+		q.insertsFirst, q.usesLastWrite = rows.TellsInserted(), db.Statements().UpdateSame != ""
+	}
+	return q
+}
+
+// ClaimKey makes a call that may be a duplicate's. If the key was seen before, it first reads the
+// record. If that is enough for the answer, nothing is locked and it waits for no other call.
+func (q *Queue) ClaimKey(c *table.Call) (protocol.Row, protocol.Micros, error) {
+	q.written.takeRow(c.ID)
+	wait, cancel := q.db.NewPatience(c.Ctx, c.NotAfter)
+	defer cancel()
+	if q.insertsFirst && q.seen.guessNew(c.ID) {
+		row, now, err := q.submitChange(wait, ClaimLine, &table.Change{Call: c, Knows: table.GuessesNone})
+		if err == nil {
+			q.seen.learnNew(true)
+		}
+		if !errors.Is(err, table.ErrRecordThere) {
+			return row, now, err
+		}
+	}
+	found, err := q.LookAt(wait, c.ID)
+	if err != nil {
+		if wait.Err() != nil {
+			err = q.db.WaitedInVain(wait.Limit, c.Ctx.Err())
+		}
+		return protocol.Row{}, 0, err
+	}
+	q.seen.learnNew(found.Row.State == 0)
+	if next, write, err := c.Request.Decide(found); !write || err != nil {
+		return next, found.Now, err
+	}
+	knows := table.SawOne
+	if found.Row.State == 0 {
+		knows = table.SawNone
+	}
+	return q.submitChange(wait, ClaimLine, &table.Change{Call: c, Knows: knows})
+}
+
+// ChangeRecord makes a call that has to write.
+func (q *Queue) ChangeRecord(c *table.Call, l Line) (protocol.Row, protocol.Micros, error) {
+	try := &table.Change{Call: c}
+	if last := q.written.takeRow(c.ID); last != nil {
+		try.Knows, try.Last = table.WroteLast, *last
+	}
+	wait, cancel := q.db.NewPatience(c.Ctx, c.NotAfter)
+	defer cancel()
+	return q.submitChange(wait, l, try)
+}
+
+// submitChange makes a change and waits for it.
+func (q *Queue) submitChange(wait table.Patience, l Line, c *table.Change) (protocol.Row, protocol.Micros, error) {
+	var err error
+	if q.changes == nil {
+		err = q.rows.ChangeOne(c)
+	} else {
+		err = q.changes.submitAndWait(wait, l, c)
+	}
+	if err != nil {
+		return protocol.Row{}, 0, q.db.CallerError("write", err)
+	}
+	if c.Writes && q.usesLastWrite {
+		q.written.rememberRow(c.ID, &c.Next)
+	}
+	q.db.ReportSkew(&c.Found)
+	return c.Next, c.Found.Now, c.Refused
+}
+
+// LookAt reads the record without opening a transaction. The time was read before the record: the
+// answer was true at some moment of the call.
+func (q *Queue) LookAt(ctx context.Context, id table.RecordID) (found table.Loaded, err error) {
+	if q.lookups != nil {
+		found, err = q.lookups.lookTogether(ctx, id)
+	} else {
+		found, err = q.rows.LookAtOne(ctx, id)
+	}
+	if err != nil {
+		return found, q.db.CallerError("read", err)
+	}
+	q.db.ReportSkew(&found)
+	return found, nil
+}
+
+// GuessNew guesses whether a claim is the first one of its key.
+func (q *Queue) GuessNew(id table.RecordID) bool { return q.seen.guessNew(id) }
+
+// LearnNew tells what a claim has found whose key GuessNew had not seen.
+func (q *Queue) LearnNew(isNew bool) { q.seen.learnNew(isNew) }
+
+// CountWaiting returns how many changes are queued for a transaction.
+func (q *Queue) CountWaiting() (n int) {
+	if q.changes == nil {
+		return 0
+	}
+	q.changes.mu.Lock()
+	defer q.changes.mu.Unlock()
+	for i := range q.changes.lines {
+		n += len(q.changes.lines[i].waiting)
+	}
+	return n
+}
+
+// changeQueue commits the changes of many callers in one transaction: the changes that arrive
+// during a commit form the next one. There is no timer, and a lone call waits for no other.
+// Databases do the same with their logs (DeWitt et al., Implementation Techniques for Main Memory
+// Database Systems, 1984).
+//
+// Each key has at most one change in flight. Heartbeats have their own line, so that no lease waits
+// for claims.
+type changeQueue struct {
+	db    *table.Database
+	rows  Rows
+	lanes int // concurrent transactions of one line
+
+	mu       sync.Mutex
+	lines    [2]changeLine
+	inFlight map[table.RecordID]struct{}
+	solos    []*queuedChange // changes that must be made alone
+	solo     int             // how many are being made alone
+}
+
+// queuedChange is a change with the caller that waits for it.
+type queuedChange struct {
+	*table.Change
+	done chan struct{} // closed when the change was made or has failed
+}
+
+// changeLine has the waiting changes in order of arrival.
+type changeLine struct {
+	waiting []*queuedChange
+	busy    int // lanes in use
+}
+
+// Line is the index of a line of changes.
+type Line uint8
+
+const (
+	ClaimLine Line = iota // and finishing calls
+	HeartbeatLine
+)
+
+func newChangeQueue(db *table.Database, rows Rows, lanes int) *changeQueue {
+	return &changeQueue{db: db, rows: rows, lanes: lanes, inFlight: make(map[table.RecordID]struct{})}
+}
+
+// submitAndWait makes a change together with others. wait limits how long it stays in the line. A
+// change that has begun is completed, but no caller waits for it longer than its own context.
+func (q *changeQueue) submitAndWait(wait table.Patience, l Line, change *table.Change) error {
+	c := &queuedChange{change, make(chan struct{})}
+	q.mu.Lock()
+	q.lines[l].waiting = append(q.lines[l].waiting, c)
+	q.startBatches()
+	q.mu.Unlock()
+	select {
+	case <-c.done:
+		return c.Err
+	case <-wait.Done():
+	}
+	if c.LeaveQueue() {
+		q.dropChange(l, c)
+		return q.db.WaitedInVain(wait.Limit, wait.Caller.Err())
+	}
+	var late <-chan time.Time
+	if !c.NotAfter.IsZero() {
+		// Most callers have a definite answer by then, not "unknown".
+		t := time.NewTimer(max(0, c.NotAfter.Sub(q.db.Clock())) + table.Slack)
+		defer t.Stop()
+		late = t.C
+	}
+	select {
+	case <-c.done:
+		return c.Err
+	case <-wait.Caller.Done():
+		return &table.UnknownError{Ended: wait.Caller.Err()}
+	case <-late:
+		return &table.UnknownError{Ended: errNoAnswerInTime}
+	}
+}
+
+// errNoAnswerInTime means that the call's own NotAfter has passed.
+var errNoAnswerInTime = errors.New("its NotAfter has passed")
+
+// dropChange removes a change that no caller waits for from its line.
+func (q *changeQueue) dropChange(l Line, c *queuedChange) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	line := &q.lines[l]
+	if i := slices.Index(line.waiting, c); i >= 0 {
+		line.waiting = slices.Delete(line.waiting, i, i+1)
+	}
+}
+
+// startBatches gives changes that can begin to free lanes. q.mu is held.
+func (q *changeQueue) startBatches() {
+	for i := range q.lines {
+		line := &q.lines[i]
+		for line.busy < q.lanes {
+			batch := line.takeBatch(q.inFlight)
+			if len(batch) == 0 {
+				break
+			}
+			line.busy++
+			go q.runBatch(line, batch)
+		}
+	}
+	for len(q.solos) > 0 && q.solo < q.mostSolo() {
+		c := q.solos[0]
+		q.solos = q.solos[1:]
+		q.solo++
+		go q.runAlone(c)
+	}
+}
+
+// mostSolo leaves half of the pool to others: changes that are made alone wait for rows that
+// another transaction holds.
+func (q *changeQueue) mostSolo() int {
+	if most := q.db.Calls.Stats().MaxOpenConnections; most > 0 {
+		return max(1, most/2)
+	}
+	return table.MostTogether
+}
+
+// takeBatch removes the changes of one transaction from the line, and marks their keys.
+func (l *changeLine) takeBatch(inFlight map[table.RecordID]struct{}) (batch []*queuedChange) {
+	size := 0
+	left := l.waiting[:0]
+	for _, c := range l.waiting {
+		_, taken := inFlight[c.ID]
+		if taken || len(batch) == table.MostTogether || len(batch) > 0 && size+c.Size > table.MostBytes {
+			left = append(left, c)
+			continue
+		}
+		inFlight[c.ID] = struct{}{}
+		size += c.Size
+		batch = append(batch, c)
+	}
+	clear(l.waiting[len(left):])
+	l.waiting = left
+	return batch
+}
+
+// runBatch makes the changes of a batch. If one of them fails, the transaction is rolled back; if
+// its row is held by another transaction, it is left out. Each change that was not made is then
+// made alone, in its own transaction. If a COMMIT was not answered, its outcome is unknown: all
+// callers get that error, and may make the same call again.
+func (q *changeQueue) runBatch(line *changeLine, batch []*queuedChange) {
+	changes := make([]*table.Change, len(batch))
+	for i, c := range batch {
+		changes[i] = c.Change
+	}
+	err := q.rows.ChangeMany(changes)
+	var commit *table.CommitError
+	unknown := errors.As(err, &commit)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, c := range batch {
+		alone := c.Err == table.ErrMakeAlone //nolint:errorlint // nothing is wrapped around it
+		switch {
+		case c.Err != nil && !alone:
+			q.answerCaller(c)
+		case unknown:
+			c.Err = err
+			q.answerCaller(c)
+		case err != nil || alone:
+			q.solos = append(q.solos, c)
+		default:
+			q.answerCaller(c)
+		}
+	}
+	q.mu.Unlock()
+	runtime.Gosched() // callers that were just answered may make their next change
+	q.mu.Lock()
+	line.busy--
+	q.startBatches()
+}
+
+// answerCaller answers the caller, and lets the next change of the key start. q.mu is held.
+func (q *changeQueue) answerCaller(c *queuedChange) {
+	delete(q.inFlight, c.ID)
+	close(c.done)
+}
+
+// runAlone makes a change in its own transaction, and waits for it as long as its caller does.
+func (q *changeQueue) runAlone(c *queuedChange) {
+	if c.BeginChange() {
+		c.Err = q.rows.ChangeOne(c.Change)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.solo--
+	q.answerCaller(c)
+	q.startBatches()
+}
+
+// lookQueue reads the records of many callers on one connection: the lookups that arrive during a
+// read form the next one. There is no timer, and a lone call waits for no other.
+type lookQueue struct {
+	db   *table.Database
+	rows Rows
+	solo chan struct{} // limits how many callers look alone at one time
+
+	mu      sync.Mutex
+	waiting []*queuedLook
+	busy    int // lanes in use
+}
+
+// queuedLook is a lookup with the caller that waits for it.
+type queuedLook struct {
+	table.Look
+	err  error
+	done chan struct{}
+}
+
+// lookLanes is 2, so that one connection that does not answer does not block all lookups.
+const lookLanes = 2
+
+// mostLookAlone is how many callers look alone at one time. Without it, a failed batch would make
+// all its callers look alone, each on its own connection.
+const mostLookAlone = 4
+
+func newLookQueue(db *table.Database, rows Rows) *lookQueue {
+	return &lookQueue{db: db, rows: rows, solo: make(chan struct{}, mostLookAlone)}
+}
+
+// lookTogether reads a record together with others. If that fails, the caller looks alone, since
+// another record may have caused the error.
+func (q *lookQueue) lookTogether(ctx context.Context, id table.RecordID) (table.Loaded, error) {
+	wait, cancel := q.db.NewPatience(ctx, time.Time{})
+	defer cancel()
+	l := &queuedLook{Look: table.Look{ID: id}, done: make(chan struct{})}
+	q.mu.Lock()
+	q.waiting = append(q.waiting, l)
+	q.startLooks()
+	q.mu.Unlock()
+	select {
+	case <-l.done:
+	case <-wait.Done():
+		q.dropLook(l)
+		return table.Loaded{}, q.db.WaitedInVain(wait.Limit, ctx.Err())
+	}
+	if l.err == nil {
+		return l.Found, nil
+	}
+	select {
+	case q.solo <- struct{}{}:
+	case <-wait.Done():
+		return table.Loaded{}, q.db.WaitedInVain(wait.Limit, ctx.Err())
+	}
+	defer func() { <-q.solo }()
+	return q.rows.LookAtOne(ctx, id)
+}
+
+// dropLook removes a lookup whose caller has left, so that the line does not grow while the
+// database does not answer.
+func (q *lookQueue) dropLook(l *queuedLook) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if i := slices.Index(q.waiting, l); i >= 0 {
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+	}
+}
+
+// startLooks reads waiting lookups if a lane is free. q.mu is held.
+func (q *lookQueue) startLooks() {
+	for q.busy < lookLanes && len(q.waiting) > 0 {
+		n := min(len(q.waiting), table.MostTogether)
+		batch := q.waiting[:n:n]
+		q.waiting = q.waiting[n:]
+		q.busy++
+		go q.runLooks(batch)
+	}
+}
+
+func (q *lookQueue) runLooks(batch []*queuedLook) {
+	looks := make([]*table.Look, len(batch))
+	for i, l := range batch {
+		looks[i] = &l.Look
+	}
+	err := q.rows.LookAtMany(context.Background(), looks)
+	for _, l := range batch {
+		l.err = err
+		close(l.done)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.busy--
+	q.startLooks()
+}

@@ -1,0 +1,448 @@
+package table
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/storeapi"
+)
+
+// Loaded is the input of a decision.
+type Loaded struct {
+	Row   protocol.Row
+	Floor storeapi.Fence  // the largest fence of a removed record
+	Now   protocol.Micros // the store's clock
+}
+
+// InsertedByCount reports whether a statement has inserted a row.
+func InsertedByCount(r sql.Result) (bool, error) {
+	n, err := r.RowsAffected()
+	return n > 0, err
+}
+
+// InsertArgs returns the values of inserted.
+func InsertArgs(key *storeapi.StoreKey, id RecordID, row *protocol.Row) []any {
+	return append([]any{id[:], PartsOf(key)}, RowArgs(row)...)
+}
+
+// RowArgs returns the values of stored.
+func RowArgs(r *protocol.Row) []any {
+	return append([]any{r.Owner[:], int64(r.Fence)}, finishedArgs(r)...) //nolint:gosec // fences stay below 2^53
+}
+
+// finishedArgs returns the values of finished.
+func finishedArgs(r *protocol.Row) []any {
+	data := AppendData(make([]byte, 0, 96), r)
+	return []any{int64(r.State), r.LeaseEnd, r.Expires, r.Updated, data, nullBlob(r.Answer.Body)}
+}
+
+// FinishArgs returns the arguments of queries.finish for the attempt of a row.
+func FinishArgs(id RecordID, r *protocol.Row) []any {
+	return append(finishedArgs(r), id[:], r.Owner[:], int64(r.Fence)) //nolint:gosec // fences stay below 2^53
+}
+
+// FenceOf returns the fence of a column.
+func FenceOf(n int64) storeapi.Fence {
+	return storeapi.Fence(n) //nolint:gosec // fences stay below 2^53
+}
+
+// nullBlob returns NULL for nil. Some drivers turn a typed nil into an empty value.
+func nullBlob(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}
+
+// RowScan receives the columns of selected and the answer after them.
+type RowScan struct {
+	r           protocol.Row
+	state       uint8
+	fence       int64
+	owner, data []byte
+}
+
+// Columns returns where the columns go.
+func (s *RowScan) Columns() []any {
+	r := &s.r
+	return []any{&s.owner, &s.fence, &s.state, &r.LeaseEnd, &r.Expires, &r.Updated, &s.data, &r.Answer.Body}
+}
+
+// ParseRow returns the row that was read, or an error if this package cannot have written it: no
+// decision is based on a damaged row.
+func (s *RowScan) ParseRow() (protocol.Row, error) {
+	r := s.r
+	if s.state == 0 {
+		return protocol.Row{}, nil
+	}
+	r.State = storeapi.State(s.state)
+	if r.State > storeapi.StateReleased || len(s.owner) != len(r.Owner) {
+		return protocol.Row{}, fmt.Errorf("the record is damaged: state %d, owner of %d bytes; look at it by its id before you remove it",
+			s.state, len(s.owner))
+	}
+	r.Fence = FenceOf(s.fence)
+	copy(r.Owner[:], s.owner)
+	if err := parseData(&r, s.data); err != nil {
+		return protocol.Row{}, err
+	}
+	return r, nil
+}
+
+// querier is a connection, a transaction or a pool.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// The data column has the fields of a record that no statement looks at. docs/formats.md has the
+// layout. Numbers are varints of encoding/binary, and each variable field follows its length.
+const (
+	dataVersion = 1
+
+	flagReexecute = 1 << 0
+	flagIssued    = 1 << 1
+	flagKept      = 1 << 2 // the answer is stored
+	flagNilBody   = 1 << 3 // nil differs from empty, and some drivers return both alike
+	flagNilPrint  = 1 << 4
+	flagNilBind   = 1 << 5
+	flagDigest    = 1 << 6 // a digest of the answer follows its size
+	flagsKnown    = 1<<7 - 1
+)
+
+// errData means that the data column was not written by this package.
+var errData = errors.New("the record is damaged: its data column is cut or was changed; look at it by its id before you remove it")
+
+// AppendData appends the value of the data column.
+func AppendData(b []byte, r *protocol.Row) []byte {
+	hasDigest := r.Answer.Digest != [sha256.Size]byte{}
+	flags := flagBit(r.OnDoubt == storeapi.Reexecute, flagReexecute) | flagBit(r.Issued, flagIssued) | flagBit(r.Answer.Kept, flagKept) |
+		flagBit(r.Answer.Body == nil, flagNilBody) | flagBit(r.Fingerprint == nil, flagNilPrint) | flagBit(r.Binding == nil, flagNilBind) |
+		flagBit(hasDigest, flagDigest)
+	b = append(b, dataVersion, flags)
+	b = binary.AppendUvarint(b, uint64(r.Attempt)) //nolint:gosec // never negative
+	b = binary.AppendVarint(b, r.Updated-r.Created)
+	b = binary.AppendVarint(b, r.NotAfter)
+	b = binary.AppendVarint(b, r.Retention)
+	b = appendField(b, r.Fingerprint)
+	b = appendField(b, r.Binding)
+	b = appendField(b, r.Cause)
+	b = appendField(b, r.LastError)
+	b = appendField(b, r.AppendWorked(nil))
+	b = appendField(b, r.Answer.Codec)
+	b = binary.AppendVarint(b, r.Answer.Size)
+	if hasDigest {
+		b = append(b, r.Answer.Digest[:]...)
+	}
+	return b
+}
+
+func flagBit(set bool, b byte) byte {
+	if set {
+		return b
+	}
+	return 0
+}
+
+func appendField[T string | []byte](b []byte, field T) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(field))), field...)
+}
+
+// parseData parses the data column into r, whose columns of their own and whose answer's body were
+// set before. r does not refer to data afterwards.
+func parseData(r *protocol.Row, data []byte) error {
+	if len(data) > 0 && data[0] != dataVersion {
+		return fmt.Errorf("the record has format version %d, and this build reads version %d", data[0], dataVersion)
+	}
+	if len(data) < 2 || data[1]&^flagsKnown != 0 {
+		return errData
+	}
+	flags := data[1]
+	r.OnDoubt = storeapi.Refuse
+	if flags&flagReexecute != 0 {
+		r.OnDoubt = storeapi.Reexecute
+	}
+	r.Issued, r.Answer.Kept = flags&flagIssued != 0, flags&flagKept != 0
+	p := dataParser{rest: data[2:]}
+	attempt := p.takeUvarint()
+	r.Attempt = int(attempt) //nolint:gosec // checked below
+	r.Created = r.Updated - p.takeVarint()
+	r.NotAfter, r.Retention = p.takeVarint(), p.takeVarint()
+	r.Fingerprint, r.Binding = p.takeCopy(flags&flagNilPrint != 0), p.takeCopy(flags&flagNilBind != 0)
+	r.Cause, r.LastError = string(p.takeField()), string(p.takeField())
+	worked := p.takeField()
+	r.Answer.Codec = string(p.takeField())
+	r.Answer.Size = p.takeVarint()
+	if flags&flagDigest != 0 {
+		copy(r.Answer.Digest[:], p.takeBytes(sha256.Size))
+	}
+	if p.bad || len(p.rest) > 0 || attempt > 1<<32 {
+		return errData
+	}
+	switch {
+	case flags&flagNilBody != 0:
+		r.Answer.Body = nil
+	case r.Answer.Body == nil:
+		r.Answer.Body = []byte{}
+	}
+	return r.ParseWorked(worked)
+}
+
+// dataParser takes fields from the front. After the first one that does not fit, bad is set and all
+// fields are empty.
+type dataParser struct {
+	rest []byte
+	bad  bool
+}
+
+func (p *dataParser) takeBytes(n uint64) []byte {
+	if p.bad || n > uint64(len(p.rest)) {
+		p.bad = true
+		return nil
+	}
+	got := p.rest[:n]
+	p.rest = p.rest[n:]
+	return got
+}
+
+func (p *dataParser) takeUvarint() uint64 {
+	v, n := binary.Uvarint(p.rest)
+	if n <= 0 {
+		p.bad = true
+		return 0
+	}
+	p.rest = p.rest[n:]
+	return v
+}
+
+func (p *dataParser) takeVarint() int64 {
+	v, n := binary.Varint(p.rest)
+	if n <= 0 {
+		p.bad = true
+		return 0
+	}
+	p.rest = p.rest[n:]
+	return v
+}
+
+func (p *dataParser) takeField() []byte { return p.takeBytes(p.takeUvarint()) }
+
+// takeCopy returns a copy of a field, or nil.
+func (p *dataParser) takeCopy(null bool) []byte {
+	field := p.takeField()
+	if null {
+		p.bad = p.bad || len(field) > 0
+		return nil
+	}
+	return append([]byte{}, field...)
+}
+
+// RecordID is the primary key: the first half of the SHA-256 of a name. Its length does not depend
+// on the name, and no collation affects it. Half a digest keeps rows and indexes short: to meet the
+// record of another tenant, an attacker has to find a name with a given digest of 128 bits.
+type RecordID [sha256.Size / 2]byte
+
+// IDOf returns the id of the record of a key.
+func IDOf(key storeapi.StoreKey) RecordID {
+	text, _ := key.AppendText(make([]byte, 0, 256)) // never fails
+	return IDOfName(text)
+}
+
+// IDOfName returns the id of a row that is not the record of a key.
+func IDOfName(name []byte) RecordID {
+	sum := sha256.Sum256(name)
+	return RecordID(sum[:len(RecordID{})])
+}
+
+// The parts column has the parts of a key: namespace, layer, tenant, operation and id, each after
+// its length. All records with the same first parts are a range of an index on the column.
+
+// AppendParts appends the value of the parts column, or the beginning that keys with the same first
+// parts share.
+func AppendParts(b []byte, parts ...string) []byte {
+	for _, part := range parts {
+		b = appendField(b, part)
+	}
+	return b
+}
+
+// PartsOf returns the value of the parts column.
+func PartsOf(k *storeapi.StoreKey) []byte {
+	size := len(k.Namespace) + len(k.Layer) + len(k.Tenant) + len(k.Operation) + len(k.ID)
+	return AppendParts(make([]byte, 0, size+10), k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID)
+}
+
+// ParseParts parses the parts column.
+func ParseParts(b []byte) (k storeapi.StoreKey, err error) {
+	p := dataParser{rest: b}
+	for _, part := range []*string{&k.Namespace, &k.Layer, &k.Tenant, &k.Operation, &k.ID} {
+		*part = string(p.takeField())
+	}
+	if p.bad || len(p.rest) > 0 {
+		return storeapi.StoreKey{}, errors.New("the record is damaged: its parts column is cut or was changed")
+	}
+	return k, nil
+}
+
+// EndOfPrefix returns the first value that is greater than all values that begin with prefix; nil:
+// there is none.
+func EndOfPrefix(prefix []byte) []byte {
+	end := bytes.Clone(prefix)
+	for len(end) > 0 {
+		if end[len(end)-1]++; end[len(end)-1] != 0 {
+			return end
+		}
+		end = end[:len(end)-1]
+	}
+	return nil
+}
+
+// RecordScan receives the row of queries.load and of statements like it.
+type RecordScan struct {
+	db      *Database
+	here    protocol.Micros // this machine's time from before the read
+	version int
+	floor   int64
+	now     sql.NullInt64
+	RowScan
+}
+
+// NewRecordScan returns what reads one row; call it before the read.
+func (d *Database) NewRecordScan() *RecordScan {
+	return &RecordScan{db: d, here: d.Clock().UnixMicro()}
+}
+
+// AllColumns returns where the columns go; more come after the first three.
+func (s *RecordScan) AllColumns(more ...any) []any {
+	return append(append([]any{&s.version, &s.floor, &s.now}, more...), s.Columns()...)
+}
+
+// ReadRecord returns what was read, unless that has failed, or this build may not use the tables.
+func (s *RecordScan) ReadRecord(failed error) (l Loaded, err error) {
+	l.Now = s.here
+	if err := s.db.CheckVersion(s.version, failed); err != nil {
+		return l, err
+	}
+	l.Now = s.db.ServerTime(s.now, s.here)
+	l.Floor = storeapi.Fence(s.floor) //nolint:gosec // fences stay below 2^53
+	l.Row, err = s.ParseRow()
+	return l, err
+}
+
+// LoadRecord reads the record, and checks in the same statement whether this build may use the
+// tables.
+func (d *Database) LoadRecord(ctx context.Context, db sqlkit.Execer, query string, id RecordID) (Loaded, error) {
+	scan := d.NewRecordScan()
+	return scan.ReadRecord(db.QueryRowContext(ctx, query, id[:]).Scan(scan.AllColumns()...))
+}
+
+// loadRecords reads the rows of a statement like queries.LoadRows.
+func (d *Database) loadRecords(ctx context.Context, w querier, query string, args ...any) (found map[RecordID]Loaded, absent Loaded, err error) {
+	here := d.Clock().UnixMicro()
+	rows, err := w.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, absent, err
+	}
+	defer rows.Close()
+	found = make(map[RecordID]Loaded)
+	migrated := false
+	for rows.Next() {
+		var id []byte
+		scan := &RecordScan{db: d, here: here}
+		if err := rows.Scan(scan.AllColumns(&id)...); err != nil {
+			return nil, absent, err
+		}
+		l, err := scan.ReadRecord(nil)
+		if err != nil {
+			return nil, absent, err
+		}
+		migrated, absent = true, Loaded{Floor: l.Floor, Now: l.Now}
+		if len(id) == len(RecordID{}) {
+			found[RecordID(id)] = l
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, absent, err
+	}
+	if !migrated {
+		return nil, absent, d.NotMigratedError()
+	}
+	return found, absent, nil
+}
+
+// CheckVersion returns nil if this build may use the tables, given the version that was read.
+func (d *Database) CheckVersion(version int, err error) error {
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return d.NotMigratedError()
+	case err != nil:
+		return err
+	case version == transacts:
+		return errTransacts
+	case version != d.Statements().SchemaVersion:
+		return d.wrongVersionError(version)
+	}
+	return nil
+}
+
+// ServerTime returns the database's time if it has sent one, else here, this machine's time from
+// before the read.
+func (d *Database) ServerTime(told sql.NullInt64, here protocol.Micros) protocol.Micros {
+	if !told.Valid {
+		return here
+	}
+	if d.Clock().UnixMicro()-here > Slack.Microseconds() {
+		// the reply took long, perhaps because of a lock, so it says little about the clock
+		return told.Int64
+	}
+	d.ahead.Store(told.Int64 - time.Now().UnixMicro())
+	return told.Int64
+}
+
+// usualLease is used for a record that does not tell its lease.
+const usualLease = 30 * time.Second
+
+// ReportSkew reports a clock that was set back, or clocks that differ. Both make leases longer than
+// they should be.
+func (d *Database) ReportSkew(l *Loaded) {
+	row := &l.Row
+	if row.State == 0 || d.skewed.Load() {
+		return
+	}
+	lease := usualLease
+	if row.State == storeapi.StateInProgress && row.LeaseEnd != 0 {
+		lease = time.Duration(row.LeaseEnd-row.Updated) * time.Microsecond
+	}
+	ahead := time.Duration(row.Updated-l.Now) * time.Microsecond
+	if ahead > lease/10 && d.skewed.CompareAndSwap(false, true) {
+		d.logger.Warn("sqlstore: a record was updated in the future of "+d.Backend.skewCause()+"; leases last longer by as much",
+			"table", d.Table, "ahead", ahead)
+	}
+}
+
+// putRow replaces the row that a change was decided on. It returns false if there was no row, and
+// another call has inserted one meanwhile.
+func (d *Database) putRow(ctx context.Context, w sqlkit.Execer, c *Change) (done bool, err error) {
+	if c.Found.Row.State != 0 {
+		// MySQL counts no row if nothing has changed
+		_, err := w.ExecContext(ctx, d.Statements().UpdateRow, append(RowArgs(&c.Next), c.ID[:])...)
+		return err == nil, err
+	}
+	r, err := w.ExecContext(ctx, d.Statements().InsertRow, InsertArgs(&c.Key, c.ID, &c.Next)...)
+	if err != nil {
+		return false, err
+	}
+	return d.Statements().HasInserted(r)
+}
+
+// errTransacts means that the session has autocommit off, and that nothing was read.
+var errTransacts = errors.New("sqlstore: the session has autocommit off")
+
+// transacts replaces the version of the tables; no version has this number.
+const transacts = -1

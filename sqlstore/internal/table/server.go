@@ -1,0 +1,417 @@
+package table
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/storeapi"
+)
+
+// server is the backend for database servers: many callers write concurrently, and wait for each
+// other only on the row of a key.
+type server struct {
+	db     *Database
+	manner manner
+	turns  *keyTurns
+	// looking reads many rows without locks; locking skips rows that another transaction has
+	// locked, and writes.
+	looking, locking manyRows
+}
+
+// manner is what differs between the kinds of server.
+type manner interface {
+	// beginReads prepares a connection for statements that change nothing, outside of any
+	// transaction.
+	beginReads(ctx context.Context, conn *sql.Conn) (reads, error)
+	// endReads leaves the connection as it was, after reads that have ended with err. again: the
+	// server has refused them, and the next reads are others.
+	endReads(ctx context.Context, conn *sql.Conn, r reads, err error) (again bool, _ error)
+	// beginOn opens a transaction that does not depend on the session's defaults, and that also
+	// ends on the server if its client never comes back. within is the context for its statements:
+	// call, or wait if the server itself cannot end a wait in time.
+	beginOn(call context.Context, conn *sql.Conn, wait Patience) (within context.Context, err error)
+	// commitOn ends the transaction. If it reaches the server after notAfter (zero: no limit),
+	// nothing is committed and the error is storeapi.ErrTooLate. After any other error the outcome
+	// is unknown.
+	commitOn(call context.Context, conn *sql.Conn, notAfter time.Time) error
+	// rollBackOn rolls the transaction back. After an error the connection is unusable.
+	rollBackOn(call context.Context, conn *sql.Conn) error
+	// errorFate classifies an error of the driver for a call that was not committed.
+	errorFate(err error) Fate
+	// adviceFor says what an error of the driver means and what to do, if that is known. noTable
+	// reports whether the tables are missing.
+	adviceFor(err error) (text string, noTable bool)
+}
+
+// Fate is the class of an error that came before the COMMIT.
+type Fate uint8
+
+const (
+	final Fate = iota // the same call would fail again
+	// Blocked: another transaction was in the way, and the same call may succeed. Without time for
+	// another try, the call has waited in vain.
+	Blocked
+	timedOut // the server has ended the wait for a lock at the call's time limit
+	// OnlyLost: the server did not answer, or closes the connection; another connection may work.
+	OnlyLost
+)
+
+// LostConnections is how often a call is tried again on another connection: after a restart of the
+// server all connections in the pool are dead.
+const LostConnections = 3
+
+// ReadTables runs f on a connection of the pool.
+func (s server) ReadTables(ctx context.Context, _ Span, f func(context.Context, sqlkit.Execer) error) error {
+	wait, cancel := s.db.NewPatience(ctx, time.Time{})
+	defer cancel()
+	call, cancel := context.WithTimeout(ctx, wait.Limit+Slack)
+	defer cancel()
+	for tries := (serverTries{s, wait, 0}); ; {
+		err := s.readOnce(call, wait, f)
+		if !tries.mayRepeat(err) {
+			return s.waitError(wait, err)
+		}
+	}
+}
+
+func (s server) readOnce(call context.Context, wait Patience, f func(context.Context, sqlkit.Execer) error) error {
+	conn, err := s.takeConnection(wait)
+	if err != nil {
+		return err
+	}
+	for again := true; again; {
+		r, failed := s.manner.beginReads(call, conn)
+		if failed == nil {
+			failed = f(call, r.on)
+		}
+		again, err = s.manner.endReads(call, conn, r, failed)
+	}
+	if err != nil && conn.PingContext(call) != nil {
+		sqlkit.Discard(conn)
+		return &lostError{err}
+	}
+	_ = conn.Close()
+	return err
+}
+
+// reads is how statements that change nothing are sent.
+type reads struct {
+	on       sqlkit.Execer
+	limited  bool // each statement limits its wait for a table: MariaDB
+	restores bool // the session is to be restored afterwards: MySQL
+}
+
+// LookAtOne implements [Backend].
+func (s server) LookAtOne(ctx context.Context, id RecordID) (found Loaded, err error) {
+	err = s.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) error {
+		found, err = s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, id)
+		return err
+	})
+	return found, err
+}
+
+// LookAtMany implements [Backend].
+func (s server) LookAtMany(ctx context.Context, looks []*Look) error {
+	return s.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) (err error) {
+		if l := looks[0]; len(looks) == 1 {
+			l.Found, err = s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, l.ID)
+			return err
+		}
+		return lookAtRows(ctx, db, s.looking, looks)
+	})
+}
+
+// WriteTables runs f in a transaction.
+func (s server) WriteTables(ctx context.Context, id RecordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
+	wait, cancel := s.db.NewPatience(ctx, notAfter)
+	defer cancel()
+	return s.writeWithin(wait, id, notAfter, f)
+}
+
+// writeWithin is WriteTables within wait. It first waits for this process's other writers of the
+// same key, without holding a connection: calls for other keys may need it.
+func (s server) writeWithin(wait Patience, id RecordID, notAfter time.Time, f func(context.Context, sqlkit.Execer) (bool, error)) error {
+	giveTurn, err := s.turns.takeTurn(wait, id)
+	if err != nil {
+		return wait.waitedError()
+	}
+	defer giveTurn()
+	call, cancel := context.WithTimeout(wait.Caller, wait.Limit+Slack)
+	defer cancel()
+	for tries := (serverTries{s, wait, 0}); ; {
+		tx, err := s.beginTransaction(call, wait)
+		if err == nil {
+			var commit bool
+			commit, err = f(tx.within, tx.conn)
+			err = tx.endTransaction(notAfter, commit, err)
+		}
+		if !tries.mayRepeat(err) {
+			return s.waitError(wait, err)
+		}
+	}
+}
+
+// ChangeOne implements [Backend].
+func (s server) ChangeOne(c *Change) error {
+	return s.WriteTables(c.Ctx, c.ID, c.NotAfter, func(ctx context.Context, w sqlkit.Execer) (bool, error) { return s.db.changeRow(ctx, w, c) })
+}
+
+// rowWait is the longest that grouped changes wait for a row: a row that is held longer would delay
+// all of them. MySQL rounds it to whole seconds.
+const rowWait = 50 * time.Millisecond
+
+// ChangeMany makes changes in one transaction, with few statements whatever their number.
+func (s server) ChangeMany(changes []*Change) error {
+	wait, cancel := s.db.NewPatience(context.Background(), time.Time{})
+	defer cancel()
+	wait.lock = rowWait
+	call, cancel := context.WithTimeout(context.Background(), wait.Limit+Slack)
+	defer cancel()
+	for lost := 0; ; lost++ {
+		tx, err := s.beginTransaction(call, wait)
+		if err == nil {
+			commit := false
+			begun, notAfter := beginChanges(changes)
+			switch {
+			case len(begun) == 1 && s.db.Dialect == dbtx.PostgreSQL:
+				// the statements for many are slower for one
+				commit, err = s.db.changeRow(tx.within, tx.conn, begun[0])
+			case len(begun) > 0:
+				commit, err = changeRows(tx.within, tx.conn, s.locking, begun)
+			}
+			err = tx.endTransaction(notAfter, commit, err)
+		}
+		if err == nil {
+			return nil
+		}
+		var gone *lostError
+		if lost == LostConnections || isOwnError(err) || !errors.As(err, &gone) || s.manner.errorFate(err) != OnlyLost || !sqlkit.Pause(wait) {
+			return err
+		}
+	}
+}
+
+// TellsInserted implements [Backend].
+func (s server) TellsInserted() bool { return s.locking.tellsInserted() }
+
+// serverTx is a transaction on its own connection.
+type serverTx struct {
+	server
+	conn   *sql.Conn
+	call   context.Context
+	within context.Context // for the statements between its begin and its end
+	wait   Patience
+}
+
+// beginTransaction opens a transaction.
+func (s server) beginTransaction(call context.Context, wait Patience) (*serverTx, error) {
+	conn, err := s.takeConnection(wait)
+	if err != nil {
+		return nil, err
+	}
+	tx := &serverTx{server: s, conn: conn, call: call, wait: wait}
+	if tx.within, err = s.manner.beginOn(call, conn, wait); err != nil {
+		return nil, tx.rollBack(err)
+	}
+	return tx, nil
+}
+
+// endTransaction commits if commit is set and failed, the error of a statement, is nil. Otherwise
+// it rolls back.
+func (t *serverTx) endTransaction(notAfter time.Time, commit bool, failed error) error {
+	err := failed
+	if err != nil && t.within.Err() != nil && t.call.Err() == nil {
+		err = t.wait.waitedError()
+	}
+	if err == nil {
+		err = t.wait.Caller.Err()
+	}
+	if err == nil && commit {
+		if err = t.manner.commitOn(t.call, t.conn, notAfter); err == nil {
+			_ = t.conn.Close()
+			return nil
+		}
+		if !errors.Is(err, storeapi.ErrTooLate) {
+			err = &CommitError{err}
+		}
+	}
+	return t.rollBack(err)
+}
+
+// rollBack rolls back, and returns err, for which there is nothing to commit.
+func (t *serverTx) rollBack(err error) error {
+	if t.manner.rollBackOn(t.call, t.conn) != nil {
+		sqlkit.Discard(t.conn) // the server rolls back when it notices that the client is gone
+		if err == nil {
+			return nil // there was nothing to commit
+		}
+		return &lostError{err}
+	}
+	_ = t.conn.Close()
+	return err
+}
+
+// takeConnection takes a connection from the pool, within wait.
+func (s server) takeConnection(wait Patience) (*sql.Conn, error) {
+	conn, err := s.db.Calls.Conn(wait)
+	switch {
+	case err == nil:
+		return conn, nil
+	case wait.Err() != nil:
+		return nil, wait.waitedError()
+	}
+	return nil, &lostError{fmt.Errorf("no connection to the database: %w", err)}
+}
+
+// serverTries counts the tries of one call.
+type serverTries struct {
+	server
+	wait Patience
+	lost int // how many have lost their connection
+}
+
+// mayRepeat reports, after a pause, whether the call is to be made again: it certainly had no
+// effect and may succeed the next time, since another transaction was in the way, or the connection
+// was dead.
+func (t *serverTries) mayRepeat(err error) bool {
+	if err == nil || isOwnError(err) {
+		return false
+	}
+	var gone *lostError
+	switch fate := t.manner.errorFate(err); {
+	case fate == Blocked:
+	case errors.As(err, &gone) && t.lost < LostConnections && fate == OnlyLost:
+		t.lost++
+	default:
+		return false
+	}
+	return sqlkit.Pause(t.wait)
+}
+
+// waitError returns the error of a wait in vain, or err unchanged if it is another error.
+func (s server) waitError(wait Patience, err error) error {
+	fate := s.manner.errorFate(err)
+	switch {
+	case err == nil, isOwnError(err):
+		return err
+	case wait.Caller.Err() != nil, fate == timedOut, fate == Blocked:
+		return wait.waitedError()
+	}
+	return err
+}
+
+// millisLeft returns how many milliseconds the server may still let this call wait: slightly less
+// than the caller has, so that the server answers before the connection has to be given up. It is
+// at least 1, since zero would mean no limit.
+func (p Patience) millisLeft() int64 {
+	left := p.Limit
+	if end, ok := p.Deadline(); ok {
+		left = time.Until(end)
+	}
+	if end, ok := p.Caller.Deadline(); ok {
+		short := time.Until(end)
+		left = min(left, short-short/8)
+	}
+	if p.lock > 0 {
+		left = min(left, p.lock)
+	}
+	return max(1, left.Milliseconds())
+}
+
+// notAfterMicros converts NotAfter to microseconds; zero: no limit.
+func notAfterMicros(notAfter time.Time) int64 {
+	if notAfter.IsZero() {
+		return 0
+	}
+	return notAfter.UnixMicro()
+}
+
+// ServerFates returns the function that classifies a server's errors; not ok: SQLite is no server.
+func (d *Database) ServerFates() (fateOf func(error) Fate, ok bool) {
+	on, ok := d.Backend.(interface{ fateOf(error) Fate })
+	if !ok {
+		return nil, false
+	}
+	return on.fateOf, true
+}
+
+// fateOf classifies an error for a call that was not committed.
+func (s server) fateOf(err error) Fate {
+	if err == nil || isOwnError(err) {
+		return final
+	}
+	return s.manner.errorFate(err)
+}
+
+// skewCause implements [Backend].
+func (s server) skewCause() string {
+	return "the server's clock: the clock was set back, or another server with another clock has taken over"
+}
+
+// addAdvice adds advice to err.
+func (s server) addAdvice(step string, err error) error {
+	if errors.Is(err, storeapi.ErrTooLate) {
+		return err
+	}
+	text, noTable := s.manner.adviceFor(err)
+	var gone *lostError
+	var commit *CommitError
+	switch {
+	case noTable:
+		return s.db.NotMigratedError()
+	case text != "":
+		return fmt.Errorf("sqlstore: %s: %s: %w", step, text, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("sqlstore: %s: the server has not answered in time: %w", step, err)
+	case errors.As(err, &gone) && !errors.As(err, &commit) && s.manner.errorFate(err) == OnlyLost:
+		return fmt.Errorf("sqlstore: %s: the server cannot be reached, and nothing was changed: %w", step, err)
+	}
+	return fmt.Errorf("sqlstore: %s: %w", step, err)
+}
+
+// keyTurns lets one call of this process at a time write to a key. Waiting calls hold no
+// connection: otherwise the waiters for one held key would use up the pool, and calls for other
+// keys would get no connection.
+type keyTurns struct {
+	mu   sync.Mutex
+	keys map[RecordID]*keyTurn
+}
+
+func newKeyTurns() *keyTurns { return &keyTurns{keys: make(map[RecordID]*keyTurn)} }
+
+type keyTurn struct {
+	held  chan struct{}
+	users int // holders and waiters
+}
+
+// takeTurn waits for the turn of id until ctx ends.
+func (t *keyTurns) takeTurn(ctx context.Context, id RecordID) (give func(), err error) {
+	t.mu.Lock()
+	k := t.keys[id]
+	if k == nil {
+		k = &keyTurn{held: make(chan struct{}, 1)}
+		t.keys[id] = k
+	}
+	k.users++
+	t.mu.Unlock()
+	leave := func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if k.users--; k.users == 0 {
+			delete(t.keys, id)
+		}
+	}
+	select {
+	case k.held <- struct{}{}:
+		return func() { <-k.held; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
+}
