@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -77,9 +78,21 @@ type shop struct {
 	faults  faults
 	running map[slot][sha256.Size]byte
 	early   chan struct{} // of faults.answersEarly: a duplicate was answered
+	coming  atomic.Int64  // requests whose key was not looked up yet
+}
+
+// awaitComing waits until the keys of all requests that have come were looked up, so that a fault
+// that needs two requests at once shows on a slow machine too.
+func (s *shop) awaitComing() {
+	for end := time.Now().Add(10 * time.Second); s.coming.Load() > 0 && time.Now().Before(end); {
+		<-time.After(time.Millisecond)
+	}
 }
 
 func (s *shop) serve(w http.ResponseWriter, r *http.Request) {
+	s.coming.Add(1)
+	lookedUp := sync.OnceFunc(func() { s.coming.Add(-1) })
+	defer lookedUp()
 	if s.faults.takesFirstKey && len(r.Header["Idempotency-Key"]) > 1 {
 		r.Header["Idempotency-Key"] = r.Header["Idempotency-Key"][:1]
 	}
@@ -103,7 +116,7 @@ func (s *shop) serve(w http.ResponseWriter, r *http.Request) {
 	if s.faults.comparesAmount {
 		o.digest = sha256.Sum256(strconv.AppendInt(nil, o.amount, 10))
 	}
-	switch first, runs := s.claim(at, o.digest); {
+	switch first, runs := s.claim(at, o.digest, lookedUp); {
 	case first != nil:
 		s.duplicate(w, o, first)
 	case runs == nil:
@@ -154,10 +167,12 @@ func (f *faults) equated(key string) string {
 
 // claim looks the key up and takes it if it is new. It returns the stored answer, or the digest of
 // the request that runs, or neither. With a window, it does not look again before it takes the key.
-func (s *shop) claim(at slot, digest [sha256.Size]byte) (first *stored, runs *[sha256.Size]byte) {
+func (s *shop) claim(at slot, digest [sha256.Size]byte, lookedUp func()) (first *stored, runs *[sha256.Size]byte) {
 	s.disk.mu.Lock()
 	defer s.disk.mu.Unlock()
-	if first, runs := s.look(at); first != nil || runs != nil {
+	first, runs = s.look(at)
+	lookedUp()
+	if first != nil || runs != nil {
 		if first != nil && first.digest == digest {
 			s.disk.replaying(at, *first)
 		}
@@ -166,6 +181,7 @@ func (s *shop) claim(at slot, digest [sha256.Size]byte) (first *stored, runs *[s
 	if s.faults.window > 0 {
 		s.disk.mu.Unlock()
 		<-time.After(s.faults.window)
+		s.awaitComing()
 		s.disk.mu.Lock()
 	}
 	s.running[at] = digest
@@ -203,7 +219,7 @@ func (s *shop) first(w http.ResponseWriter, at slot, o *order) {
 	}
 	no := o.work()
 	if s.faults.answersEarly {
-		// on a slow machine all duplicates of a burst may come after the work
+		s.awaitComing()
 		select {
 		case <-s.early:
 		case <-time.After(earlyWait):
