@@ -40,7 +40,9 @@ look() {
   need_file python3-fastapi "a service of FastAPI after the gateway and nginx" /usr/lib/python3/dist-packages/fastapi
   need_file python3-uvicorn "its server" /usr/lib/python3/dist-packages/uvicorn
   need_file python3-django "a service of Django after the gateway" /usr/lib/python3/dist-packages/django
-  need nodejs "a service of Node after the gateway" node
+  need nodejs "services of Node after the gateway" node
+  need_file node-express "a service of Express after the gateway" /usr/share/nodejs/express
+  need_file node-compression "what it compresses with" /usr/share/nodejs/compression
   need_file zookeeper "locks and worker numbers in ZooKeeper" /usr/share/java/zookeeper.jar
   need_file libslf4j-java "ZooKeeper's log" /usr/share/java/slf4j-simple.jar
   need nginx "the guard in deploy/nginx" nginx

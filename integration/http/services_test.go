@@ -22,6 +22,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/integration/internal/servers"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/servertest"
@@ -35,7 +36,7 @@ type framework struct {
 	args             []string // before the address
 	file             string   // that has to be installed
 	page             string   // the path of a page
-	// what it answers to POST /votes, for which only /votes/ has a handler
+	// what it answers to POST /votes, for which only /votes/ has a handler; 201: that handler runs
 	slash  int
 	ranges bool // it answers ranges by itself
 }
@@ -43,6 +44,7 @@ type framework struct {
 var frameworks = map[string]framework{
 	"FastAPI": {"python3", "python3-fastapi python3-uvicorn", []string{"fastapi_service.py"}, "/usr/lib/python3/dist-packages/fastapi", "/page", 307, false},
 	"Django":  {"python3", "python3-django", []string{"django_service.py"}, "/usr/lib/python3/dist-packages/django", "/page", 301, false},
+	"Express": {"node", "node-express node-compression", []string{"express_service.cjs"}, "/usr/share/nodejs/compression", "/page", 201, false},
 	"Node":    {"node", "nodejs", []string{"node_service.mjs"}, "", "/page", 308, false},
 	"Tomcat":  {"java", "libtomcat10-embed-java", []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", "/usr/share/java/tomcat10-embed-core.jar", "Service.java"}, "/usr/share/java/tomcat10-embed-core.jar", "/page.txt", 307, true},
 }
@@ -59,7 +61,8 @@ func (f *framework) start(t *testing.T) string {
 	addr := "127.0.0.1:" + servers.FreePort(t)
 	c := exec.CommandContext(t.Context(), servertest.Program(t, f.program, f.install, "/usr/bin"), append(f.args, addr)...)
 	c.Dir = dir
-	c.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	// NODE_PATH is where Debian has its packages, for a Node that is not Debian's.
+	c.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "NODE_PATH=/usr/share/nodejs")
 	p := new(servertest.Process)
 	p.Start(t, c)
 	t.Cleanup(func() {
@@ -130,7 +133,7 @@ func (b *visitor) twice(path, body, key string, header ...string) (*http.Respons
 }
 
 // votes casts a vote as a person does who presses three times, with one key, at the path without
-// the slash and then at the right one.
+// the slash and then at the right one. It needs a route for both where one handler has two paths.
 func (b *visitor) votes(f *framework) {
 	b.t.Helper()
 	key := []string{"Idempotency-Key", "vote-of-ann", "Authorization", "Bearer opaque", "Content-Type", "application/json"}
@@ -143,6 +146,10 @@ func (b *visitor) votes(f *framework) {
 		assert.Equal(b.t, fmt.Sprint(resp.StatusCode, strings.ReplaceAll(text, " ", "")), `201{"votes":1}`, "a press")
 	}
 	resp, text := b.send("POST", "/votes/", `{"poll":1}`, key...)
+	if f.slash == http.StatusCreated { // the key was used with /votes
+		assert.Equal(b.t, resp.StatusCode, http.StatusUnprocessableEntity, "a press at the other path")
+		resp, text = b.send("POST", "/votes", `{"poll":1}`, key...)
+	}
 	assert.Equal(b.t, fmt.Sprint(resp.StatusCode, strings.ReplaceAll(text, " ", "")), `201{"votes":1}`, "a press at the right path")
 	at, err := resp.Location()
 	assert.NoError(b.t, err, "Location")
@@ -164,7 +171,13 @@ func TestFrameworks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			upstream := f.start(t)
-			b := newVisitor(t, frontFor(t, upstream, false))
+			var routes []gateway.Route
+			if f.slash == http.StatusCreated {
+				routes = []gateway.Route{{Match: "POST /votes", Guard: httpidem.Options{Request: httpidem.RequestOptions{
+					Operation: func(*http.Request) string { return "vote" },
+				}}}}
+			}
+			b := newVisitor(t, frontFor(t, upstream, false, routes...))
 			b.votes(&f)
 
 			_, text := b.twice("/stream", "abc", "a-stream")
@@ -227,11 +240,11 @@ func (b *visitor) pages(f *framework) {
 }
 
 // frontFor starts a gateway before a service, and returns its address.
-func frontFor(t *testing.T, upstream string, keepHost bool) string {
+func frontFor(t *testing.T, upstream string, keepHost bool, routes ...gateway.Route) string {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1, Logger: log})
-	g, err := gateway.New(e, &gateway.Options{Upstreams: []string{"http://" + upstream}, KeepHost: keepHost, Logger: log})
+	g, err := gateway.New(e, &gateway.Options{Upstreams: []string{"http://" + upstream}, KeepHost: keepHost, Routes: routes, Logger: log})
 	assert.NoError(t, err, "gateway")
 	front := httptest.NewServer(g)
 	t.Cleanup(func() { front.Close(); _ = g.Close() })
