@@ -2,8 +2,10 @@ package bench_test
 
 import (
 	"context"
+	"reflect"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/memstore"
@@ -78,5 +80,52 @@ func BenchmarkEngineFirstRun(b *testing.B) {
 	b.ResetTimer()
 	for range b.N {
 		call()
+	}
+}
+
+type charge struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
+	Amount int64  `json:"amount"`
+}
+
+type datedCharge struct {
+	charge
+
+	At time.Time `json:"at"`
+}
+
+// trusted is the JSON codec without the question whether what it makes of a value is that value.
+type trusted struct{ retrysafe.Codec }
+
+func (trusted) Accepts(reflect.Type) error      { return nil }
+func (trusted) Exact(reflect.Type, []byte) bool { return true }
+
+// BenchmarkEngineFirstRunValues measures what it costs that the first caller gets what duplicates
+// get: "trusted" is the same call without it.
+func BenchmarkEngineFirstRunValues(b *testing.B) {
+	made := charge{"o-1", "paid", 500}
+	for _, codec := range []struct {
+		name string
+		retrysafe.Codec
+	}{{"json", retrysafe.JSON}, {"trusted", trusted{retrysafe.JSON}}} {
+		b.Run("struct/"+codec.name, func(b *testing.B) { firstRunOf(b, codec.Codec, made) })
+		b.Run("struct with a time/"+codec.name, func(b *testing.B) {
+			firstRunOf(b, codec.Codec, datedCharge{made, time.Unix(1, 0)})
+		})
+	}
+}
+
+func firstRunOf[T any](b *testing.B, codec retrysafe.Codec, value T) {
+	b.Helper()
+	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Codec: codec, Sweep: -1, Secret: []byte("a secret of tests")})
+	b.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+	ctx, all := context.Background(), keys(b.N)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		if _, err := retrysafe.Do(ctx, e, all[i], func(context.Context) (T, error) { return value, nil }); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
