@@ -111,8 +111,12 @@ func (w *Workers) Claim(ctx context.Context) (*Held, error) {
 	if err := w.numbers.Agree(ctx, w.o.Namespace, w.o.Layout); err != nil {
 		return nil, fmt.Errorf("idgen: claim a worker number: %w", err)
 	}
-	for empty := 0; ; {
+	for empty, lost := 0, 0; ; {
 		h, wait, err := w.round(ctx)
+		if errors.Is(err, retrysafe.ErrLeaseLost) && lost < rounds {
+			lost++ // nobody has had the number, so another one will do
+			continue
+		}
 		if h != nil || err != nil {
 			return h, err
 		}
@@ -133,7 +137,7 @@ func (w *Workers) Claim(ctx context.Context) (*Held, error) {
 	return nil, fmt.Errorf("%w: %d are held; raise Max if the layout has room, or wait %v for those of processes that died", ErrNoWorker, w.o.Max, w.o.Lease)
 }
 
-// rounds is how often a claim finds all numbers held before it gives up.
+// rounds is how often a claim finds all numbers held, or loses a number again, before it gives up.
 const rounds = 3
 
 // round tries all numbers once. If it gets none, reserved is the time until the first free number

@@ -71,6 +71,34 @@ func TestClaims(t *testing.T) {
 	})
 }
 
+// losing is a store on which the first numbers are lost before their holders have them.
+type losing struct {
+	storeapi.Store
+
+	numbers int
+}
+
+func (s *losing) Extend(ctx context.Context, r storeapi.ExtendRequest) error {
+	if s.numbers > 0 {
+		s.numbers--
+		return storeapi.ErrLeaseLost
+	}
+	return s.Store.Extend(ctx, r)
+}
+
+// TestClaimOfLostNumbers: a number that is lost before its holder has it costs another try, and a
+// source that loses every number ends the claim.
+func TestClaimOfLostNumbers(t *testing.T) {
+	t.Parallel()
+	for lost, want := range map[int]error{1: nil, 3: nil, 1000: storeapi.ErrLeaseLost} {
+		h, err := idgen.NewWorkers(&losing{memstore.New(nil), lost}, small).Claim(t.Context())
+		assert.ErrorIs(t, err, want, "Claim after %d lost numbers", lost)
+		if want == nil {
+			assert.NoError(t, h.Release(t.Context()), "Release")
+		}
+	}
+}
+
 // TestNextHolderStartsAbove: the ids of the next holder are above all that an earlier one has made
 // and may still make.
 func TestNextHolderStartsAbove(t *testing.T) {

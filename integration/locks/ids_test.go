@@ -43,7 +43,9 @@ func TestWorkersOnServers(t *testing.T) {
 		},
 		"ZooKeeper": func(t *testing.T) *idgen.Workers {
 			t.Helper()
-			b, err := zklock.Open(t.Context(), []string{servers.SharedZooKeeper.Get(t).Addr}, &zklock.Options{Root: "/retrysafe/" + rand.Text(), Logger: slog.New(slog.DiscardHandler)})
+			b, err := zklock.Open(t.Context(), []string{servers.SharedZooKeeper.Get(t).Addr}, &zklock.Options{
+				Root: "/retrysafe/" + rand.Text(), Session: time.Minute, Logger: slog.New(slog.DiscardHandler),
+			})
 			assert.NoError(t, err, "Open")
 			t.Cleanup(func() { _ = b.Close() })
 			return zklock.NewWorkers(b, o)
