@@ -26,12 +26,12 @@ import (
 // a.LeaveInDoubt(ctx, err)" is safe together with the others. Heartbeats extend the lease until the
 // attempt is finished. Methods may be called concurrently.
 type Attempt struct {
-	c     *core
-	key   storeapi.StoreKey
-	n     int
-	fence Fence
-	owner storeapi.Owner
-	payer string // the account that limits count
+	c       *core
+	key     storeapi.StoreKey
+	n       int
+	fence   Fence
+	owner   storeapi.Owner
+	account string // that limits count, instead of the tenant
 	// when the record was created, by the store's clock, in microseconds
 	born    int64
 	policy  *Policy
@@ -57,10 +57,35 @@ type Attempt struct {
 	lease lease.Lease
 }
 
+// start returns the attempt for a claim that was sent at sent and acquired rec, and starts its
+// heartbeats.
+func (c *core) start(ctx context.Context, rec *Record, sent time.Time, o *callOptions) (*Attempt, error) {
+	a := newAttempt(ctx, c, rec, sent, o)
+	// Nothing has run yet. If the caller has gone, or the reply came after the lease had expired,
+	// the key is given back.
+	err := ctx.Err()
+	if err == nil && a.lease.Expired() {
+		err = fmt.Errorf("%w: its answer came after the lease (%v) had passed", ErrUnavailable, o.policy.Lease)
+	}
+	if err == nil && !c.leases.Add(&a.lease) {
+		err = ErrClosed
+	}
+	if err == nil {
+		return a, nil
+	}
+	c.life.Stay() // the attempt leaves once, and so does the caller of start
+	if claim.MayFollowDoubt(rec, 0) {
+		_ = a.LeaveInDoubt(ctx, err)
+	} else {
+		_ = a.Release(ctx, NothingDone(err))
+	}
+	return nil, c.wrap(rec.Key, rec.Attempt, err, time.Second)
+}
+
 // newAttempt returns the attempt for a record that was acquired. It has no heartbeats yet.
 func newAttempt(ctx context.Context, c *core, rec *Record, sent time.Time, o *callOptions) *Attempt {
 	a := &Attempt{
-		c: c, key: rec.Key, retention: o.policy.Retention, payer: o.payer(rec.Key), n: rec.Attempt, fence: rec.Fence, owner: rec.Owner, born: rec.Created.UnixMicro(), policy: o.policy, codec: c.codec,
+		c: c, key: rec.Key, retention: o.policy.Retention, account: o.account, n: rec.Attempt, fence: rec.Fence, owner: rec.Owner, born: rec.Created.UnixMicro(), policy: o.policy, codec: c.codec,
 		started: sent,
 	}
 	parent := ctx
@@ -108,11 +133,14 @@ func (a *Attempt) deadline(end time.Time) {
 	}
 }
 
-// traced makes call the trace of the attempt, and reports that its work is about to run.
-func (a *Attempt) traced(call *callTrace) {
-	a.call = call
-	call.won(a.fence)
-	a.c.begun(&a.ctx)
+// reportBegun makes call the trace of the attempt, and reports that its work is about to run.
+func (a *Attempt) reportBegun(call *callTrace) {
+	if a.call = call; call != nil {
+		call.fence = a.fence
+	}
+	if a.c.trace.Begun != nil {
+		a.c.trace.Begun(&a.ctx)
+	}
 }
 
 // attemptContext is the attempt's context. It has its own cancellation, and the attempt among its
@@ -268,13 +296,28 @@ func (a *Attempt) Ended() bool { return a.ended.Load() }
 //   - [ErrStepsChanged]: an earlier attempt has done a [Step] that this one has not asked for. The
 //     answer is not stored, and the attempt is in doubt.
 func (a *Attempt) Complete(ctx context.Context, answer Answer) error {
-	if err := unkept(&answer); err != nil {
+	if err := a.checkCompletion(ctx, &answer); err != nil {
 		return err
 	}
-	if err := a.changed(ctx, a.unasked()); err != nil {
-		return err
+	return a.finishWith(ctx, a.completion(StateCompleted, answer))
+}
+
+var errBodyDropped = errors.New("retrysafe: the answer has a body and Kept is false, so that repeats would not get it; set Kept, or leave the body out")
+
+// checkCompletion returns an error if the body of the answer would be dropped silently. It puts the
+// attempt in doubt, and returns an error, if the attempt did not ask for a step of an earlier one.
+func (a *Attempt) checkCompletion(ctx context.Context, answer *Answer) error {
+	if answer.Body != nil && !answer.Kept && answer.Size == 0 { // a size says that the answer was too large
+		return errBodyDropped
 	}
-	return a.finish(ctx, StateCompleted, answer)
+	steps := a.steps.Load()
+	if steps == nil || a.noSteps {
+		return nil
+	}
+	if names := steps.Unasked(); len(names) > 0 { // it may have done them again
+		return a.doubtSteps(ctx, fmt.Errorf("%w: an earlier attempt has done %q, and this one has succeeded without asking for it", ErrStepsChanged, names))
+	}
+	return nil
 }
 
 // Fail stores a final refusal and ends the attempt; see [Permanent]. Errors are those of Complete.
@@ -283,15 +326,14 @@ func (a *Attempt) Fail(ctx context.Context, f *Failure) error {
 	if err != nil {
 		return err
 	}
-	return a.finish(ctx, StateFailed, answer)
-}
-
-func (a *Attempt) finish(ctx context.Context, state State, answer Answer) error {
-	return a.finishWith(ctx, a.completion(state, answer))
+	return a.finishWith(ctx, a.completion(StateFailed, answer))
 }
 
 func (a *Attempt) completion(state State, answer Answer) finishRequest {
-	answer = withOrigin(limited(answer, a.policy.MaxAnswer), a.c.origin(&a.ctx))
+	answer = limitAnswer(answer, a.policy.MaxAnswer)
+	if a.c.trace.Origin != nil {
+		answer = withOrigin(answer, a.c.trace.Origin(&a.ctx))
+	}
 	outcome := "executed"
 	if state == StateFailed {
 		outcome = "failed"
@@ -299,6 +341,14 @@ func (a *Attempt) completion(state State, answer Answer) finishRequest {
 	return finishRequest{outcome: outcome, complete: storeapi.CompleteRequest{
 		Key: a.key, Owner: a.owner, Fence: a.fence, State: state, Answer: answer, Retention: a.retention, Quiet: a.policy.Wait <= 0,
 	}}
+}
+
+// limitAnswer returns a, or a description of it without the body if the body is larger than most.
+func limitAnswer(a Answer, most int64) Answer {
+	if !a.Kept || int64(len(a.Body)) <= most {
+		return a
+	}
+	return Answer{Codec: a.Codec, Size: int64(len(a.Body)), Digest: sha256.Sum256(a.Body)}
 }
 
 // Release gives the key back: certainly nothing happened, and the next call runs. why is stored for
@@ -410,14 +460,10 @@ func (a *Attempt) finishWith(ctx context.Context, e finishRequest) error {
 		return a.c.wrap(a.key, a.n, ErrLeaseLost, 0)
 	}
 	begun := time.Now()
-	return a.afterSend(e, begun, a.sendDetached(ctx, &e, begun))
-}
-
-// sendDetached makes the call once, also if ctx has ended. It waits until AckTime after begun.
-func (a *Attempt) sendDetached(ctx context.Context, e *finishRequest, begun time.Time) error {
-	a.late.Begin(ctx, begun.Add(storecall.AckTime))
-	defer a.late.Stop()
-	return a.send(&a.late, e)
+	a.late.Begin(ctx, begun.Add(storecall.AckTime)) // the call is made also if ctx has ended
+	err := a.send(&a.late, &e)
+	a.late.Stop()
+	return a.afterSend(e, begun, err)
 }
 
 // afterSend handles the first result of a finishing call that was sent at begun.
@@ -428,8 +474,7 @@ func (a *Attempt) afterSend(e finishRequest, begun time.Time, err error) error {
 		return a.c.wrap(a.key, a.n, err, 0)
 	}
 	if err == nil || !storecall.MayBeApplied(err) {
-		a.count(&e, err)
-		return a.answered(e.outcome, e.why, err)
+		return a.endAnswered(&e, err)
 	}
 	return a.finishLater(e, begun, err)
 }
@@ -485,16 +530,22 @@ func (a *Attempt) sendUntilAnswered(e *finishRequest) error {
 		err = a.send(ctx, e)
 		cancel()
 		if err == nil || !storecall.MayBeApplied(err) {
-			a.count(e, err)
-			return a.answered(e.outcome, e.why, err)
+			return a.endAnswered(e, err)
 		}
 	}
 	a.unregister(e.outcome, e.why)
 	return errors.Join(ErrUnconfirmed, err)
 }
 
-// answered ends an attempt whose finishing call the store has answered.
-func (a *Attempt) answered(outcome string, why, err error) error {
+// endAnswered ends an attempt whose finishing call the store has answered with err. The bytes of an
+// answer are counted after the store has confirmed it.
+func (a *Attempt) endAnswered(e *finishRequest, err error) error {
+	if err == nil && e.completes() && a.policy.Limits.Bytes > 0 {
+		req := charge(a.key, a.account, a.policy)
+		req.Bytes = int64(len(e.complete.Answer.Body))
+		a.c.quotas.CountBytes(a.c.store.Inner(), req)
+	}
+	outcome, why := e.outcome, e.why
 	if err != nil {
 		err = a.c.wrap(a.key, a.n, err, 0)
 		if errors.Is(err, ErrLeaseLost) {
@@ -531,13 +582,4 @@ func (a *Attempt) crashed(ctx context.Context) {
 		return
 	}
 	_ = a.doubt(ctx, "panic", errCrashed)
-}
-
-// count counts the bytes of an answer, after the store has confirmed it.
-func (a *Attempt) count(e *finishRequest, err error) {
-	if err == nil && e.completes() {
-		a.c.quotas.CountBytes(a.c.store.Inner(), storeapi.ChargeRequest{
-			Namespace: a.key.Namespace, Tenant: a.payer, Bytes: int64(len(e.complete.Answer.Body)), For: a.policy.Retention, Limits: a.policy.Limits.forStore(),
-		})
-	}
 }

@@ -72,7 +72,7 @@ func copyRecord(r *Record) *Record {
 
 // beginEach is BeginBatch for keys that differ.
 func (e *Engine) beginEach(ctx context.Context, keys []Key, opts []CallOption) []Begun {
-	b := &batchBegin{Engine: e, keys: keys, o: e.callOptions(opts), begun: make([]Begun, len(keys)), told: make([]bool, len(keys))}
+	b := &batchBegin{Engine: e, keys: keys, o: e.defaults.with(opts), begun: make([]Begun, len(keys)), told: make([]bool, len(keys))}
 	through := false
 	defer func() {
 		if !through { // Reconcile has panicked: the caller does not get what was acquired
@@ -167,7 +167,7 @@ func (b *batchBegin) read(ctx context.Context, req *storeapi.AcquireRequest, ans
 			call.done(outcome(err), rec.Attempt, err)
 			return Begun{Err: err}, true
 		}
-		attempt.traced(call)
+		attempt.reportBegun(call)
 		return Begun{Attempt: attempt}, true
 	case answer.Value.Status == storeapi.StatusFinished && b.o.policy.Duplicate != Reject:
 		call := c.traceCall(&ctx, req.Key)
@@ -191,10 +191,7 @@ func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers
 	var endings []finishRequest
 	var requests []storeapi.CompleteRequest
 	for i, a := range attempts {
-		if errs[i] = unkept(&answers[i]); errs[i] != nil {
-			continue
-		}
-		if errs[i] = a.changed(ctx, a.unasked()); errs[i] != nil {
+		if errs[i] = a.checkCompletion(ctx, &answers[i]); errs[i] != nil {
 			continue
 		}
 		if !a.ended.CompareAndSwap(false, true) {
@@ -223,7 +220,9 @@ func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers
 		i := waits[n]
 		a, failed := attempts[places[i]], results[i].Err
 		if err != nil {
-			failed = a.sendDetached(ctx, &endings[i], begun)
+			call, cancel := context.WithDeadline(context.WithoutCancel(ctx), begun.Add(storecall.AckTime))
+			failed = a.send(call, &endings[i])
+			cancel()
 		}
 		errs[places[i]] = a.afterSend(endings[i], begun, failed)
 	})

@@ -2,10 +2,10 @@ package retrysafe
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/claim"
+	"github.com/retrysafe/retrysafe/internal/quota"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -35,10 +35,11 @@ func (e *Engine) Begin(ctx context.Context, k Key, opts ...CallOption) (*Attempt
 // BeginTo is like [Engine.Begin], for callers that have a place for the finished record. If the
 // attempt and the error are both nil, the key is finished and *rec is its record.
 func (e *Engine) BeginTo(ctx context.Context, k Key, rec *Record, opts ...CallOption) (*Attempt, error) {
-	call := e.c.traceCall(&ctx, e.storeKey(k))
-	a, err := e.claim(ctx, k, e.callOptions(opts), rec)
+	key := e.storeKey(k)
+	call := e.c.traceCall(&ctx, key)
+	a, err := e.c.beginOrFind(ctx, key, e.defaults.with(opts), rec)
 	if a != nil {
-		a.traced(call)
+		a.reportBegun(call)
 		return a, nil
 	}
 	call.found(rec)
@@ -46,56 +47,50 @@ func (e *Engine) BeginTo(ctx context.Context, k Key, rec *Record, opts ...CallOp
 	return nil, err
 }
 
-// claim returns an attempt, or sets *rec to the finished record, or returns an error and sets *rec
-// to the record that was found, if any.
-func (e *Engine) claim(ctx context.Context, k Key, o *callOptions, rec *Record) (*Attempt, error) {
-	c, key := e.c, e.storeKey(k)
-	err := o.err
-	if err == nil {
+// beginOrFind returns an attempt, or sets *rec to the finished record, or returns an error and sets
+// *rec to the record that was found, if any.
+func (c *core) beginOrFind(ctx context.Context, key storeapi.StoreKey, o *callOptions, rec *Record) (a *Attempt, err error) {
+	if err = o.err; err == nil {
 		err = key.Validate()
 	}
 	if err != nil {
-		return nil, &Error{Op: k.Operation, Err: err}
+		return nil, &Error{Op: key.Operation, Err: err}
 	}
 	if !c.enter() {
 		return nil, c.wrap(key, 0, ErrClosed, time.Second)
 	}
-	var a *Attempt
 	defer func() { // also if Reconcile panics
 		if a == nil {
 			c.life.Leave()
 		}
 	}()
-	a, err = c.win(ctx, key, o, rec)
+	a, err = c.acquire(ctx, key, o, rec)
 	if a == nil && err == nil && o.policy.Duplicate == Reject {
 		err = c.rejected(rec)
 	}
 	return a, err
 }
 
-// request returns the AcquireRequest for a key and the options of a call. It has no owner and no
-// time limit yet.
-func (c *core) request(key storeapi.StoreKey, o *callOptions) storeapi.AcquireRequest {
-	return storeapi.AcquireRequest{
-		Key: key, Fingerprint: o.fingerprint, Binding: c.binding(o.binding), MustBeIssued: o.issued.must,
-		Lease: o.policy.Lease, Retention: o.policy.Retention, OnDoubt: o.policy.OnDoubt,
+// acquire asks the store for the key. If another attempt runs, it waits for that attempt if the
+// policy says so.
+func (c *core) acquire(ctx context.Context, key storeapi.StoreKey, o *callOptions, rec *Record) (*Attempt, error) {
+	var reserved *quota.Reservation
+	var err error
+	if o.issued.must {
+		if o, err = c.extendRetention(ctx, key, o); err != nil {
+			return nil, c.wrap(key, 0, err, time.Second)
+		}
 	}
-}
-
-// win acquires the key. If another attempt runs, it waits for that attempt if the policy says so.
-func (c *core) win(ctx context.Context, key storeapi.StoreKey, o *callOptions, rec *Record) (*Attempt, error) {
-	o, err := c.lasting(ctx, key, o)
-	if err != nil {
-		return nil, c.wrap(key, 0, err, time.Second)
+	if o.policy.Limits != (Limits{}) {
+		if reserved, err = c.reserve(ctx, c.store.Inner(), key, o); err != nil {
+			return nil, err
+		}
 	}
-	_, inside := AttemptFrom(ctx)
-	reserved, wait, err := c.quotas.Reserve(ctx, c.store.Inner(), key, o.charge(key), inside)
-	if err != nil {
-		return nil, c.wrap(key, 0, err, wait)
-	}
-	if err = c.issueSigned(ctx, key, o); err != nil {
-		reserved.Finish(false)
-		return nil, c.wrap(key, 0, err, time.Second)
+	if !o.issued.signedUntil.IsZero() {
+		if err = c.issueSigned(ctx, key, o); err != nil {
+			reserved.Finish(false)
+			return nil, c.wrap(key, 0, err, time.Second)
+		}
 	}
 	req := c.request(key, o)
 	var waitsUntil time.Time
@@ -111,8 +106,11 @@ func (c *core) win(ctx context.Context, key storeapi.StoreKey, o *callOptions, r
 		switch status {
 		case storeapi.StatusAcquired:
 			a, err := c.start(ctx, rec, sent, o)
-			if a != nil && o.issuedTooLate(rec) {
-				c.life.Stay() // Release leaves once, and so does claim
+			if a != nil && !o.issued.signedUntil.IsZero() && rec.Created.After(o.issued.signedUntil) {
+				// The key was issued after its time, by a process that was delayed between reading
+				// the clock and calling the store. It may have been used long ago, and its record
+				// may have expired.
+				c.life.Stay() // Release leaves once, and so does beginOrFind
 				_ = a.Release(ctx, nil)
 				return nil, c.wrap(key, 0, ErrNotIssued, 0)
 			}
@@ -142,6 +140,19 @@ func (c *core) win(ctx context.Context, key storeapi.StoreKey, o *callOptions, r
 	}
 }
 
+// request returns the AcquireRequest for a key and the options of a call. It has no owner and no
+// time limit yet.
+func (c *core) request(key storeapi.StoreKey, o *callOptions) storeapi.AcquireRequest {
+	req := storeapi.AcquireRequest{
+		Key: key, Fingerprint: o.fingerprint, MustBeIssued: o.issued.must,
+		Lease: o.policy.Lease, Retention: o.policy.Retention, OnDoubt: o.policy.OnDoubt,
+	}
+	if len(o.binding) > 0 {
+		req.Binding = c.binding(o.binding)
+	}
+	return req
+}
+
 // await waits for the attempt of rec, until end at the latest. It reports whether that attempt has
 // finished, and sets *rec to its record then.
 func (c *core) await(ctx context.Context, rec *Record, p *Policy, end time.Time) (finished bool, err error) {
@@ -156,29 +167,4 @@ func (c *core) await(ctx context.Context, rec *Record, p *Policy, end time.Time)
 		return false, c.wrap(rec.Key, 0, ErrClosed, time.Second)
 	}
 	return false, nil
-}
-
-// start returns the attempt for a claim that was sent at sent and acquired rec, and starts its
-// heartbeats.
-func (c *core) start(ctx context.Context, rec *Record, sent time.Time, o *callOptions) (*Attempt, error) {
-	a := newAttempt(ctx, c, rec, sent, o)
-	// Nothing has run yet. If the caller has gone, or the reply came after the lease had expired,
-	// the key is given back.
-	err := ctx.Err()
-	if err == nil && a.lease.Expired() {
-		err = fmt.Errorf("%w: its answer came after the lease (%v) had passed", ErrUnavailable, o.policy.Lease)
-	}
-	if err == nil && !c.leases.Add(&a.lease) {
-		err = ErrClosed
-	}
-	if err == nil {
-		return a, nil
-	}
-	c.life.Stay() // the attempt leaves once, and so does the caller of start
-	if claim.MayFollowDoubt(rec, 0) {
-		_ = a.LeaveInDoubt(ctx, err)
-	} else {
-		_ = a.Release(ctx, NothingDone(err))
-	}
-	return nil, c.wrap(rec.Key, rec.Attempt, err, time.Second)
 }

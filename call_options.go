@@ -10,8 +10,6 @@ import (
 	"reflect"
 	"time"
 	"unicode/utf8"
-
-	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // CallOption changes one call of [Do], [Run], [Engine.Begin] or [DoTx].
@@ -36,19 +34,6 @@ type callOptions struct {
 type optionFunc func(*callOptions)
 
 func (f optionFunc) apply(c *callOptions) { f(c) }
-
-// payer returns the account that limits count for a key.
-func (c *callOptions) payer(key storeapi.StoreKey) string {
-	if c.account != "" {
-		return c.account
-	}
-	return key.Tenant
-}
-
-// charge returns what the limits of the policy count for a key.
-func (c *callOptions) charge(key storeapi.StoreKey) storeapi.ChargeRequest {
-	return storeapi.ChargeRequest{Namespace: key.Namespace, Tenant: c.payer(key), For: c.policy.Retention, Limits: c.policy.Limits.forStore()}
-}
 
 // WithPolicy changes the policy of this call. A zero field of p keeps the engine's value.
 func WithPolicy(p Policy) CallOption {
@@ -152,7 +137,7 @@ type Call struct {
 
 func (c *Call) apply(o *callOptions) {
 	if c.Fingerprint != nil {
-		o.give(c.Fingerprint)
+		o.setFingerprint(c.Fingerprint)
 		if c.FingerprintRule != 0 && len(o.fingerprint) > 0 {
 			o.fingerprint[0] = fingerprintOfRules | c.FingerprintRule
 		}
@@ -184,10 +169,10 @@ const maxFingerprint = 254
 // WithFingerprint sets the digest of the request, of at most 254 bytes. A duplicate with another
 // digest gets [ErrFingerprintMismatch]. An empty digest sets none.
 func WithFingerprint(digest []byte) CallOption {
-	return optionFunc(func(c *callOptions) { c.give(digest) })
+	return optionFunc(func(c *callOptions) { c.setFingerprint(digest) })
 }
 
-func (c *callOptions) give(digest []byte) {
+func (c *callOptions) setFingerprint(digest []byte) {
 	if len(digest) == 0 {
 		return
 	}

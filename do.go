@@ -50,11 +50,12 @@ func do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (
 			return Result[T]{}, &Error{Op: k.Operation, Err: err}
 		}
 	}
-	call := e.c.traceCall(&ctx, e.storeKey(k))
+	key := e.storeKey(k)
+	call := e.c.traceCall(&ctx, key)
 	var rec Record
-	a, err := e.claim(ctx, k, o, &rec)
+	a, err := e.c.beginOrFind(ctx, key, o, &rec)
 	if a != nil {
-		a.traced(call)
+		a.reportBegun(call)
 		if o.input != nil {
 			if err := a.keepInput(ctx, o.input); err != nil {
 				return Result[T]{Attempt: a.n, Fence: a.fence}, err
@@ -81,8 +82,10 @@ func execute[T any](ctx context.Context, a *Attempt, fn func(context.Context) (T
 			a.crashed(ctx)
 		}
 	}()
-	if err = a.changed(ctx, a.planned()); err != nil {
-		return res, err
+	if steps := a.steps.Load(); steps != nil { // an earlier attempt may have stopped in the middle
+		if err = steps.Check(a.policy.Steps); err != nil {
+			return res, a.doubtSteps(ctx, err)
+		}
 	}
 	v, err := fn(&a.ctx)
 

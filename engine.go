@@ -1,6 +1,7 @@
 package retrysafe
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -104,9 +105,7 @@ func (e *Engine) Lookup(ctx context.Context, k Key) (Record, error) {
 	if err := key.Validate(); err != nil {
 		return Record{}, &Error{Op: k.Operation, Err: err}
 	}
-	t := e.c.store.BeginTurn()
-	limited, cancel := t.Within(ctx)
-	defer cancel()
+	t, limited := e.c.store.BeginTurn(ctx)
 	rec, err := e.c.store.Lookup(limited, key)
 	t.End(err)
 	switch {
@@ -148,13 +147,9 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 // PolicyWith returns the policy of a call with opts, with every field set, and an error if opts are
 // invalid.
 func (e *Engine) PolicyWith(opts ...CallOption) (Policy, error) {
-	o := e.callOptions(opts)
+	o := e.defaults.with(opts)
 	return *o.policy, o.err
 }
-
-// callOptions returns the options of a call with opts. Without opts it returns the engine's
-// defaults, and costs nothing.
-func (e *Engine) callOptions(opts []CallOption) *callOptions { return e.defaults.with(opts) }
 
 // core is what all views of an engine share.
 type core struct {
@@ -175,13 +170,14 @@ type core struct {
 	waiting *waitroom.Waiting
 	quotas  *quota.Quotas
 
-	sweepEvery time.Duration // negative: never
+	sweeper    storeapi.Sweeper // nil: the engine never sweeps
+	sweepEvery time.Duration
 	sweepOnce  sync.Once
 }
 
 // newCore returns the core of a new engine.
 func newCore(s storeapi.Store, o *Options) *core {
-	c := &core{namespace: o.Namespace, secret: slices.Clone(o.Secret), codec: o.Codec, logger: o.Logger, sweepEvery: o.Sweep}
+	c := &core{namespace: o.Namespace, secret: slices.Clone(o.Secret), codec: o.Codec, logger: o.Logger, sweepEvery: cmp.Or(o.Sweep, time.Minute)}
 	c.digesters.New = func() any { return &digester{mac: hmac.New(sha256.New, c.secret)} }
 	c.hashOf = func(key Key, layer string) string {
 		return c.keyHash(storeapi.StoreKey{Namespace: c.namespace, Layer: layer, Key: key})
@@ -212,6 +208,9 @@ func newCore(s storeapi.Store, o *Options) *core {
 	c.leases = lease.New(c.store, c.life)
 	c.waiting = waitroom.New(c.store, c.life)
 	c.quotas = quota.New(c.store, c.life)
+	if c.sweepEvery > 0 {
+		c.sweeper, _ = s.(storeapi.Sweeper)
+	}
 	return c
 }
 
@@ -220,8 +219,8 @@ func (c *core) enter() bool {
 	if !c.life.Enter() {
 		return false
 	}
-	if sweeper, can := c.store.Inner().(storeapi.Sweeper); can && c.sweepEvery >= 0 {
-		c.sweepOnce.Do(func() { c.life.Go(func() { c.sweep(sweeper) }) })
+	if c.sweeper != nil {
+		c.sweepOnce.Do(func() { c.life.Go(c.sweep) })
 	}
 	return true
 }
@@ -230,15 +229,11 @@ const sweepBatch = 500
 
 // sweep removes expired records until the engine ends, or until the store says that it cannot do
 // that.
-func (c *core) sweep(s storeapi.Sweeper) {
-	every := c.sweepEvery
-	if every == 0 {
-		every = time.Minute
-	}
+func (c *core) sweep() {
 	// Jitter keeps the processes of one store from sweeping all at once.
-	for c.life.Sleep(every/2 + rand.N(every)) {
+	for c.life.Sleep(c.sweepEvery/2 + rand.N(c.sweepEvery)) {
 		for {
-			n, err := c.store.Sweep(c.life.Context(), s, sweepBatch)
+			n, err := c.store.Sweep(c.life.Context(), c.sweeper, sweepBatch)
 			if errors.Is(err, errors.ErrUnsupported) {
 				return
 			}
@@ -285,11 +280,8 @@ func named(b []byte, purpose string) []byte {
 	return append(append(append(b, "retrysafe "...), purpose...), '\n')
 }
 
-// binding returns the digest of a call's credential, or nil without one.
+// binding returns the digest of a call's credential.
 func (c *core) binding(credential []byte) []byte {
-	if len(credential) == 0 {
-		return nil
-	}
 	sum := c.digest("credential", credential)
 	return sum[:]
 }

@@ -74,13 +74,10 @@ func (e *Engine) StoreTime(ctx context.Context) (time.Time, error) {
 // and never that far off.
 const issuedSlack = time.Minute
 
-// lasting makes the retention of an issued key long enough: its record has to outlive the time of
-// first use. Otherwise the record of a released key would expire too early, and a signed key could
-// be issued again.
-func (c *core) lasting(ctx context.Context, key storeapi.StoreKey, o *callOptions) (*callOptions, error) {
-	if !o.issued.must {
-		return o, nil
-	}
+// extendRetention makes the retention of an issued key long enough: its record has to outlive the
+// time of first use. Otherwise the record of a released key would expire too early, and a signed key
+// could be issued again.
+func (c *core) extendRetention(ctx context.Context, key storeapi.StoreKey, o *callOptions) (*callOptions, error) {
 	if !o.issued.signedUntil.IsZero() && !c.store.KnowsTime() {
 		if err := c.store.ReadTime(ctx, key); err != nil {
 			return nil, storecall.Unavailable(err)
@@ -106,7 +103,7 @@ func (c *core) timeLeft(o *callOptions) time.Duration {
 // issueSigned issues a signed key at its first use.
 func (c *core) issueSigned(ctx context.Context, key storeapi.StoreKey, o *callOptions) error {
 	left := c.timeLeft(o)
-	if !o.issued.must || left <= 0 {
+	if left <= 0 {
 		return nil
 	}
 	// StatusAlreadyIssued means that it was used before, perhaps by another process just now.
@@ -115,11 +112,4 @@ func (c *core) issueSigned(ctx context.Context, key storeapi.StoreKey, o *callOp
 		err = storecall.Unavailable(err)
 	}
 	return err
-}
-
-// issuedTooLate reports whether a signed key was acquired although it was issued after its time, by
-// a process that was delayed between reading the clock and calling the store. The key may have been
-// used long ago, and its record may have expired.
-func (c *callOptions) issuedTooLate(rec *Record) bool {
-	return !c.issued.signedUntil.IsZero() && rec.Created.After(c.issued.signedUntil)
 }

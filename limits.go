@@ -1,6 +1,7 @@
 package retrysafe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,13 +56,9 @@ func (l Limits) or(base Limits) Limits {
 	return l
 }
 
-// forStore returns the limits as a store gets them.
-func (l Limits) forStore() storeapi.Limits { return storeapi.Limits(l) }
-
 func (l *Limits) validate() error {
 	var errs []error
-	limits := l.forStore()
-	if !limits.ValidRate() {
+	if limits := storeapi.Limits(*l); !limits.ValidRate() {
 		errs = append(errs, fmt.Errorf("retrysafe: policy: Limits.PerSecond is %v; use %v to %v, or a negative number for no limit", l.PerSecond, storeapi.MinRate, storeapi.MaxRate))
 	}
 	if l.Burst < 0 || l.Burst > storeapi.MaxBurst {
@@ -71,6 +68,21 @@ func (l *Limits) validate() error {
 		errs = append(errs, fmt.Errorf("retrysafe: policy: Limits.Burst is %d, and there is no PerSecond that it belongs to", l.Burst))
 	}
 	return errors.Join(errs...)
+}
+
+// charge returns what the limits of p count for a key: on the account, or else on the tenant.
+func charge(key storeapi.StoreKey, account string, p *Policy) storeapi.ChargeRequest {
+	return storeapi.ChargeRequest{Namespace: key.Namespace, Tenant: cmp.Or(account, key.Tenant), For: p.Retention, Limits: storeapi.Limits(p.Limits)}
+}
+
+// reserve counts a new key as the policy's limits say; records is the store that has the record.
+func (c *core) reserve(ctx context.Context, records any, key storeapi.StoreKey, o *callOptions) (*quota.Reservation, error) {
+	_, inside := AttemptFrom(ctx)
+	reserved, wait, err := c.quotas.Reserve(ctx, records, key, charge(key, o.account, o.policy), inside)
+	if err != nil {
+		return nil, c.wrap(key, 0, err, wait)
+	}
+	return reserved, nil
 }
 
 func set[T comparable](field *T, base T) {

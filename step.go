@@ -126,7 +126,7 @@ func stepOf[T any](ctx context.Context, name string) (*Attempt, *journal.Step, e
 // stepAnswer returns an answer as it is stored with its step. It copies the bytes, since each later
 // step writes them again and the caller may use its value.
 func (a *Attempt) stepAnswer(answer Answer, err error) (Answer, error) {
-	answer = limited(answer, a.policy.MaxAnswer)
+	answer = limitAnswer(answer, a.policy.MaxAnswer)
 	answer.Body = bytes.Clone(answer.Body)
 	return answer, err
 }
@@ -152,12 +152,9 @@ func recall[T any](a *Attempt, s *journal.Step) (v T, err error) {
 	return v, nil
 }
 
-// changed puts the attempt in doubt if err says that its steps are not those of earlier attempts.
-// It returns nil if err is nil.
-func (a *Attempt) changed(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
+// doubtSteps puts the attempt in doubt, since its steps are not those of earlier attempts, as err
+// says. It returns the error for the caller.
+func (a *Attempt) doubtSteps(ctx context.Context, err error) error {
 	if told := a.doubt(ctx, "steps-changed", err); errors.Is(told, ErrEnded) {
 		return told
 	}
@@ -165,29 +162,6 @@ func (a *Attempt) changed(ctx context.Context, err error) error {
 		err = fmt.Errorf("%w: %w", ErrInDoubt, err)
 	}
 	return a.c.wrap(a.key, a.n, err, 0)
-}
-
-// planned returns an error, before the work runs, if the work cannot continue where an earlier
-// attempt has stopped.
-func (a *Attempt) planned() error {
-	b := a.steps.Load()
-	if b == nil {
-		return nil
-	}
-	return b.Check(a.policy.Steps)
-}
-
-// unasked returns an error if work that has succeeded did not ask for a step that was done before,
-// and so may have done it again.
-func (a *Attempt) unasked() error {
-	b := a.steps.Load()
-	if b == nil || a.noSteps {
-		return nil
-	}
-	if names := b.Unasked(); len(names) > 0 {
-		return fmt.Errorf("%w: an earlier attempt has done %q, and this one has succeeded without asking for it", ErrStepsChanged, names)
-	}
-	return nil
 }
 
 type insideStepTx struct{}

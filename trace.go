@@ -256,33 +256,11 @@ func (c *core) traceCall(ctx *context.Context, key storeapi.StoreKey) *callTrace
 	return call
 }
 
-// begun reports that the work is about to run in ctx.
-func (c *core) begun(ctx context.Context) {
-	if c.trace.Begun != nil {
-		c.trace.Begun(ctx)
-	}
-}
-
-// origin returns what names the call of ctx in a trace; see [Trace].Origin.
-func (c *core) origin(ctx context.Context) string {
-	if c.trace.Origin == nil {
-		return ""
-	}
-	return c.trace.Origin(ctx)
-}
-
 // found removes the origin from the record that the call has found, and remembers it for the trace.
 func (t *callTrace) found(rec *Record) {
 	origin := takeOrigin(&rec.Answer)
 	if t != nil {
 		t.fence, t.origin = rec.Fence, origin
-	}
-}
-
-// won sets the fence of the call's own attempt.
-func (t *callTrace) won(fence Fence) {
-	if t != nil {
-		t.fence, t.origin = fence, ""
 	}
 }
 

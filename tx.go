@@ -27,7 +27,7 @@ import (
 // the call with the same key to learn the outcome.
 func DoTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), opts ...CallOption) (Result[T], error) {
 	e = e.Layer("tx")
-	call, o := e.c.traceCall(&ctx, e.storeKey(k)), e.callOptions(opts)
+	call, o := e.c.traceCall(&ctx, e.storeKey(k)), e.defaults.with(opts)
 	outcome, attempt := "failed", 0
 	var res Result[T]
 	var err error
@@ -64,15 +64,17 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 	defer cancel(ErrEnded)
 	// When Shutdown stops waiting, an open transaction rolls back.
 	defer context.AfterFunc(c.life.Context(), func() { cancel(ErrClosed) })()
-	_, inside := AttemptFrom(ctx)
-	reserved, wait, err := c.quotas.Reserve(ctx, db, key, o.charge(key), inside)
+	reserved, err := c.reserve(ctx, db, key, o)
 	if err != nil {
-		return res, false, c.wrap(key, 0, err, wait)
+		return res, false, err
 	}
 	defer func() { reserved.Finish(false) }() // if fn panics
 	req := storeapi.TxRequest{
-		Key: key, Owner: claim.NewOwner(), Fingerprint: o.fingerprint, Binding: c.binding(o.binding),
+		Key: key, Owner: claim.NewOwner(), Fingerprint: o.fingerprint,
 		Retention: o.policy.Retention, Wait: o.policy.Wait, Retries: o.retries,
+	}
+	if len(o.binding) > 0 {
+		req.Binding = c.binding(o.binding)
 	}
 	w := txWork[Tx, T]{c: c, fn: fn, codec: c.codec, policy: o.policy}
 	rec, err := db.RunTx(ctx, req, w.run)
@@ -80,12 +82,12 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 		w.err = err // as if the work had returned it
 	}
 	mine := err == nil && rec.Owner == req.Owner
-	if call.found(&rec); mine {
-		call.won(rec.Fence) // it is no duplicate
+	if call.found(&rec); mine && call != nil {
+		call.origin = "" // it is no duplicate
 	}
 	reserved.Finish(mine && rec.Attempt == 1 || errors.Is(err, ErrUnconfirmed))
 	if mine {
-		req := o.charge(key)
+		req := charge(key, o.account, o.policy)
 		req.Bytes = int64(len(w.answer.Body))
 		c.quotas.CountBytes(db, req)
 	}
@@ -123,23 +125,29 @@ type txWork[Tx, T any] struct {
 }
 
 func (w *txWork[Tx, T]) run(ctx context.Context, tx Tx) (State, Answer, error) {
-	if !w.ran {
-		w.c.begun(ctx)
+	if !w.ran && w.c.trace.Begun != nil {
+		w.c.trace.Begun(ctx)
 	}
 	w.ran = true
 	w.value, w.err = w.fn(ctx, tx)
+	var state State
+	var answer Answer
+	var err error
 	switch {
 	case w.err == nil:
-		var answer Answer
+		state = StateCompleted
 		answer, w.encodeErr = encodeFor(w.policy, w.codec, &w.value)
-		w.answer = withOrigin(limited(answer, w.policy.MaxAnswer), w.c.origin(ctx))
-		return StateCompleted, w.answer, nil
 	case outcomeOf(w.err, &Policy{}) == Failed:
-		answer, err := failureOf(w.err).answer()
-		w.answer = withOrigin(limited(answer, w.policy.MaxAnswer), w.c.origin(ctx))
-		return StateFailed, w.answer, err
+		state = StateFailed
+		answer, err = failureOf(w.err).answer()
+	default:
+		return 0, Answer{}, w.err
 	}
-	return 0, Answer{}, w.err
+	w.answer = limitAnswer(answer, w.policy.MaxAnswer)
+	if w.c.trace.Origin != nil {
+		w.answer = withOrigin(w.answer, w.c.trace.Origin(ctx))
+	}
+	return state, w.answer, err
 }
 
 // failed reports whether the caller gets the error of fn: its refusal was stored, or it has rolled

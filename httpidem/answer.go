@@ -69,22 +69,11 @@ func newCapture(m *Middleware, w http.ResponseWriter, r *http.Request) *capture 
 	return c
 }
 
-func (c *capture) free() {
-	c.body.free()
-	if c.head != nil {
-		c.head.free()
-	}
-}
-
-// crash does the work of close for a handler that did not return; after close it does nothing.
-// Goroutines of the handler can no longer write, and an outer handler that answers in its place
-// finds the fields as they were.
+// crash does the work of close for a handler that did not return. Goroutines of the handler can no
+// longer write, and an outer handler that answers in its place finds the fields as they were.
 func (c *capture) crash() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		return
-	}
 	c.closed = true
 	if !c.streaming && !c.hijacked {
 		c.restore()
@@ -144,34 +133,31 @@ func (c *capture) writeHeader(status int) {
 		}
 	}
 	if _, set := outer["Date"]; !set {
-		outer["Date"] = date(time.Now())
+		now := time.Now()
+		date := lastDate.Load()
+		if date == nil || date.unix != now.Unix() {
+			date = &dateField{now.Unix(), []string{now.UTC().Format(http.TimeFormat)}}
+			lastDate.Store(date)
+		}
+		outer["Date"] = date.values
 	}
 }
 
-// today is the last Date value; it changes once a second.
-var today atomic.Pointer[dated]
+// lastDate is the last Date that was sent; it changes once a second.
+var lastDate atomic.Pointer[dateField]
 
-type dated struct {
-	unix  int64
-	value []string
-}
-
-func date(now time.Time) []string {
-	d := today.Load()
-	if d == nil || d.unix != now.Unix() {
-		d = &dated{now.Unix(), []string{now.UTC().Format(http.TimeFormat)}}
-		today.Store(d)
-	}
-	return d.value
+type dateField struct {
+	unix   int64
+	values []string
 }
 
 // Write adds to the body. It never returns an error of the client's connection.
-func (c *capture) Write(p []byte) (int, error) { return take(c, p) }
+func (c *capture) Write(p []byte) (int, error) { return writeBody(c, p) }
 
 // WriteString is like Write.
-func (c *capture) WriteString(s string) (int, error) { return take(c, s) }
+func (c *capture) WriteString(s string) (int, error) { return writeBody(c, s) }
 
-func take[S []byte | string](c *capture, p S) (int, error) {
+func writeBody[S []byte | string](c *capture, p S) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed { // another request may already use the memory
@@ -314,7 +300,9 @@ func (c *capture) stored() retrysafe.Answer {
 		c.makeHead()
 	}
 	if bodyAllowed(c.status) {
-		c.keepTrailer()
+		if trailer := c.trailer(); len(trailer) > 0 {
+			c.appendTrailer(trailer)
+		}
 	}
 	if c.over == nil && c.whole() && !c.cut {
 		c.head.b = append(c.head.b, c.body.b...)
@@ -406,10 +394,10 @@ func appendHead(b []byte, status int, h, outer http.Header, cookies bool) []byte
 	b = append(b, http.StatusText(status)...)
 	b = append(b, "\r\n"...)
 	var space [24]string
-	names := space[:0]
+	names, connection := space[:0], h["Connection"]
 	for name := range h {
 		proper := http.CanonicalHeaderKey(name) // handlers may write any name into the map
-		if notStored[proper] || !cookies && proper == "Set-Cookie" || !IsToken(name) || named(h["Connection"], name) {
+		if notStored[proper] || !cookies && proper == "Set-Cookie" || !IsToken(name) || len(connection) > 0 && listsToken(connection, name) {
 			continue
 		}
 		if before, set := outer[name]; !set || !slices.Equal(before, h[name]) {
@@ -420,16 +408,21 @@ func appendHead(b []byte, status int, h, outer http.Header, cookies bool) []byte
 	for _, name := range names {
 		for _, v := range h[name] {
 			b = append(append(b, name...), ": "...)
-			b = appendFieldValue(b, v)
-			b = append(b, "\r\n"...)
+			b = append(append(b, fieldValue(v)...), "\r\n"...)
 		}
 	}
 	return append(b, "\r\n"...)
 }
 
-// named reports whether the Connection field makes name hop-by-hop.
-func named(connection []string, name string) bool {
-	for _, line := range connection {
+// fieldValue returns a value as net/http sends it: without surrounding white space, and with line
+// breaks as spaces.
+func fieldValue(v string) string { return lineBreaks.Replace(strings.Trim(v, " \t\r\n")) }
+
+var lineBreaks = strings.NewReplacer("\r", " ", "\n", " ")
+
+// listsToken reports whether a field whose value is a list of tokens has one that is equal to name.
+func listsToken(lines []string, name string) bool {
+	for _, line := range lines {
 		for token := range strings.SplitSeq(line, ",") {
 			if strings.EqualFold(strings.TrimSpace(token), name) {
 				return true
@@ -437,20 +430,6 @@ func named(connection []string, name string) bool {
 		}
 	}
 	return false
-}
-
-// appendFieldValue writes a value as net/http would: without surrounding white space, and with line
-// breaks as spaces.
-func appendFieldValue(b []byte, v string) []byte {
-	v = strings.Trim(v, " \t\r\n")
-	for i := range len(v) {
-		c := v[i]
-		if c == '\r' || c == '\n' {
-			c = ' '
-		}
-		b = append(b, c)
-	}
-	return b
 }
 
 // message is a parsed stored answer. names[i] and values[i] belong together.
@@ -566,35 +545,27 @@ func (c *capture) trailer() http.Header {
 	return t
 }
 
-// keepTrailer adds the trailers to the stored head.
-func (c *capture) keepTrailer() {
-	head := appendTrailer(c.head.b, c.trailer(), c.m.o.Answer.KeepCookies)
-	if len(head) > maxHead {
-		copy(c.head.b[len(c.head.b)-2:], "\r\n") // the trailers may have been written over its end
-		c.cut = true
-		return
-	}
-	c.head.b = head
-}
-
-// appendTrailer appends the trailers to a head, as its last fields: "Trailer: X-Sum: 4". Nothing
-// else is stored under that name.
-func appendTrailer(head []byte, trailer http.Header, cookies bool) []byte {
-	if len(trailer) == 0 {
-		return head
-	}
-	b := head[:len(head)-len("\r\n")]
+// appendTrailer appends the trailers to the stored head, as its last fields: "Trailer: X-Sum: 4".
+// Nothing else is stored under that name.
+func (c *capture) appendTrailer(trailer http.Header) {
+	end := len(c.head.b) - len("\r\n")
+	b := c.head.b[:end]
 	for _, name := range slices.Sorted(maps.Keys(trailer)) {
 		proper := http.CanonicalHeaderKey(strings.TrimPrefix(name, http.TrailerPrefix))
-		if notStored[proper] || !cookies && proper == "Set-Cookie" || !IsToken(proper) {
+		if notStored[proper] || !c.m.o.Answer.KeepCookies && proper == "Set-Cookie" || !IsToken(proper) {
 			continue
 		}
 		for _, v := range trailer[name] {
 			b = append(append(append(b, storedTrailer...), proper...), ": "...)
-			b = append(appendFieldValue(b, v), "\r\n"...)
+			b = append(append(b, fieldValue(v)...), "\r\n"...)
 		}
 	}
-	return append(b, "\r\n"...)
+	if b = append(b, "\r\n"...); len(b) > maxHead {
+		copy(c.head.b[end:], "\r\n") // the trailers may have been written over its end
+		c.cut = true
+		return
+	}
+	c.head.b = b
 }
 
 // storedTrailer begins the line of a trailer in a stored head.

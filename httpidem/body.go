@@ -30,11 +30,11 @@ func newBuffer() *buffer {
 	return buffers.Get().(*buffer) //nolint:errcheck // the pool has nothing else
 }
 
-func (b *buffer) bytes() []byte { return b.b }
-
 func (b *buffer) free() {
-	b.room.leave()
-	b.room = nil
+	if b.room != nil {
+		b.room.leave()
+		b.room = nil
+	}
 	if b.given {
 		b.b = nil
 		return
@@ -46,25 +46,27 @@ func (b *buffer) free() {
 	buffers.Put(b)
 }
 
-// readBodyIn is readBody with a time limit, and with room from LimitOptions.Bodies. It clears the
-// read deadline afterwards; otherwise that would end the request later.
-func (m *Middleware) readBodyIn(w http.ResponseWriter, r *http.Request) (*buffer, *Problem) {
+// readBodyInTime is readBody with the time limit, and with room from LimitOptions.Bodies, of which
+// one is set. It clears the read deadline afterwards; otherwise that would end the request later.
+func (m *Middleware) readBodyInTime(w http.ResponseWriter, r *http.Request) (*buffer, *Problem) {
 	limit, size := m.o.Limit.BodyTime, m.o.Limit.Body
-	if limit <= 0 && m.o.Limit.Bodies == nil || r.Body == nil || r.Body == http.NoBody {
+	if _, inMemory := r.Body.(interface{ Len() int }); inMemory || r.Body == nil || r.Body == http.NoBody {
 		return readBody(r, size, nil)
 	}
-	if _, here := r.Body.(interface{ Len() int }); here {
-		return readBody(r, size, nil) // in memory
-	}
 	rc := http.NewResponseController(w)
-	room := m.o.Limit.Bodies.arrive(func() { _ = rc.SetReadDeadline(time.Unix(1, 0)) })
+	var room *arrival
+	if m.o.Limit.Bodies != nil {
+		room = m.o.Limit.Bodies.arrive(func() { _ = rc.SetReadDeadline(time.Unix(1, 0)) })
+	}
 	if limit > 0 {
 		// a ResponseWriter without read deadlines has no connection that could be slow
 		_ = rc.SetReadDeadline(time.Now().Add(limit))
 	}
 	body, p := readBody(r, size, room)
-	room.arrived()
-	if p == nil && (limit > 0 || room != nil) {
+	if room != nil {
+		room.arrived()
+	}
+	if p == nil {
 		_ = rc.SetReadDeadline(time.Time{})
 	}
 	return body, p
@@ -106,7 +108,7 @@ func (b *buffer) read(r *http.Request, limit int64) *Problem {
 		}
 		n, err := r.Body.Read(b.b[len(b.b):cap(b.b)])
 		b.b = b.b[:len(b.b)+n]
-		here := b.room.came(n)
+		evicted := b.room != nil && !b.room.count(n)
 		switch {
 		case int64(len(b.b)) > limit:
 			return problemFor(retrysafe.CodeBodyTooLarge, nil)
@@ -115,7 +117,7 @@ func (b *buffer) read(r *http.Request, limit int64) *Problem {
 				return problemFor(retrysafe.CodeBodyIncomplete, errBodyRead)
 			}
 			return nil
-		case !here:
+		case evicted:
 			return noRoom()
 		case err != nil:
 			return bodyProblem(err)
@@ -130,7 +132,7 @@ func (b *buffer) more(announced, limit int64) bool {
 	if announced > 0 && announced+1 < size {
 		size = max(announced+1, int64(cap(b.b))+512)
 	}
-	if !b.room.grow(size) {
+	if b.room != nil && !b.room.grow(size) {
 		return false
 	}
 	b.b = append(make([]byte, 0, size), b.b...)
@@ -217,8 +219,7 @@ func (b *Bodies) Used() int64 {
 	return b.used
 }
 
-// arrival is a body that takes room; a nil arrival takes none. The lock of Bodies guards its
-// fields.
+// arrival is a body that takes room. The lock of Bodies guards its fields.
 type arrival struct {
 	room   *Bodies
 	taken  int64
@@ -232,17 +233,11 @@ type arrival struct {
 
 // arrive begins to count a body. stop must end a blocked read of it.
 func (b *Bodies) arrive(stop func()) *arrival {
-	if b == nil {
-		return nil
-	}
 	return &arrival{room: b, stop: stop, window: time.Now(), rate: math.Inf(1)}
 }
 
-// came counts n bytes that have arrived. It returns false if the body has been evicted.
-func (a *arrival) came(n int) bool {
-	if a == nil {
-		return true
-	}
+// count counts n bytes that have arrived. It returns false if the body has been evicted.
+func (a *arrival) count(n int) bool {
 	a.room.mu.Lock()
 	defer a.room.mu.Unlock()
 	a.got += int64(n)
@@ -259,13 +254,13 @@ func (a *arrival) roll(now time.Time) {
 
 // grow takes room up to size. It returns false if there is none.
 func (a *arrival) grow(size int64) bool {
-	if a == nil || size <= freeBody || size <= a.taken {
+	if size <= freeBody || size <= a.taken {
 		return true
 	}
 	end := time.Now().Add(roomWait)
 	defer a.reads()
 	for {
-		ok, freed := a.room.take(a, size)
+		ok, freed := a.room.reserve(a, size)
 		if ok || freed == nil || time.Now().After(end) {
 			return ok
 		}
@@ -287,9 +282,9 @@ func (a *arrival) reads() {
 	}
 }
 
-// take takes room for size bytes in all. If there is no room, it returns what to wait for, or nil
-// if waiting does not help.
-func (b *Bodies) take(a *arrival, size int64) (ok bool, freed <-chan struct{}) {
+// reserve takes room for size bytes in all. If there is no room, it returns what to wait for, or
+// nil if waiting does not help.
+func (b *Bodies) reserve(a *arrival, size int64) (ok bool, freed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -325,9 +320,6 @@ func (b *Bodies) evict(asks *arrival) {
 
 // arrived marks the body as whole: it is not evicted any more. Its room stays taken.
 func (a *arrival) arrived() {
-	if a == nil {
-		return
-	}
 	a.room.mu.Lock()
 	defer a.room.mu.Unlock()
 	delete(a.room.arriving, a)
@@ -335,9 +327,6 @@ func (a *arrival) arrived() {
 
 // leave gives the room back.
 func (a *arrival) leave() {
-	if a == nil {
-		return
-	}
 	b := a.room
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,15 +17,10 @@ import (
 //
 //	SHA-256("rs1\n" method "\n" path "\n" query "\n" media type "\n" hex(SHA-256(body)))
 //
-// Path and query are as sent. Only the media type of the content type counts, without its
-// parameters: the boundary of a multipart body differs in each retry, so "--boundary" is read as
-// "--".
-func payloadSum(r *http.Request, body []byte) [sha256.Size]byte {
-	return payloadSumOf(r, r.URL.RawQuery, body)
-}
-
-// payloadSumOf is payloadSum of a request with another query.
-func payloadSumOf(r *http.Request, query string, body []byte) [sha256.Size]byte {
+// The path is as sent, and query is what counts of the query. Only the media type of the content
+// type counts, without its parameters: the boundary of a multipart body differs in each retry, so
+// "--boundary" is read as "--".
+func payloadSum(r *http.Request, query string, body []byte) [sha256.Size]byte {
 	media := mediaType(r)
 	if strings.HasPrefix(media, "multipart/") {
 		if _, params, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && params["boundary"] != "" {
@@ -33,16 +28,19 @@ func payloadSumOf(r *http.Request, query string, body []byte) [sha256.Size]byte 
 		}
 	}
 	inner := sha256.Sum256(body)
-	var space [512]byte
-	return sha256.Sum256(hex.AppendEncode(appendRequest(append(space[:0], "rs1\n"...), r, query, media), inner[:]))
+	return requestSum("rs1\n", r, query, media, inner[:])
 }
 
-// appendRequest appends all that counts besides the body, a line for each.
-func appendRequest(b []byte, r *http.Request, query, media string) []byte {
+// requestSum is the digest of what counts of a request: a line for the version and each part of the
+// head, and inner, the digest of the body.
+func requestSum(version string, r *http.Request, query, media string, inner []byte) [sha256.Size]byte {
+	var space [512]byte
+	b := append(space[:0], version...)
 	b = append(append(b, r.Method...), '\n')
 	b = append(append(b, sentPath(r)...), '\n')
 	b = append(append(b, query...), '\n')
-	return append(append(b, media...), '\n')
+	b = append(append(b, media...), '\n')
+	return sha256.Sum256(hex.AppendEncode(b, inner))
 }
 
 // mediaType returns the media type in lower case, without its parameters.
@@ -64,8 +62,8 @@ func sentPath(r *http.Request) string {
 	return r.RequestURI
 }
 
-// asSent returns the default operation.
-func asSent(r *http.Request) string { return r.Method + " " + sentPath(r) }
+// sentOperation is the default of RequestOptions.Operation.
+func sentOperation(r *http.Request) string { return r.Method + " " + sentPath(r) }
 
 // Fingerprint says when a request that sends a known key is a duplicate, and when it is another
 // request: 422 payload-mismatch.
@@ -143,13 +141,10 @@ func (m *meaning) sum(r *http.Request, body []byte) [sha256.Size]byte {
 	if kind, _, ok := reqfield.Media(r.Header); ok && kind == formURL && m.rule.IgnoresNames() {
 		body = []byte(m.rule.LeaveOut(string(body)))
 	}
-	if !isJSON(r) {
-		return payloadSumOf(r, query, body)
+	if isJSON(r) {
+		if inner, err := m.rule.Sum(media, "", body); err == nil {
+			return requestSum("rs2\n", r, query, media, inner)
+		}
 	}
-	inner, err := m.rule.Sum(media, "", body)
-	if err != nil {
-		return payloadSumOf(r, query, body)
-	}
-	var space [512]byte
-	return sha256.Sum256(hex.AppendEncode(appendRequest(append(space[:0], "rs2\n"...), r, query, media), inner))
+	return payloadSum(r, query, body)
 }

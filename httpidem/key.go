@@ -51,7 +51,7 @@ func ParseKey(lines []string) (string, error) {
 		key = inside
 	default:
 		for i := range len(v) {
-			if !bare(v[i]) {
+			if v[i] < 0x21 || v[i] > 0x7E || strings.IndexByte(onlyQuoted, v[i]) >= 0 {
 				return "", errors.New("the value has a character that a bare key may not have (only 0x21 to 0x7E without \" , ; \\); quote it")
 			}
 		}
@@ -73,15 +73,12 @@ func FormatKey(key string) (string, error) {
 	case len(key) > maxKey:
 		return "", fmt.Errorf("it has %d octets, at most %d are allowed; use a digest of it", len(key), maxKey)
 	}
-	quote := false
 	for i := range len(key) {
-		c := key[i]
-		if c < 0x20 || c > 0x7E {
+		if key[i] < 0x20 || key[i] > 0x7E {
 			return "", errors.New("it has a character that is not printable ASCII; use a digest of it, in hex")
 		}
-		quote = quote || !bare(c)
 	}
-	if !quote {
+	if !strings.ContainsAny(key, onlyQuoted) {
 		return key, nil
 	}
 	b := append(make([]byte, 0, len(key)+8), '"')
@@ -94,10 +91,8 @@ func FormatKey(key string) (string, error) {
 	return string(append(b, '"')), nil
 }
 
-// bare reports whether a key may have c without quotes.
-func bare(c byte) bool {
-	return c >= 0x21 && c <= 0x7E && c != '"' && c != ',' && c != ';' && c != '\\'
-}
+// onlyQuoted are the printable characters that a key may have only between quotes.
+const onlyQuoted = ` ",;\`
 
 // cutString parses an sf-string at the start of v.
 func cutString(v string) (s, rest string, ok bool) {
@@ -222,12 +217,9 @@ func (o *Options) validateKeyField(wrong func(format string, args ...any)) {
 	}
 }
 
-// mayBeInField reports whether the body of r may have the key in KeySource.Field. One that says in
-// two ways what it is may have it too, and is refused when it is read.
+// mayBeInField reports whether the body of r may have the key in KeySource.Field, which is set. A
+// body that says in two ways what it is may have it too, and is refused when it is read.
 func (m *Middleware) mayBeInField(r *http.Request) bool {
-	if m.keyField == nil {
-		return false
-	}
 	for _, line := range r.Header["Content-Type"] {
 		media, _, _ := strings.Cut(line, ";")
 		media = strings.ToLower(strings.TrimSpace(media))
@@ -249,33 +241,19 @@ func (m *Middleware) fieldKey(r *http.Request, lines []string, body []byte) (str
 		}
 	case errors.Is(err, reqfield.ErrEmpty), !errors.Is(err, reqfield.ErrAbsent):
 	case lines != nil:
-		return m.lineKey(r, lines)
+		if key, err = ParseKey(lines); err != nil {
+			return "", m.keyMalformed(r, err)
+		}
+		return key, nil
+	case m.o.Key == Required:
+		return "", m.keyMissing()
 	default:
-		return m.noKey()
+		return "", nil
 	}
 	p := problemFor(retrysafe.CodeKeyMalformed, err)
 	p.Detail = "The field " + m.keyField.String() + " of the body is no key, or can be read in more than one way: send it once, as a text of 1 to 255 " +
 		"characters of printable ASCII, in a body that is what its Content-Type says. Nothing was done."
 	return "", p
-}
-
-// lineKey parses the header that carries the key.
-func (m *Middleware) lineKey(r *http.Request, lines []string) (string, *Problem) {
-	key, err := ParseKey(lines)
-	if err == nil {
-		return key, nil
-	}
-	p := problemFor(retrysafe.CodeKeyMalformed, err)
-	p.Detail = "In " + m.headerOf(r) + ", " + err.Error() + ". Nothing was done."
-	return "", p
-}
-
-// noKey is for a request that has a key nowhere.
-func (m *Middleware) noKey() (string, *Problem) {
-	if m.o.Key == Required {
-		return "", m.keyMissing()
-	}
-	return "", nil
 }
 
 // Missing says what a request gets that lacks one of RequestOptions.Fields.
@@ -424,7 +402,7 @@ func (k *maker) make(r *http.Request, body []byte, c *retrysafe.Call) (id string
 func (k *maker) print(r *http.Request, body []byte, c *retrysafe.Call) {
 	sum, err := k.rule.Sum(r.Header.Get("Content-Type"), r.URL.RawQuery, body)
 	if err != nil {
-		whole := payloadSum(r, body)
+		whole := payloadSum(r, r.URL.RawQuery, body)
 		sum = whole[:]
 	}
 	c.Fingerprint, c.FingerprintRule = sum, k.mark

@@ -131,7 +131,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		}
 		lines := m.keyLines(r)
 		switch {
-		case lines != nil, m.o.Key.Derived(), m.mayBeInForm(r), m.mayBeInField(r):
+		case lines != nil, m.o.Key.Derived(), m.mayBeInForm(r), m.keyField != nil && m.mayBeInField(r):
 			m.guard(w, r, next, lines)
 		case m.o.Key == Token:
 			m.Problem(w, r, m.tokenMissing())
@@ -179,8 +179,8 @@ func (m *Middleware) identify(r *http.Request, lines []string) (who asker, p *Pr
 	var id string
 	var err error
 	if lines != nil {
-		if id, p = m.lineKey(r, lines); p != nil {
-			return who, p
+		if id, err = ParseKey(lines); err != nil {
+			return who, m.keyMalformed(r, err)
 		}
 	}
 	if who.tenant, err = m.o.Tenant(r); err != nil {
@@ -189,10 +189,10 @@ func (m *Middleware) identify(r *http.Request, lines []string) (who asker, p *Pr
 	if m.o.Key == Fields && m.o.Credentials != nil && !m.o.Credentials.secret(r, who.tenant) {
 		return who, problemFor(retrysafe.CodeTenantMissing, errOnlyNamed)
 	}
-	if lines == nil {
-		return who, nil
+	if lines != nil {
+		p = m.setKey(r, &who, id)
 	}
-	return who, m.name(r, &who, id)
+	return who, p
 }
 
 // headerOf returns the name of the header that carries the key of r.
@@ -230,6 +230,13 @@ func (m *Middleware) keyMissing() *Problem {
 	return p
 }
 
+// keyMalformed says what is wrong with the header that carries the key.
+func (m *Middleware) keyMalformed(r *http.Request, err error) *Problem {
+	p := problemFor(retrysafe.CodeKeyMalformed, err)
+	p.Detail = "In " + m.headerOf(r) + ", " + err.Error() + ". Nothing was done."
+	return p
+}
+
 func (m *Middleware) keyTooShort() *Problem {
 	p := problemFor(retrysafe.CodeKeyTooShort, nil)
 	p.Detail = fmt.Sprintf("This request names no caller, so nothing but its key tells it from those of strangers, and a short key can be guessed. "+
@@ -248,8 +255,8 @@ func tenantProblem(err error) *Problem {
 	return problemFor(retrysafe.CodeTenantMissing, err)
 }
 
-// name sets the id and the key of who.
-func (m *Middleware) name(r *http.Request, who *asker, id string) *Problem {
+// setKey sets the id and the key of who.
+func (m *Middleware) setKey(r *http.Request, who *asker, id string) *Problem {
 	who.id = id
 	if m.o.Key == Token {
 		who.key = tokenKey(who.tenant, id)
@@ -267,7 +274,7 @@ func (m *Middleware) name(r *http.Request, who *asker, id string) *Problem {
 		return problemFor(retrysafe.CodeKeyNotMade, errNoOperation)
 	}
 	if operation == "" {
-		operation = asSent(r)
+		operation = sentOperation(r)
 	}
 	who.key = retrysafe.Key{
 		Tenant: retrysafe.KeyPart(who.tenant), Operation: retrysafe.KeyPart(operation), ID: retrysafe.KeyPart(id),
@@ -280,16 +287,16 @@ var (
 	errNoOperation = errors.New("the function Operation returned no name, and Key is Fields")
 )
 
-// inside reports whether an outer guard holds the same key. This guard would wait for it for ever.
-func (m *Middleware) inside(r *http.Request, key retrysafe.Key) bool {
-	a, ok := retrysafe.AttemptFrom(r.Context())
-	return ok && a.Layer() == m.layer && a.Key() == key
+// holds reports whether outer, the attempt of an outer guard, has the same key. This guard would
+// wait for it for ever.
+func (m *Middleware) holds(outer *retrysafe.Attempt, key retrysafe.Key) bool {
+	return outer.Layer() == m.layer && outer.Key() == key
 }
 
 // guard runs next at most once per key.
 func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Handler, lines []string) {
 	head := lines
-	if m.mayBeInField(r) {
+	if m.keyField != nil && m.mayBeInField(r) {
 		head = nil // the body is looked at first
 	}
 	who, p := m.identify(r, head)
@@ -297,11 +304,17 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 		m.Problem(w, r, p)
 		return
 	}
-	if m.inside(r, who.key) {
+	outer, inside := retrysafe.AttemptFrom(r.Context())
+	if inside && m.holds(outer, who.key) {
 		next.ServeHTTP(w, r)
 		return
 	}
-	body, p := m.readBodyIn(w, r)
+	var body *buffer
+	if m.o.Limit.BodyTime > 0 || m.o.Limit.Bodies != nil {
+		body, p = m.readBodyInTime(w, r)
+	} else {
+		body, p = readBody(r, m.o.Limit.Body, nil)
+	}
 	if p != nil {
 		if r.ProtoMajor == 1 { // under HTTP/2 this would end every request on the connection
 			w.Header().Set("Connection", "close") // the rest of the body is not read
@@ -311,19 +324,22 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 	defer body.free()
 	if m.age != nil && !m.age.field.InHeader() {
-		if p := m.age.check(r, body.bytes()); p != nil {
+		if p := m.age.check(r, body.b); p != nil {
 			m.Problem(w, r, p)
 			return
 		}
 	}
 	x := claims.Get().(*claim) //nolint:errcheck // the pool has nothing else
-	defer x.free()
+	defer func() {
+		*x = claim{}
+		claims.Put(x)
+	}()
 	if who.id == "" {
-		switch p := m.nameFromBody(r, lines, body.bytes(), &who, x); {
+		switch p := m.setKeyFromBody(r, lines, body.b, &who, x); {
 		case p != nil:
 			m.Problem(w, r, p)
 			return
-		case who.id == "" || m.inside(r, who.key):
+		case who.id == "" || inside && m.holds(outer, who.key):
 			m.pass(w, r, next, body)
 			return
 		}
@@ -333,8 +349,15 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 
 // claim claims the key of a request, and runs next or answers in its place.
 func (m *Middleware) claim(w http.ResponseWriter, r *http.Request, next http.Handler, who *asker, body *buffer, x *claim) {
-	m.describe(r, who, body.bytes(), x)
-	a, p, err := m.begin(r, who.key, x)
+	m.describe(r, who, body.b, x)
+	var a *retrysafe.Attempt
+	var p *Problem
+	var err error
+	if m.o.Ready != nil || m.o.Admit != nil {
+		a, p, err = m.beginIfAdmitted(r, who.key, x)
+	} else {
+		a, err = m.engine.BeginTo(r.Context(), who.key, &x.found, x.opts[:]...)
+	}
 	busy := m.o.Answer.InProgress != nil && errors.Is(err, retrysafe.ErrInProgress)
 	if err != nil && p == nil && !busy {
 		p = m.refused(r, who.tenant, err)
@@ -361,7 +384,7 @@ func (m *Middleware) describe(r *http.Request, who *asker, body []byte, x *claim
 		x.print = m.meaning.sum(r, body)
 		x.call.Fingerprint, x.call.FingerprintRule = x.print[:], m.meaning.mark
 	default:
-		x.print = payloadSum(r, body)
+		x.print = payloadSum(r, r.URL.RawQuery, body)
 		x.call.Fingerprint = x.print[:]
 	}
 	x.call.Detached = true
@@ -397,26 +420,22 @@ func (m *Middleware) changed(tenant string, r *http.Request, err error) *Problem
 	return problemFor(retrysafe.CodePrincipalChanged, err)
 }
 
-// nameFromBody sets the key of who by the body. It leaves it empty if there is none and none is
-// needed.
-func (m *Middleware) nameFromBody(r *http.Request, lines []string, body []byte, who *asker, x *claim) *Problem {
-	id, p := m.fromBody(r, lines, body, &x.call)
+// setKeyFromBody sets the id and the key of who by the body, where the key may be or of which it is
+// made. lines are those of the header. The id stays empty if there is no key and none is needed.
+func (m *Middleware) setKeyFromBody(r *http.Request, lines []string, body []byte, who *asker, x *claim) (p *Problem) {
+	var id string
+	switch {
+	case m.maker != nil:
+		id, p = m.maker.make(r, body, &x.call)
+	case m.keyField != nil && m.mayBeInField(r):
+		id, p = m.fieldKey(r, lines, body)
+	default:
+		id, p = m.formKey(r.Header, body)
+	}
 	if p != nil || id == "" {
 		return p
 	}
-	return m.name(r, who, id)
-}
-
-// fromBody finds or makes the key of a request that may have it in its body. lines are those of the
-// header. The id is empty if there is no key and none is needed.
-func (m *Middleware) fromBody(r *http.Request, lines []string, body []byte, c *retrysafe.Call) (id string, p *Problem) {
-	switch {
-	case m.maker != nil:
-		return m.maker.make(r, body, c)
-	case m.mayBeInField(r):
-		return m.fieldKey(r, lines, body)
-	}
-	return m.formKey(r.Header, body)
+	return m.setKey(r, who, id)
 }
 
 // pass runs next without a guard for a request whose body has been read.
@@ -437,11 +456,6 @@ type claim struct {
 
 var claims = sync.Pool{New: func() any { return new(claim) }}
 
-func (x *claim) free() {
-	*x = claim{}
-	claims.Put(x)
-}
-
 // known reports whether the key is in progress or finished. A duplicate of such a key is answered
 // whatever the limits are.
 func (m *Middleware) known(r *http.Request, key retrysafe.Key) bool {
@@ -449,7 +463,7 @@ func (m *Middleware) known(r *http.Request, key retrysafe.Key) bool {
 	return err == nil && (rec.State == retrysafe.StateInProgress || rec.State.Finished())
 }
 
-// notReady returns the problem of Options.Ready, or nil.
+// notReady returns the problem if the service is not ready, as Options.Ready says, or nil.
 func (m *Middleware) notReady(r *http.Request) *Problem {
 	if m.o.Ready == nil {
 		return nil
@@ -460,23 +474,20 @@ func (m *Middleware) notReady(r *http.Request) *Problem {
 	return nil
 }
 
-// begin claims the key if the request is admitted.
-func (m *Middleware) begin(r *http.Request, key retrysafe.Key, x *claim) (a *retrysafe.Attempt, refused *Problem, err error) {
+// beginIfAdmitted claims the key if Options.Ready and Options.Admit let the request through.
+func (m *Middleware) beginIfAdmitted(r *http.Request, key retrysafe.Key, x *claim) (a *retrysafe.Attempt, refused *Problem, err error) {
 	if p := m.notReady(r); p != nil {
 		return nil, p, nil
 	}
-	if m.o.Admit == nil {
-		a, err = m.engine.BeginTo(r.Context(), key, &x.found, x.opts[:]...)
-		return a, nil, err
+	if m.o.Admit != nil {
+		begun, refused := m.o.Admit(r)
+		if refused != nil && !m.known(r, key) {
+			return nil, refused, nil
+		}
+		if begun != nil {
+			defer func() { begun(a != nil) }() // also if BeginTo panics
+		}
 	}
-	begun, refused := m.o.Admit(r)
-	if refused != nil && !m.known(r, key) {
-		return nil, refused, nil
-	}
-	if begun == nil {
-		begun = func(bool) {}
-	}
-	defer func() { begun(a != nil) }() // also if BeginTo panics
 	a, err = m.engine.BeginTo(r.Context(), key, &x.found, x.opts[:]...)
 	return a, nil, err
 }

@@ -381,7 +381,7 @@ func (o *Options) fill() {
 		o.Limit.RateMethods = o.Request.Methods
 	}
 	if o.Request.Operation == nil {
-		o.Request.Operation = asSent
+		o.Request.Operation = sentOperation
 	}
 	if o.Answer.After5xx == 0 {
 		o.Answer.After5xx = After5xxAuto

@@ -33,7 +33,7 @@ func (m *Middleware) run(w http.ResponseWriter, r *http.Request, next http.Handl
 		}
 		inner.Header[m.o.KeySource.Header[0]] = []string{a.KeyFor(forwarded)}
 	}
-	inner.Body, inner.ContentLength, inner.GetBody = body.body(), int64(len(body.bytes())), nil
+	inner.Body, inner.ContentLength, inner.GetBody = body.body(), int64(len(body.b)), nil
 	inner.TransferEncoding = nil
 	m.work(newCapture(m, w, r), inner, next, a)
 }
@@ -42,11 +42,16 @@ func (m *Middleware) run(w http.ResponseWriter, r *http.Request, next http.Handl
 func (m *Middleware) work(c *capture, inner *http.Request, next http.Handler, a *retrysafe.Attempt) {
 	c.attempt, c.inner = a, inner
 	defer func() {
-		c.crash()
-		if !a.Ended() && !c.detached { // a panic or Goexit is under way; it is not stopped
+		if !c.closed { // a panic or Goexit is under way; it is not stopped
+			c.crash()
+		}
+		if !a.Ended() && !c.detached {
 			m.crashed(inner.Context(), a)
 		}
-		c.free()
+		c.body.free()
+		if c.head != nil {
+			c.head.free()
+		}
 	}()
 	next.ServeHTTP(c, inner)
 	c.close()
@@ -75,7 +80,6 @@ func (m *Middleware) settle(c *capture) {
 		c.send(false)
 		return
 	}
-	var err error
 	switch m.classify(c) {
 	case retrysafe.NotDone:
 		var why error
@@ -89,10 +93,8 @@ func (m *Middleware) settle(c *capture) {
 		_ = a.LeaveInDoubt(ctx, nil)
 		c.send(false)
 		return
-	default:
-		err = a.Complete(ctx, c.stored())
 	}
-	switch {
+	switch err := a.Complete(ctx, c.stored()); {
 	case err == nil:
 		c.send(false)
 	case errors.Is(err, retrysafe.ErrUnconfirmed):
@@ -204,13 +206,13 @@ func (m *Middleware) classify(c *capture) retrysafe.Outcome {
 	if c.outcome == "executed" {
 		return retrysafe.Done
 	}
-	if m.notRun(c) {
+	if c.status >= 300 && m.notRun(c) { // success is an outcome
 		return retrysafe.NotDone
 	}
 	if c.status >= 500 && (m.o.Answer.After5xx == After5xxRelease || m.o.Answer.After5xx == After5xxAuto && !refuse) {
 		return retrysafe.NotDone
 	}
-	if c.over == nil && m.outcome.saysNotRun(c.status, c.w.Header(), c.body.b) {
+	if m.outcome != nil && c.over == nil && m.outcome.saysNotRun(c.status, c.w.Header(), c.body.b) {
 		return retrysafe.NotDone
 	}
 	return retrysafe.Done
@@ -271,7 +273,7 @@ func (b *BodyOutcome) compile() (*bodyOutcome, error) {
 
 // saysNotRun reports whether an answer says that nothing was done.
 func (b *bodyOutcome) saysNotRun(status int, h http.Header, body []byte) bool {
-	if b == nil || status < 200 || status > 299 || len(b.notRun) == 0 {
+	if status < 200 || status > 299 || len(b.notRun) == 0 {
 		return false
 	}
 	value, ok := b.value(h, body)
@@ -280,7 +282,7 @@ func (b *bodyOutcome) saysNotRun(status int, h http.Header, body []byte) bool {
 
 // saysDone reports whether an answer says that the work was done.
 func (b *bodyOutcome) saysDone(status int, h http.Header, body []byte) bool {
-	if b == nil || status < 200 || status > 299 {
+	if status < 200 || status > 299 {
 		return status < 400
 	}
 	value, ok := b.value(h, body)

@@ -42,9 +42,7 @@ func New(store *storecall.Store, life *lifetime.Life, lapse func(context.Context
 // after the second the caller has waited long enough.
 func (c *Claims) Acquire(ctx context.Context, req *storeapi.AcquireRequest, seen, found *storeapi.Record, reserved *quota.Reservation) (status storeapi.Status, sent time.Time, err error) {
 	var unanswered time.Time // the latest NotAfter of a try without an answer
-	t := c.store.BeginTurn()
-	ctx, cancel := t.Within(ctx)
-	defer cancel()
+	t, ctx := c.store.BeginTurn(ctx)
 	defer func() { t.End(err) }()
 	for try := range storecall.Tries {
 		if try > 0 && (t.Over() || !storecall.Pause(ctx, time.Duration(try*try)*50*time.Millisecond)) {
@@ -62,8 +60,10 @@ func (c *Claims) Acquire(ctx context.Context, req *storeapi.AcquireRequest, seen
 		req.NotAfter = c.store.NotAfter(ctx, sent)
 		status, err = c.store.Acquire(ctx, req, sent, found)
 		if err == nil {
-			if fresh := began(found, req.Owner); fresh || unanswered.IsZero() {
-				reserved.Finish(fresh)
+			if reserved != nil {
+				if fresh := began(found, req.Owner); fresh || unanswered.IsZero() {
+					reserved.Finish(fresh)
+				}
 			}
 			if !unanswered.IsZero() {
 				// An earlier try may still be in flight, and may acquire the key when it is free

@@ -11,8 +11,8 @@ import (
 // context. Its timer is created only when Done is called, so a call that never waits costs none.
 // Call Begin before its first use, and Stop after its last.
 type Context struct {
-	values   context.Context
-	deadline time.Time
+	context.Context // for its values
+	deadline        time.Time
 
 	mu    sync.Mutex
 	done  chan struct{}
@@ -23,14 +23,11 @@ type Context struct {
 func (c *Context) Begin(values context.Context, deadline time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.values, c.deadline, c.done, c.timer = values, deadline, nil, nil
+	c.Context, c.deadline, c.done, c.timer = values, deadline, nil, nil
 }
 
 // Deadline implements [context.Context].
 func (c *Context) Deadline() (time.Time, bool) { return c.deadline, true }
-
-// Value implements [context.Context].
-func (c *Context) Value(key any) any { return c.values.Value(key) }
 
 // Err implements [context.Context].
 func (c *Context) Err() error {

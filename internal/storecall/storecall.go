@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe/storeapi"
@@ -210,4 +211,148 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// clock estimates the store's clock from its replies. The wall clock of this process does not
+// matter: the monotonic clock measures the time between replies.
+type clock struct {
+	base    time.Time
+	known   atomic.Bool
+	offset  atomic.Int64 // nanoseconds that the store is ahead of base + elapsed
+	learned atomic.Int64 // nanoseconds from base to the last reply that was used
+}
+
+// learnEvery is the age of the estimate from which the next reply is used. Clocks do not drift
+// apart in that time.
+const learnEvery = 100 * time.Millisecond
+
+// learn updates the estimate with the store's time in a reply to a request that was sent at sent.
+// It assumes that the store read its clock halfway between request and reply.
+func (c *clock) learn(storeNow, sent time.Time) {
+	begun := sent.Sub(c.base)
+	if storeNow.IsZero() || c.known.Load() && begun-time.Duration(c.learned.Load()) < learnEvery {
+		return
+	}
+	local := begun + time.Since(sent)/2
+	c.offset.Store(int64(storeNow.Sub(c.base.Round(0)) - local))
+	c.learned.Store(int64(begun))
+	c.known.Store(true)
+}
+
+// TimeAt returns the store's time at a time of this process.
+func (s *Store) TimeAt(local time.Time) time.Time {
+	return s.clock.base.Add(local.Sub(s.clock.base) + time.Duration(s.clock.offset.Load()))
+}
+
+// KnowsTime reports whether the store's clock is known.
+func (s *Store) KnowsTime() bool { return s.clock.known.Load() }
+
+// DoubtTime makes the next reply count, since a store has refused a request as too late.
+func (s *Store) DoubtTime() { s.clock.known.Store(false) }
+
+// TimeAge returns the age of the last reply that was used for the clock.
+func (s *Store) TimeAge() time.Duration {
+	return time.Since(s.clock.base) - time.Duration(s.clock.learned.Load())
+}
+
+// ReadTime reads the store's clock by looking up a key; any key will do.
+func (s *Store) ReadTime(ctx context.Context, key storeapi.StoreKey) error {
+	ctx, cancel := context.WithTimeout(ctx, Limit)
+	defer cancel()
+	_, err := s.Lookup(ctx, key)
+	return err
+}
+
+// NotAfter returns the store's time after which an Acquire that is sent at sent must not be
+// applied.
+func (s *Store) NotAfter(ctx context.Context, sent time.Time) time.Time {
+	limit := Limit
+	if end, ok := ctx.Deadline(); ok {
+		limit = min(limit, end.Sub(sent))
+	}
+	return s.TimeAt(sent).Add(limit)
+}
+
+// hastyLimit is how long a call waits for a store that hangs.
+const hastyLimit = time.Second
+
+// patience knows whether the store hangs: it takes calls and answers none. Without it each caller
+// would wait ten seconds for the error that the store is away.
+//
+// The store hangs once a call got no answer in the time that it has. From then on one call at a
+// time waits as long as before, to see whether the store is back, and all others give up after
+// hastyLimit. They are sent nevertheless, since a store may have parts, and only one of them may
+// hang. One answer to the call that waits ends this, so a store that is merely slow is not given
+// up.
+type patience struct {
+	logger  *slog.Logger
+	hangs   atomic.Bool
+	probing atomic.Bool // a call waits as long as before
+	warned  atomic.Bool // the operator knows
+}
+
+// Turn is what one caller asks of the store, in one call or several tries.
+type Turn struct {
+	patience     *patience
+	began        time.Time
+	limit        time.Duration // of one call
+	hasty, probe bool
+	cancel       context.CancelFunc // of a hasty turn
+}
+
+// BeginTurn begins a turn. The caller ends it. The context is for its calls: it is ctx, unless the
+// turn is hasty.
+func (s *Store) BeginTurn(ctx context.Context) (Turn, context.Context) {
+	p := &s.patience
+	t := Turn{patience: p, began: time.Now(), limit: Limit}
+	switch {
+	case !p.hangs.Load():
+	case p.probing.CompareAndSwap(false, true):
+		t.probe = true
+	default:
+		t.hasty, t.limit = true, hastyLimit
+		ctx, t.cancel = context.WithTimeout(ctx, t.limit)
+	}
+	return t, ctx
+}
+
+// End ends a turn with the error of its last try.
+func (t *Turn) End(err error) {
+	p, answered := t.patience, err == nil || !MayBeApplied(err)
+	late := !answered && time.Since(t.began) >= Limit
+	switch {
+	case t.hasty:
+		t.cancel()
+	case !t.probe && late:
+		p.hangs.Store(true)
+	case t.probe && late && !p.warned.Swap(true):
+		// the first call may have waited for its key alone
+		p.logger.Warn("retrysafe: the store takes calls and does not answer; until it does, one call at a time waits for it, and others fail after a second")
+	case t.probe && answered:
+		if p.hangs.Store(false); p.warned.Swap(false) {
+			p.logger.Info("retrysafe: the store answers again")
+		}
+	}
+	if t.probe {
+		p.probing.Store(false)
+	}
+}
+
+// Over reports whether a turn is not to try again.
+func (t *Turn) Over() bool { return t.hasty || time.Since(t.began) >= 2*Limit }
+
+// AskAgain makes a call until it is answered, at most a few times, as a claim is. The call keeps
+// to the limit.
+func (s *Store) AskAgain(ctx context.Context, call func(limit time.Duration) error) (err error) {
+	t, _ := s.BeginTurn(ctx) // the call has its own context
+	defer func() { t.End(err) }()
+	for try := range Tries {
+		if try > 0 && (t.Over() || !Pause(ctx, time.Duration(try*try)*50*time.Millisecond)) {
+			break
+		}
+		if err = call(t.limit); err == nil || !MayBeApplied(err) && !errors.Is(err, storeapi.ErrTooLate) {
+			break
+		}
+	}
+	return err
 }

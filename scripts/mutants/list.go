@@ -276,7 +276,7 @@ var mutants = []mutant{
 	},
 	{
 		"a trace links a transaction to itself", "tx.go",
-		"	if call.found(&rec); mine {", "	if call.found(&rec); mine && false {",
+		"	if call.found(&rec); mine && call != nil {", "	if call.found(&rec); mine && call != nil && false {",
 		".", ". TestOriginOfTransactions",
 	},
 	{

@@ -174,8 +174,8 @@ type meter struct {
 	writes int
 	reads  int
 	sealed bool
-	turn   int // how many requests have had the connection
-	rested int // writes when the connection was last idle, plus one
+	turn   int  // how many requests have had the connection
+	idle   bool // no request has been written since the connection was last given back
 }
 
 // rest notes that there is no request on the connection after that of a turn. net/http says so
@@ -184,7 +184,7 @@ func (m *meter) rest(turn int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.turn == turn {
-		m.rested = m.writes + 1
+		m.idle = true
 	}
 }
 
@@ -200,11 +200,14 @@ func (m *meter) Write(p []byte) (int, error) {
 		return 0, errSealed
 	}
 	m.writes++
+	idle := m.idle
+	m.idle = false
 	m.mu.Unlock()
 	n, err := m.Conn.Write(p)
 	if n == 0 && err != nil { // the kernel accepted nothing of it
 		m.mu.Lock()
 		m.writes--
+		m.idle = idle
 		m.mu.Unlock()
 	}
 	return n, err
@@ -214,7 +217,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.Conn.Read(p)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if n > 0 && m.rested == m.writes+1 {
+	if n > 0 && m.idle {
 		return 0, errUnasked
 	}
 	m.reads += n

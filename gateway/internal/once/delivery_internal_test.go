@@ -32,3 +32,20 @@ func TestUnasked(t *testing.T) {
 		_ = far.Close()
 	}
 }
+
+// TestUnaskedBeforeWrite: what comes when the next request has the connection and none of it is
+// written yet answers no request.
+func TestUnaskedBeforeWrite(t *testing.T) {
+	t.Parallel()
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	m := &meter{Conn: near}
+	first, second := new(Delivery), new(Delivery)
+	first.on(m, false)
+	first.rests()
+	second.on(m, true)
+	go far.Write([]byte("answer")) //nolint:errcheck // as far as it is read
+	_, err := m.Read(make([]byte, 10))
+	assert.ErrorIs(t, err, errUnasked, "read")
+}
