@@ -98,21 +98,28 @@ func TestAnswersThatEndTheConnection(t *testing.T) {
 // answer to the next request.
 func TestWordsNobodyAskedFor(t *testing.T) {
 	t.Parallel()
-	said := make(chan struct{}, 100)
-	u := newRawUpstream(t, func(c net.Conn, r *http.Request, _ int) bool {
-		defer func() { said <- struct{}{} }()
-		key := r.Header.Get("Idempotency-Key")
-		_, _ = fmt.Fprintf(c, "HTTP/1.1 201 Created\r\nContent-Length: %d\r\n\r\n%s", len(key), key)
-		_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstale")
-		return err == nil
-	})
-	base := before(t, u, retrysafe.Policy{}, 0)
-	for i := range 20 {
-		key := fmt.Sprint("key-", i)
-		resp, body, err := send(t, base, "POST", key, "x")
-		assert.NoError(t, err, "request")
-		assert.Equal(t, fmt.Sprint(resp.StatusCode, " ", body), "201 "+key, "request %d", i)
-		<-said // the extra bytes have arrived before the next request
+	for name, stale := range map[string]string{
+		"an answer": "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstale", "one without a body": "HTTP/1.1 204 No Content\r\n\r\n", "a byte": "H",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			said := make(chan struct{}, 100)
+			u := newRawUpstream(t, func(c net.Conn, r *http.Request, _ int) bool {
+				defer func() { said <- struct{}{} }()
+				key := r.Header.Get("Idempotency-Key")
+				_, _ = fmt.Fprintf(c, "HTTP/1.1 201 Created\r\nContent-Length: %d\r\n\r\n%s", len(key), key)
+				_, err := io.WriteString(c, stale)
+				return err == nil
+			})
+			base := before(t, u, retrysafe.Policy{}, 0)
+			for i := range 100 {
+				key := fmt.Sprint("key-", i)
+				resp, body, err := send(t, base, "POST", key, "x")
+				assert.NoError(t, err, "request")
+				assert.Equal(t, fmt.Sprint(resp.StatusCode, " ", body), "201 "+key, "request %d", i)
+				<-said // the extra bytes have arrived before the next request
+			}
+		})
 	}
 }
 

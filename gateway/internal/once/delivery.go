@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"net"
 	"net/http/httptrace"
 	"strings"
 	"sync"
@@ -35,9 +34,12 @@ type Delivery struct {
 	stopped   error // error of Check: nothing was written
 }
 
+// deliveryKey is the key of the context's Delivery.
+type deliveryKey struct{}
+
 // Follow returns the context for the request.
 func (t *Delivery) Follow(ctx context.Context) context.Context {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, deliveryKey{}, t))
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		DNSDone:          func(info httptrace.DNSDoneInfo) { t.connects(info.Err) },
 		ConnectDone:      func(_, _ string, err error) { t.connects(err) },
@@ -63,16 +65,36 @@ func (t *Delivery) connects(err error) {
 }
 
 func (t *Delivery) has(info httptrace.GotConnInfo) {
-	c := info.Conn
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	c, encrypted, shared := info.Conn, false, false
 	if over, ok := c.(*tls.Conn); ok {
-		t.encrypted = true
-		t.shared = over.ConnectionState().NegotiatedProtocol == "h2"
+		encrypted, shared = true, over.ConnectionState().NegotiatedProtocol == "h2"
 		c = over.NetConn()
 	}
 	m, _ := c.(*meter)
+	if m != nil && info.Reused && !shared && !m.awaitReader() {
+		m.seal()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.encrypted, t.shared = encrypted, shared
 	t.on(m, info.Reused)
+}
+
+// rejectUnasked reports whether an answer came although nothing of the request was written, so that
+// it answers none. It also makes sure that the request is not written later.
+func (t *Delivery) rejectUnasked() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conn == nil || t.shared {
+		return false
+	}
+	t.conn.mu.Lock()
+	asked := t.conn.asked == t.turn
+	t.conn.mu.Unlock()
+	if !asked {
+		t.conn.seal()
+	}
+	return !asked
 }
 
 // rests notes that the connection waits for another request. What the service sends now answers
@@ -80,7 +102,7 @@ func (t *Delivery) has(info httptrace.GotConnInfo) {
 func (t *Delivery) rests() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.conn != nil && !t.encrypted {
+	if t.conn != nil {
 		t.conn.rest(t.turn)
 	}
 }
@@ -94,6 +116,7 @@ func (t *Delivery) on(m *meter, reused bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.turn++
+	m.kept, m.encrypted, m.spoiled = reused && !t.shared, t.encrypted, false
 	t.writes, t.reads, t.turn = m.writes, m.reads, m.turn
 }
 
@@ -163,71 +186,6 @@ func (t *Delivery) Answered() bool {
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
 	return t.conn.reads > t.reads
-}
-
-// meter is a connection that knows whether any bytes were given to the kernel. It can be sealed, so
-// that it gives no more.
-type meter struct {
-	net.Conn
-
-	mu     sync.Mutex
-	writes int
-	reads  int
-	sealed bool
-	turn   int  // how many requests have had the connection
-	idle   bool // no request has been written since the connection was last given back
-}
-
-// rest notes that there is no request on the connection after that of a turn. net/http says so
-// late: the next request may have the connection already.
-func (m *meter) rest(turn int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.turn == turn {
-		m.idle = true
-	}
-}
-
-var errUnasked = errors.New("the service has sent something on an idle connection")
-
-var errSealed = errors.New("the gateway has given this request up before it was sent")
-
-// Write counts before it writes: bytes that may have left count as sent.
-func (m *meter) Write(p []byte) (int, error) {
-	m.mu.Lock()
-	if m.sealed {
-		m.mu.Unlock()
-		return 0, errSealed
-	}
-	m.writes++
-	idle := m.idle
-	m.idle = false
-	m.mu.Unlock()
-	n, err := m.Conn.Write(p)
-	if n == 0 && err != nil { // the kernel accepted nothing of it
-		m.mu.Lock()
-		m.writes--
-		m.idle = idle
-		m.mu.Unlock()
-	}
-	return n, err
-}
-
-func (m *meter) Read(p []byte) (int, error) {
-	n, err := m.Conn.Read(p)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if n > 0 && m.idle {
-		return 0, errUnasked
-	}
-	m.reads += n
-	return n, err
-}
-
-func (m *meter) seal() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.sealed = true
 }
 
 // unreachable is the error of a connection that could not be made.

@@ -1,9 +1,11 @@
 package once
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
@@ -15,37 +17,89 @@ func TestUnasked(t *testing.T) {
 	t.Parallel()
 	for late, want := range map[bool]string{false: "0 " + errUnasked.Error(), true: "6 <nil>"} {
 		near, far := net.Pipe()
-		m := &meter{Conn: near}
+		m := newMeter(near)
+		go io.Copy(io.Discard, far) //nolint:errcheck // until it is closed
 		first, second := new(Delivery), new(Delivery)
 		first.on(m, false)
-		if late {
-			second.on(m, true)
-			go io.Copy(io.Discard, io.LimitReader(far, 7)) //nolint:errcheck // as far as it is written
-			_, err := m.Write([]byte("request"))
-			assert.NoError(t, err, "write")
+		_, err := m.Write([]byte("request"))
+		assert.NoError(t, err, "the first request")
+		if !late {
+			first.rests()
 		}
-		first.rests()
-		go far.Write([]byte("answer")) //nolint:errcheck // as far as it is read
-		n, err := m.Read(make([]byte, 10))
-		assert.Equal(t, fmt.Sprint(n, " ", err), want, "a late report: %v", late)
+		read := make(chan string)
+		go func() {
+			n, err := m.Read(make([]byte, 10))
+			read <- fmt.Sprint(n, " ", err)
+		}()
+		if late {
+			assert.True(t, m.awaitReader(), "net/http waits for bytes")
+			second.on(m, true)
+			_, err = m.Write([]byte("request"))
+			assert.NoError(t, err, "the second request")
+			first.rests()
+		}
+		_, err = far.Write([]byte("answer"))
+		assert.NoError(t, err, "the answer")
+		assert.Equal(t, <-read, want, "a late report: %v", late)
 		_ = near.Close()
 		_ = far.Close()
 	}
 }
 
 // TestUnaskedBeforeWrite: what comes when the next request has the connection and none of it is
-// written yet answers no request.
+// written yet answers no request, and the request is not written.
 func TestUnaskedBeforeWrite(t *testing.T) {
 	t.Parallel()
-	near, far := net.Pipe()
-	defer near.Close()
-	defer far.Close()
-	m := &meter{Conn: near}
-	first, second := new(Delivery), new(Delivery)
-	first.on(m, false)
-	first.rests()
-	second.on(m, true)
-	go far.Write([]byte("answer")) //nolint:errcheck // as far as it is read
-	_, err := m.Read(make([]byte, 10))
-	assert.ErrorIs(t, err, errUnasked, "read")
+	for name, arrive := range map[string]func(m *meter, far net.Conn) error{
+		"it is read": func(m *meter, far net.Conn) error {
+			m.reading = false
+			go far.Write([]byte("stale")) //nolint:errcheck // as far as it is read
+			_, err := m.Read(make([]byte, 10))
+			return err
+		},
+		"it is in the kernel": func(m *meter, far net.Conn) error {
+			_, err := far.Write([]byte("stale"))
+			for err == nil && !m.hasUnread() {
+				runtime.Gosched()
+			}
+			return errUnasked
+		},
+		"the connection is closed": func(m *meter, far net.Conn) error {
+			err := far.Close()
+			for err == nil && !m.hasUnread() {
+				runtime.Gosched()
+			}
+			return errUnasked
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, far := connect(t)
+			first, second := new(Delivery), new(Delivery)
+			first.on(m, false)
+			_, err := m.Write([]byte("request"))
+			assert.NoError(t, err, "the first request")
+			m.reading = true // until net/http has noticed
+			second.on(m, true)
+			assert.ErrorIs(t, arrive(m, far), errUnasked, "what arrives")
+			assert.True(t, second.rejectUnasked(), "an answer is rejected")
+			_, err = m.Write([]byte("request"))
+			assert.True(t, errors.Is(err, errUnasked) || errors.Is(err, errSealed), "the second request: %v", err)
+			assert.True(t, second.NotSent(err), "it was not sent")
+		})
+	}
+}
+
+// connect returns the two ends of a connection over TCP.
+func connect(t *testing.T) (*meter, net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NoError(t, err, "listen")
+	defer l.Close()
+	near, err := net.Dial("tcp", l.Addr().String())
+	assert.NoError(t, err, "dial")
+	far, err := l.Accept()
+	assert.NoError(t, err, "accept")
+	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
+	return newMeter(near), far
 }

@@ -48,7 +48,7 @@ func NewTransport(trust *x509.CertPool) *Transport {
 			if err != nil {
 				return nil, err
 			}
-			return &meter{Conn: c}, nil
+			return newMeter(c), nil
 		},
 		TLSClientConfig:        tlsConfig(trust),
 		TLSHandshakeTimeout:    10 * time.Second,
@@ -68,6 +68,15 @@ func tlsConfig(trust *x509.CertPool) *tls.Config {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.send(r)
+	if d, ok := r.Context().Value(deliveryKey{}).(*Delivery); ok && err == nil && d.rejectUnasked() {
+		_ = resp.Body.Close()
+		return nil, errUnasked
+	}
+	return resp, err
+}
+
+func (t *Transport) send(r *http.Request) (*http.Response, error) {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return t.pooled.RoundTrip(r)
