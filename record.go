@@ -1,6 +1,7 @@
 package retrysafe
 
 import (
+	"github.com/retrysafe/retrysafe/internal/keytext"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -51,7 +52,7 @@ type Key = storeapi.Key
 // KeyPart returns s as a part of a key, however long it is: s itself if it has at most [MaxPart]
 // bytes, otherwise its digest "~sha256.<hex>". A short s that itself looks like such a digest is
 // digested too, so that no caller can name the digest of another's value.
-func KeyPart(s string) string { return storeapi.KeyPart(s) }
+func KeyPart(s string) string { return keytext.FitPart(s) }
 
 // Causes of records that are in doubt or released, besides those that [Attempt.LeaveInDoubt] sets.
 // See [Record].Cause.

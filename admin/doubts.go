@@ -1,9 +1,12 @@
 package admin
 
 import (
+	"context"
 	"slices"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storeapi"
 )
 
 // inDoubtJSON counts what is in doubt by cause and age. At most 10,000 records are counted.
@@ -68,4 +71,25 @@ func (d *inDoubtJSON) count(r recordJSON) {
 	d.Causes[i].Oldest = max(d.Causes[i].Oldest, r.Age)
 	i = slices.IndexFunc(d.Ages, func(a ageCountJSON) bool { return a.Under == 0 || r.Age < a.Under })
 	d.Ages[i].Count++
+}
+
+// EachInDoubt calls each for the records in doubt in s, with ShownCause and the age by the store's
+// clock. It stops after most records, so that it does not read through a store that is full of
+// them. An error is that of List.
+func EachInDoubt(ctx context.Context, s storeapi.Lister, most int, each func(cause string, age time.Duration)) error {
+	req := storeapi.ListRequest{InDoubt: true, Limit: min(most, 1000)}
+	for n := 0; n < most; {
+		page, err := s.List(ctx, req)
+		if err != nil {
+			return err
+		}
+		for i := range page.Records {
+			each(ShownCause(&page.Records[i]), page.Records[i].Age())
+		}
+		n += len(page.Records)
+		if req.After = page.Next; page.Next == "" {
+			break
+		}
+	}
+	return nil
 }

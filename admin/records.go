@@ -44,7 +44,7 @@ func (d *Records) record(rec *retrysafe.Record) recordJSON {
 	ref, _ := d.refs.of(rec.Key) // a stored key is valid
 	r := recordJSON{
 		Ref: ref, Hash: d.Hash(rec.Key), Namespace: rec.Key.Namespace, Layer: rec.Key.Layer, Operation: rec.Key.Operation,
-		State: StateOf(rec), OnDoubt: rec.OnDoubt.String(), Cause: storeapi.ShownCause(rec), Attempt: rec.Attempt, Fence: uint64(rec.Fence),
+		State: StateOf(rec), OnDoubt: rec.OnDoubt.String(), Cause: ShownCause(rec), Attempt: rec.Attempt, Fence: uint64(rec.Fence),
 		Lease: seconds(max(0, rec.LeaseLeft)), Age: seconds(rec.Age()), Created: rec.Created.UTC(), Updated: rec.Updated.UTC(),
 	}
 	if !rec.DoubtSince.IsZero() {
@@ -65,6 +65,19 @@ func StateOf(rec *retrysafe.Record) string {
 		return "in-doubt"
 	}
 	return rec.State.String()
+}
+
+// ShownCause returns the cause of a record in one word; a record that is in doubt without a cause
+// has [storeapi.CauseCrash], or asked while an attempt finds out the outcome.
+func ShownCause(rec *retrysafe.Record) string {
+	switch {
+	case rec.Cause != "":
+	case rec.InDoubt():
+		return storeapi.CauseCrash
+	case rec.Asked():
+		return "asked"
+	}
+	return rec.Cause
 }
 
 // ParseState returns the state of a word. in-doubt is not one of a store's.

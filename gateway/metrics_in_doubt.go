@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -89,7 +90,7 @@ func (d *openDoubts) look() {
 	for _, a := range doubtAges {
 		ages[a.name] = 0
 	}
-	err := storeapi.EachInDoubt(ctx, d.store, mostDoubts, func(cause string, age time.Duration) {
+	err := admin.EachInDoubt(ctx, d.store, mostDoubts, func(cause string, age time.Duration) {
 		d.longest = max(d.longest, age)
 		ages[ageName(age)]++
 		causes[causeName(cause, causes)]++

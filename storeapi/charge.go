@@ -8,32 +8,27 @@ import (
 
 // ChargeRequest counts what a tenant uses, in all layers of a namespace.
 //
-// Only new keys (Keys above zero) are ever refused: if they would be more than Live, or come faster
-// than PerSecond and Burst allow, or if the tenant has already used its Bytes. Everything else is
-// counted as it is: bytes, and what a negative number gives back. Giving back takes what was
-// counted last, and never brings a count below zero, nor the rate below idle.
+// New keys are refused if they would be more than Live, if they come faster than PerSecond and
+// Burst allow, or if the tenant has already used its Bytes. Everything else is counted as it is.
+// What is given back is what was counted last; no count goes below zero, and no rate below idle.
 type ChargeRequest struct {
 	// Namespace and Tenant are as in [StoreKey]; an empty tenant is a tenant of its own.
 	Namespace, Tenant string
-	// Keys is the number of new keys, at most 100000. A negative number gives back.
-	Keys int64
-	// Bytes is the number of bytes that were stored, at most a TiB. A negative number gives back.
-	Bytes int64
-	// For is how long they count, by the store's clock: at least that, and at most a sixteenth
-	// longer. See [Forever].
+	// Keys is the number of new keys, at most [MaxBurst], and Bytes the number of bytes that were
+	// stored, at most a TiB. A negative number gives back.
+	Keys, Bytes int64
+	// For is how long they count, and at most a sixteenth longer.
 	For time.Duration
-	// Limits are compared with what is counted. Zero and negative fields mean no limit. PerSecond
-	// counts the keys that came with the same PerSecond. If a tenant has keys of 256 different
-	// rates in use, keys of one more are refused for a moment.
+	// Limits are compared with what is counted: PerSecond with the keys that came with the same
+	// PerSecond. If a tenant has 256 rates in use, keys of one more are refused for a moment.
 	Limits Limits
 }
 
 // maxBytes is the most bytes in one charge.
 const maxBytes = 1 << 40
 
-// Validate returns an error, or nil. The error wraps [ErrInvalidKey] if namespace or tenant cannot
-// be part of a key; otherwise it names a number that is out of bounds. The bounds make every store
-// count alike, in floating point too.
+// Validate returns an error that names what is out of bounds, or nil. It wraps [ErrInvalidKey] for
+// the namespace and the tenant. The bounds make every store count alike, in floating point too.
 func (r *ChargeRequest) Validate() error {
 	l := &r.Limits
 	switch {
@@ -48,16 +43,15 @@ func (r *ChargeRequest) Validate() error {
 	case l.Burst > MaxBurst:
 		return fmt.Errorf("retrysafe: Charge with a burst of %d; use at most %d", l.Burst, MaxBurst)
 	}
-	return StoreKey{r.Namespace, "limit", Key{r.Tenant, "limit", "limit"}}.Validate()
+	return UsageRequest{r.Namespace, r.Tenant}.Validate()
 }
 
 // Charged is the answer to Charge.
 type Charged struct {
 	// OK reports whether the charge was counted.
 	OK bool
-	// After is how long to wait before asking again, if the charge was not counted: for the rate,
-	// the time until one more key conforms; otherwise the time until something that counts has
-	// expired, 1 s to 60 s. The engine reports at most 60 s to its callers.
+	// After, if the charge was not counted, is the time until one more key conforms to the rate, or
+	// until something that counts has expired, 1 s to 60 s.
 	After time.Duration
 }
 

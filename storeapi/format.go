@@ -7,11 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/enum"
 )
 
-// The methods below show no key, no answer and no secret, so that printing a value by mistake
-// discloses nothing.
-
-// String returns the operation and the state of the record, without key and answer. JSON and other
-// encodings do show them.
+// String returns the operation and the state of the record, without key and answer, which must not
+// be printed by mistake. JSON and other encodings do show them.
 func (r Record) String() string {
 	state := r.State.String()
 	if r.InDoubt() {
@@ -20,10 +17,10 @@ func (r Record) String() string {
 	return fmt.Sprintf("%s: %s, attempt %d, fence %d, cause %q", r.Key.Operation, state, r.Attempt, r.Fence, r.Cause)
 }
 
-// GoString returns the same as String.
+// GoString returns String.
 func (r Record) GoString() string { return r.String() }
 
-// LogValue returns the same as String.
+// LogValue returns String.
 func (r Record) LogValue() slog.Value { return slog.StringValue(r.String()) }
 
 // String returns the codec and the size of the answer, without its body.
@@ -31,10 +28,10 @@ func (a Answer) String() string {
 	return fmt.Sprintf("answer (%s, %d bytes, kept %v)", a.Codec, max(a.Size, int64(len(a.Body))), a.Kept)
 }
 
-// GoString returns the same as String.
+// GoString returns String.
 func (a Answer) GoString() string { return a.String() }
 
-// LogValue returns the same as String.
+// LogValue returns String.
 func (a Answer) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
 // String returns the constant's name in words.

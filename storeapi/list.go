@@ -4,15 +4,14 @@ package storeapi
 type ListRequest struct {
 	Namespace, Layer, Tenant, Operation string
 	State                               State
-	// InDoubt selects only records in doubt, by Record.InDoubt.
+	// InDoubt selects records in doubt, by Record.InDoubt.
 	InDoubt bool
-	// Asked, with InDoubt, also selects records whose outcome an attempt finds out at the moment
-	// (AcquireRequest.Asks): they have a Record.DoubtSince and a lease. A store may have to read
-	// all records in progress for it.
+	// Asked, with InDoubt, also selects records by Record.Asked. A store may have to read all
+	// records in progress for it.
 	Asked bool
-	// Progress selects only unfinished records that have progress with a codec: those that a
-	// Worker can finish. Their order is the store's, and a record that changes while pages are
-	// read may be listed twice. Namespace, Layer and Operation make it cheap.
+	// Progress selects unfinished records whose progress has a codec: those that a Worker can
+	// finish. Their order is the store's, and a record that changes while pages are read may be
+	// listed twice. Namespace, Layer and Operation make it cheap.
 	Progress bool
 	// After is the Next of the previous page.
 	After string
@@ -20,17 +19,15 @@ type ListRequest struct {
 	Limit int
 }
 
-// Page is one page of records. An empty Next means that it is the last. The bodies of answers are
-// left out.
+// Page is one page of records, without the bodies of answers. An empty Next means that it is the
+// last.
 type Page struct {
 	Records []Record
-	// Unreadable are records that this build cannot read, since they are of a newer version or
-	// damaged. They do not hold up other records.
+	// Unreadable records are of a newer version or damaged. They do not hold up other records.
 	Unreadable []Unreadable
 	Next       string
 	// Scans means that no index serves the request: the store reads records that it does not list.
-	// With many records this takes long, and a page can be short or empty and be followed by
-	// others.
+	// A page can then be short or empty and be followed by others.
 	Scans bool
 	// Read is how many records the store has read for the page, as far as it knows: at least those
 	// that it lists.

@@ -1,7 +1,6 @@
 package storeapi
 
-// OnDoubt is the policy for work that may have taken effect and whose outcome is unknown, because
-// its process died, its lease expired or its answer was cut off.
+// OnDoubt is the policy for work that may have taken effect and whose outcome is unknown.
 type OnDoubt uint8
 
 // The policies for an outcome in doubt.
@@ -9,7 +8,6 @@ const (
 	// Refuse starts the work at most once: calls for a key in doubt get [ErrInDoubt] until it is
 	// resolved. It is the default.
 	Refuse OnDoubt = iota + 1
-	// Reexecute starts the work again, so it runs at least once. Duplicates that can be recognised
-	// are suppressed. Use it for work that does no harm if it runs twice.
+	// Reexecute starts the work again, so it runs at least once.
 	Reexecute
 )

@@ -8,8 +8,7 @@ import (
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
-// TestAge: the age counts from the beginning of the doubt, or from the last change, and a clock
-// that was set back makes none negative: lists that select by age would leave the record out.
+// TestAge: a clock that was set back makes no age negative, or lists by age would lack the record.
 func TestAge(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_800_000_000, 0)

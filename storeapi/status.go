@@ -3,30 +3,20 @@ package storeapi
 // Status is a store's answer to Acquire and Issue.
 type Status uint8
 
-// The answers of a store.
+// The answers of a store, by the table of docs/design.md.
 const (
-	// StatusAcquired means that the caller runs the work. The record has the attempt and the fence.
-	StatusAcquired Status = iota + 1
-	// StatusInProgress means that another attempt holds a live lease (Record.LeaseLeft).
-	StatusInProgress
-	// StatusFinished means that the record has the answer.
-	StatusFinished
-	// StatusInDoubt means that an earlier attempt may have taken effect.
-	StatusInDoubt
-	// StatusMismatch means that the key was used with another payload.
-	StatusMismatch
-	// StatusPrincipalChanged means that the key was used with another credential.
-	StatusPrincipalChanged
-	// StatusFenceChanged means that IfFence was set, and that the record has another fence or is
-	// gone.
+	StatusAcquired         Status = iota + 1 // the caller runs the work
+	StatusInProgress                         // another attempt has a live lease
+	StatusFinished                           // the record has the answer
+	StatusInDoubt                            // an earlier attempt may have taken effect
+	StatusMismatch                           // the key was used with another payload
+	StatusPrincipalChanged                   // the key was used with another credential
+	// the record does not have the fence IfFence, or is gone
 	StatusFenceChanged
-	// StatusNotIssued means that MustBeIssued was set, and that the key is unknown or was not
-	// issued.
+	// MustBeIssued was set, and the server has not issued the key
 	StatusNotIssued
-	// StatusAlreadyIssued means that Issue found a record of another owner.
-	StatusAlreadyIssued
-	// StatusOwnerSpent means that this owner has released its attempt, and cannot acquire the key
-	// again. Make a new owner.
+	StatusAlreadyIssued // Issue found a record of another owner
+	// this owner has released its attempt; make a new owner
 	StatusOwnerSpent
 )
 

@@ -8,6 +8,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -75,7 +76,7 @@ func (d *openDoubts) now(ctx context.Context) (map[string]int64, time.Duration, 
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	causes, oldest := map[string]int64{storeapi.CauseCrash: 0}, time.Duration(0)
-	err := storeapi.EachInDoubt(ctx, d.store, mostDoubts, func(cause string, age time.Duration) {
+	err := admin.EachInDoubt(ctx, d.store, mostDoubts, func(cause string, age time.Duration) {
 		oldest = max(oldest, age)
 		if _, known := causes[cause]; !known && len(causes) >= mostCauses {
 			cause = "other"

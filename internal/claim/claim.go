@@ -3,6 +3,7 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -116,7 +117,7 @@ func MayFollowDoubt(rec *storeapi.Record, ifFence storeapi.Fence) bool {
 // or nil if seen does not say. A doubt keeps the cause and the error of the incident.
 func AsBefore(req *storeapi.AcquireRequest, seen *storeapi.Record) *storeapi.ReleaseRequest {
 	if seen != nil && seen.InDoubt() && seen.Fence == req.IfFence {
-		return &storeapi.ReleaseRequest{InDoubt: true, Cause: storeapi.ShownCause(seen), LastError: seen.LastError}
+		return &storeapi.ReleaseRequest{InDoubt: true, Cause: cmp.Or(seen.Cause, storeapi.CauseCrash), LastError: seen.LastError}
 	}
 	return AsReleased(req, seen)
 }

@@ -154,7 +154,7 @@ type line struct {
 func lineOf(d *admin.Records, rec *retrysafe.Record) line {
 	return line{
 		Hash: d.Hash(rec.Key), Namespace: rec.Key.Namespace, Layer: rec.Key.Layer, Operation: rec.Key.Operation, State: admin.StateOf(rec), Attempt: rec.Attempt,
-		Fence: uint64(rec.Fence), AgeS: int64(rec.Age().Seconds()), Cause: storeapi.ShownCause(rec),
+		Fence: uint64(rec.Fence), AgeS: int64(rec.Age().Seconds()), Cause: admin.ShownCause(rec),
 	}
 }
 
