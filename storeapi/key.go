@@ -62,13 +62,7 @@ func (k Key) MarshalText() ([]byte, error) {
 	if err := k.Validate(); err != nil {
 		return nil, err
 	}
-	return k.appendText(nil), nil
-}
-
-func (k Key) appendText(b []byte) []byte {
-	b = append(appendPart(b, k.Tenant), '/')
-	b = append(appendPart(b, k.Operation), '/')
-	return appendPart(b, k.ID)
+	return appendText(nil, k.Tenant, k.Operation, k.ID), nil
 }
 
 // UnmarshalText parses the text that MarshalText returns, and nothing else: another spelling of the
@@ -141,9 +135,7 @@ func (k StoreKey) MarshalText() ([]byte, error) {
 
 // AppendText appends the text of a valid key to b. The error is always nil.
 func (k StoreKey) AppendText(b []byte) ([]byte, error) {
-	b = append(appendPart(b, k.Namespace), '/')
-	b = append(appendPart(b, k.Layer), '/')
-	return k.appendText(b), nil
+	return appendText(b, k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID), nil
 }
 
 // UnmarshalText parses the text that MarshalText returns, and nothing else.
@@ -162,21 +154,27 @@ func (k *StoreKey) UnmarshalText(text []byte) error {
 
 const upperHex = "0123456789ABCDEF"
 
-func unreserved(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
-}
-
-func appendPart(b []byte, s string) []byte {
-	digest, from := isDigest(s), 0 // from: what follows is not appended yet
-	for i := range len(s) {
-		c := s[i]
-		if unreserved(c) && (c != '~' || i > 0 || digest) {
-			continue
+// appendText appends parts with slashes between them, percent-encoded.
+func appendText(b []byte, parts ...string) []byte {
+	for n, s := range parts {
+		if n > 0 {
+			b = append(b, '/')
 		}
-		b = append(append(b, s[from:i]...), '%', upperHex[c>>4], upperHex[c&15])
-		from = i + 1
+		from := 0 // what follows is not appended yet
+		for i := range len(s) {
+			c := s[i]
+			switch {
+			case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '.', c == '_':
+				continue
+			case c == '~' && (i > 0 || isDigest(s)):
+				continue
+			}
+			b = append(append(b, s[from:i]...), '%', upperHex[c>>4], upperHex[c&15])
+			from = i + 1
+		}
+		b = append(b, s[from:]...)
 	}
-	return append(b, s[from:]...)
+	return b
 }
 
 func parseParts(text []byte, n int) ([]string, error) {
@@ -188,7 +186,7 @@ func parseParts(text []byte, n int) ([]string, error) {
 	for i, r := range raw {
 		s, ok := parsePart(r)
 		// Only one spelling of a key is accepted. Otherwise two texts would name one record.
-		if !ok || !bytes.Equal(appendPart(nil, s), r) {
+		if !ok || !bytes.Equal(appendText(nil, s), r) {
 			return nil, fmt.Errorf("%w: part %d of the text is not in canonical percent-encoding", ErrInvalidKey, i+1)
 		}
 		parts[i] = s
