@@ -25,13 +25,14 @@ var _ storeapi.StepStore[*sql.Tx] = (*Store)(nil)
 // with RunTx: no other process can take the record over in between, and no other call writes,
 // including heartbeats. The rules for work are those of RunTx.
 func (s *Store) StepTx(ctx context.Context, r storeapi.StepRequest, work func(context.Context, *sql.Tx) (storeapi.Answer, error)) error {
-	if err := s.checkKey(ctx, &r.Key); err != nil {
+	id, err := s.checkKey(ctx, &r.Key)
+	if err != nil {
 		return err
 	}
 	if s.db.Dialect != SQLite {
 		return s.StepOn(ctx, r, s.transactionOpener(s.db.LockWait), func(ctx context.Context, tx dbtx.Tx) (storeapi.Answer, error) { return work(ctx, sqlTxOf(tx)) })
 	}
-	step := &stepTx{store: s, r: &r, id: table.IDOf(r.Key), work: work}
+	step := &stepTx{store: s, r: &r, id: id, work: work}
 	return table.WithContextError(ctx, step.runStep(ctx))
 }
 
@@ -174,14 +175,15 @@ func (s *stepTx) recordTouched() error {
 func (s *Store) StepOn(ctx context.Context, r storeapi.StepRequest, begin func(context.Context) (Transaction, error),
 	work func(context.Context, dbtx.Tx) (storeapi.Answer, error),
 ) error {
-	if err := s.checkKey(ctx, &r.Key); err != nil {
+	id, err := s.checkKey(ctx, &r.Key)
+	if err != nil {
 		return err
 	}
 	fateOf, err := s.serverFates("StepOn", "StepTx")
 	if err != nil {
 		return err
 	}
-	step := &serverStep{stepTx: &stepTx{store: s, r: &r, id: table.IDOf(r.Key)}, begin: begin, do: work, fateOf: fateOf}
+	step := &serverStep{stepTx: &stepTx{store: s, r: &r, id: id}, begin: begin, do: work, fateOf: fateOf}
 	return step.runStep(ctx)
 }
 

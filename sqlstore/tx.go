@@ -39,13 +39,14 @@ import (
 // committed is in doubt. So is what it may have written after a ROLLBACK as text, which commits
 // statement by statement; on MySQL only after autocommit was turned on, and not after DDL.
 func (s *Store) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, *sql.Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
-	if err := s.checkKey(ctx, &r.Key); err != nil {
+	id, err := s.checkKey(ctx, &r.Key)
+	if err != nil {
 		return storeapi.Record{}, err
 	}
 	if s.db.Dialect != SQLite {
 		return s.runOnServer(ctx, r, work)
 	}
-	c := &claim{store: s, r: &r, id: table.IDOf(r.Key), work: work}
+	c := &claim{store: s, r: &r, id: id, work: work}
 	end, rec, err := c.waitForTurn(ctx)
 	if end == nil {
 		return rec, err
@@ -399,14 +400,15 @@ type LastStatement interface {
 func (s *Store) RunOn(ctx context.Context, r storeapi.TxRequest, begin func(context.Context) (Transaction, error),
 	work func(context.Context, dbtx.Tx) (storeapi.State, storeapi.Answer, error),
 ) (storeapi.Record, error) {
-	if err := s.checkKey(ctx, &r.Key); err != nil {
+	id, err := s.checkKey(ctx, &r.Key)
+	if err != nil {
 		return storeapi.Record{}, err
 	}
 	fateOf, err := s.serverFates("RunOn", "RunTx")
 	if err != nil {
 		return storeapi.Record{}, err
 	}
-	c := &serverClaim{claim: &claim{store: s, r: &r, id: table.IDOf(r.Key)}, begin: begin, work: work, fateOf: fateOf}
+	c := &serverClaim{claim: &claim{store: s, r: &r, id: id}, begin: begin, work: work, fateOf: fateOf}
 	end, rec, err := c.waitForTurn(ctx)
 	if end == nil {
 		return rec, err

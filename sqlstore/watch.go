@@ -19,10 +19,11 @@ func (s *Store) Watch(ctx context.Context, key storeapi.StoreKey, changed func()
 	if s.listen == nil {
 		return errors.ErrUnsupported
 	}
-	if err := s.checkKey(ctx, &key); err != nil {
+	id, err := s.checkKey(ctx, &key)
+	if err != nil {
 		return err
 	}
-	return s.ears.watchKey(ctx, s, hexID(table.IDOf(key)), changed)
+	return s.ears.watchKey(ctx, s, hexID(id), changed)
 }
 
 func hexID(id table.RecordID) string { return hex.EncodeToString(id[:]) }

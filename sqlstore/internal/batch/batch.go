@@ -88,7 +88,7 @@ func (q *Queue) ClaimKey(c *table.Call) (protocol.Row, protocol.Micros, error) {
 }
 
 // ChangeRecord makes a call that has to write.
-func (q *Queue) ChangeRecord(c *table.Call, l Line) (protocol.Row, protocol.Micros, error) {
+func (q *Queue) ChangeRecord(l Line, c *table.Call) (protocol.Row, protocol.Micros, error) {
 	try := &table.Change{Call: c}
 	if last := q.written.takeRow(c.ID); last != nil {
 		try.Knows, try.Last = table.WroteLast, *last

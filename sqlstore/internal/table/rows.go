@@ -249,7 +249,7 @@ func (p *dataParser) takeCopy(null bool) []byte {
 type RecordID [sha256.Size / 2]byte
 
 // IDOf returns the id of the record of a key.
-func IDOf(key storeapi.StoreKey) RecordID {
+func IDOf(key *storeapi.StoreKey) RecordID {
 	text, _ := key.AppendText(make([]byte, 0, 256)) // never fails
 	return IDOfName(text)
 }

@@ -70,7 +70,7 @@ func TestDataIsFrozen(t *testing.T) {
 func TestKeysAreFrozen(t *testing.T) {
 	t.Parallel()
 	key := storeapi.StoreKey{Namespace: "app", Layer: "http", Key: storeapi.Key{Tenant: "é", Operation: "POST /orders", ID: strings.Repeat("k", 130)}}
-	id := IDOf(key)
+	id := IDOf(&key)
 	assert.Equal(t, hex.EncodeToString(id[:]), "5dedf27ee341bfae6791f217a7e0d042", "SHA-256 of the key text, its first half")
 	parts := "\x03app\x04http\x02é\x0cPOST /orders\x82\x01" + key.ID
 	assert.Equal(t, string(PartsOf(&key)), parts, "parts")
