@@ -111,12 +111,12 @@ func (c *claim) waitForTurn(ctx context.Context) (end func(), rec storeapi.Recor
 				return nil, storeapi.Record{Key: c.r.Key}, err
 			}
 		}
-		if c.isNew = c.store.queue.GuessNew(c.id); !c.isNew {
+		if c.isNew = c.store.queue.Seen.GuessNew(c.id); !c.isNew {
 			l, err := c.store.queue.LookAt(ctx, c.id)
 			if err != nil {
 				return nil, storeapi.Record{}, unavailableError(err)
 			}
-			c.store.queue.LearnNew(l.Row.State == 0)
+			c.store.queue.Seen.LearnNew(l.Row.State == 0)
 			if row, won, err := c.decideClaim(l, l.Now); !won {
 				return nil, row.Record(c.r.Key, l.Now), err
 			}
@@ -165,7 +165,7 @@ func (c *claim) runOnce(ctx context.Context) (rec storeapi.Record, err error) {
 	}
 	defer tx.Close() // rolls back what was not committed, also if work panics
 	if c.isNew {
-		c.store.queue.LearnNew(won)
+		c.store.queue.Seen.LearnNew(won)
 	}
 	if !won {
 		return rec, answer
@@ -414,7 +414,7 @@ func (s *Store) RunOn(ctx context.Context, r storeapi.TxRequest, begin func(cont
 		return rec, err
 	}
 	defer end()
-	c.claim.isNew = s.db.Statements().ClaimOnce != "" && s.queue.GuessNew(c.claim.id)
+	c.claim.isNew = s.db.Statements().ClaimOnce != "" && s.queue.Seen.GuessNew(c.claim.id)
 	rec, err = c.runTries(ctx)
 	if err != nil && c.claim.worked && c.claim.ended == nil && !errors.Is(err, storeapi.ErrUnconfirmed) && c.claim.wasCommitted(ctx) {
 		c.claim.ended = &endedError{cause: err}
@@ -566,7 +566,7 @@ func (c *serverClaim) takeKey(ctx context.Context, j *joint) (rec storeapi.Recor
 	isNew := c.claim.isNew
 	rec, won, err = j.takeKey(ctx)
 	if isNew {
-		c.claim.store.queue.LearnNew(won)
+		c.claim.store.queue.Seen.LearnNew(won)
 	}
 	if t, ok := j.tx.(*table.MySQLTx); ok && won {
 		if err := t.RestoreWaits(ctx); err != nil {

@@ -4,6 +4,7 @@
 package batch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"runtime"
@@ -37,10 +38,10 @@ type Queue struct {
 	rows          Rows
 	changes       *changeQueue // nil: each change has its own transaction
 	lookups       *lookQueue   // nil: each lookup has its own statement
-	seen          seenKeys
-	written       writtenRows
-	insertsFirst  bool // a key that is probably new is inserted before it is looked at
-	usesLastWrite bool // a change of a record as this store wrote it needs no read
+	written       writtenRows  // if usesLastWrite
+	Seen          SeenKeys     // keys that this store has claimed
+	insertsFirst  bool         // a key that is probably new is inserted before it is looked at
+	usesLastWrite bool         // a change of a record as this store wrote it needs no read
 }
 
 // New returns the queue of a database. lanes is how many transactions run at one time;
@@ -57,13 +58,15 @@ func New(db *table.Database, rows Rows, lanes int) *Queue {
 // ClaimKey makes a call that may be a duplicate's. If the key was seen before, it first reads the
 // record. If that is enough for the answer, nothing is locked and it waits for no other call.
 func (q *Queue) ClaimKey(c *table.Call) (protocol.Row, protocol.Micros, error) {
-	q.written.takeRow(c.ID)
+	if q.usesLastWrite {
+		q.written.takeRow(c.ID)
+	}
 	wait, cancel := q.db.NewPatience(c.Ctx, c.NotAfter)
 	defer cancel()
-	if q.insertsFirst && q.seen.guessNew(c.ID) {
+	if q.insertsFirst && q.Seen.GuessNew(c.ID) {
 		row, now, err := q.submitChange(wait, ClaimLine, &table.Change{Call: c, Knows: table.GuessesNone})
 		if err == nil {
-			q.seen.learnNew(true)
+			q.Seen.LearnNew(true)
 		}
 		if !errors.Is(err, table.ErrRecordThere) {
 			return row, now, err
@@ -76,7 +79,7 @@ func (q *Queue) ClaimKey(c *table.Call) (protocol.Row, protocol.Micros, error) {
 		}
 		return protocol.Row{}, 0, err
 	}
-	q.seen.learnNew(found.Row.State == 0)
+	q.Seen.LearnNew(found.Row.State == 0)
 	if next, write, err := c.Request.Decide(found); !write || err != nil {
 		return next, found.Now, err
 	}
@@ -90,8 +93,10 @@ func (q *Queue) ClaimKey(c *table.Call) (protocol.Row, protocol.Micros, error) {
 // ChangeRecord makes a call that has to write.
 func (q *Queue) ChangeRecord(l Line, c *table.Call) (protocol.Row, protocol.Micros, error) {
 	try := &table.Change{Call: c}
-	if last := q.written.takeRow(c.ID); last != nil {
-		try.Knows, try.Last = table.WroteLast, *last
+	if q.usesLastWrite {
+		if last := q.written.takeRow(c.ID); last != nil {
+			try.Knows, try.Last = table.WroteLast, *last
+		}
 	}
 	wait, cancel := q.db.NewPatience(c.Ctx, c.NotAfter)
 	defer cancel()
@@ -131,12 +136,6 @@ func (q *Queue) LookAt(ctx context.Context, id table.RecordID) (found table.Load
 	return found, nil
 }
 
-// GuessNew guesses whether a claim is the first one of its key.
-func (q *Queue) GuessNew(id table.RecordID) bool { return q.seen.guessNew(id) }
-
-// LearnNew tells what a claim has found whose key GuessNew had not seen.
-func (q *Queue) LearnNew(isNew bool) { q.seen.learnNew(isNew) }
-
 // CountWaiting returns how many changes are queued for a transaction.
 func (q *Queue) CountWaiting() (n int) {
 	if q.changes == nil {
@@ -148,6 +147,98 @@ func (q *Queue) CountWaiting() (n int) {
 		n += len(q.changes.lines[i].waiting)
 	}
 	return n
+}
+
+// SeenKeys guesses whether a claim is the first one of its key. A first claim inserts at once. A
+// duplicate looks at the record first, which locks nothing. A wrong guess costs one statement.
+//
+// A key that this store has claimed before is a duplicate's. Any other key is new, unless most of
+// the latest claims of such keys were duplicates.
+type SeenKeys struct {
+	mu           sync.Mutex
+	newer, older map[table.RecordID]struct{}
+	newLately    int // grows with keys that were new, and shrinks with others
+}
+
+const (
+	// mostSeen is half of how many keys are known at most: about 3 MB.
+	mostSeen = 1 << 15
+	// mostLately bounds newLately, so that a change of traffic shows soon.
+	mostLately = 16
+)
+
+// GuessNew guesses whether a claim is the first one of its key, and counts the key as seen.
+func (k *SeenKeys) GuessNew(id table.RecordID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, seen := k.newer[id]
+	if !seen {
+		_, seen = k.older[id]
+	}
+	if seen {
+		return false
+	}
+	if k.newer == nil || len(k.newer) >= mostSeen {
+		k.newer, k.older = make(map[table.RecordID]struct{}), k.newer
+	}
+	k.newer[id] = struct{}{}
+	return k.newLately >= 0
+}
+
+// LearnNew tells what a claim has found whose key GuessNew had not seen.
+func (k *SeenKeys) LearnNew(isNew bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if isNew {
+		k.newLately = min(k.newLately+1, mostLately)
+	} else {
+		k.newLately = max(k.newLately-2, -mostLately)
+	}
+}
+
+// writtenRows has the records of attempts that this store has claimed, as they were last written.
+// The next change of such an attempt, a heartbeat or the end, needs no read: its statement writes
+// only if the record is still the same.
+type writtenRows struct {
+	mu   sync.Mutex
+	rows map[table.RecordID]protocol.Row
+}
+
+// mostWritten bounds the memory, together with the rule that a record with progress is not
+// remembered.
+const mostWritten = 4096
+
+// rememberRow remembers a record that was written.
+func (m *writtenRows) rememberRow(id table.RecordID, row *protocol.Row) {
+	if row.LeaseEnd == 0 || row.Answer.Body != nil {
+		return
+	}
+	own := *row // callers get the record too
+	own.Fingerprint, own.Binding = bytes.Clone(row.Fingerprint), bytes.Clone(row.Binding)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.rows == nil {
+		m.rows = make(map[table.RecordID]protocol.Row)
+	}
+	if len(m.rows) >= mostWritten {
+		for other := range m.rows {
+			delete(m.rows, other)
+			break
+		}
+	}
+	m.rows[id] = own
+}
+
+// takeRow returns what is remembered of a record, and forgets it: the call may write.
+func (m *writtenRows) takeRow(id table.RecordID) *protocol.Row {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	row, ok := m.rows[id]
+	if !ok {
+		return nil
+	}
+	delete(m.rows, id)
+	return &row
 }
 
 // changeQueue commits the changes of many callers in one transaction: the changes that arrive
@@ -304,18 +395,14 @@ func (q *changeQueue) runBatch(line *changeLine, batch []*queuedChange) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, c := range batch {
-		alone := c.Err == table.ErrMakeAlone //nolint:errorlint // nothing is wrapped around it
-		switch {
-		case c.Err != nil && !alone:
-			q.answerCaller(c)
-		case unknown:
+		if c.Err == nil || c.Err == table.ErrMakeAlone { //nolint:errorlint // nothing is wrapped around it
+			if !unknown && (err != nil || c.Err != nil) {
+				q.solos = append(q.solos, c)
+				continue
+			}
 			c.Err = err
-			q.answerCaller(c)
-		case err != nil || alone:
-			q.solos = append(q.solos, c)
-		default:
-			q.answerCaller(c)
 		}
+		q.answerCaller(c)
 	}
 	q.mu.Unlock()
 	runtime.Gosched() // callers that were just answered may make their next change
