@@ -190,7 +190,7 @@ func (j *joint) insertWithin(ctx context.Context) (won bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	j.createdAt(updated.Int64, table.FenceOf(fence.Int64))
+	j.createdAt(updated.Int64, fence.Int64)
 	return true, nil
 }
 
@@ -203,7 +203,7 @@ func (j *joint) insertAt(ctx context.Context) (won bool, err error) {
 	if err != nil || n == 0 {
 		return false, err
 	}
-	j.createdAt(now, table.FenceOf(now))
+	j.createdAt(now, now)
 	return true, nil
 }
 
@@ -216,8 +216,8 @@ func (j *joint) newAttempt() protocol.Row {
 }
 
 // createdAt sets what the statement of a claim has decided.
-func (j *joint) createdAt(now protocol.Micros, fence storeapi.Fence) {
-	j.now, j.row.Fence = now, fence
+func (j *joint) createdAt(now protocol.Micros, fence int64) {
+	j.now, j.row.Fence = now, storeapi.Fence(fence) //nolint:gosec // fences stay below 2^53
 	j.row.Created, j.row.Updated, j.row.LeaseEnd = now, now, now+protocol.Span(strayLease)
 }
 
@@ -272,7 +272,7 @@ func (j *joint) insertOnce(ctx context.Context, tx *table.MySQLTx) (won bool, er
 	now, err := tx.InsertClaim(ctx, wait+db.Statements().ClaimOnce, j.claimArgs()...)
 	switch {
 	case err == nil && now != 0:
-		j.createdAt(now, table.FenceOf(now))
+		j.createdAt(now, now)
 		return true, nil
 	case err == nil, db.Statements().IsDuplicate(err):
 		return false, nil

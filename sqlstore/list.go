@@ -86,7 +86,7 @@ func prefixOf(req *storeapi.ListRequest) (prefix []byte) {
 		if part == "" {
 			break
 		}
-		prefix = table.AppendParts(prefix, part)
+		prefix = table.AppendField(prefix, part)
 	}
 	return prefix
 }
@@ -230,7 +230,7 @@ func (l *listing) pageQuery(now protocol.Micros, from, to []byte, batch int) (qu
 		}
 		for _, part := range []string{l.req.Layer, l.req.Tenant, l.req.Operation} {
 			if part != "" {
-				add(q.PartsContain, table.AppendParts(nil, part))
+				add(q.PartsContain, table.AppendField(nil, part))
 			}
 		}
 	}

@@ -27,8 +27,9 @@ type Call struct {
 
 // Request is one kind of call.
 type Request interface {
-	// Decide returns the next state of the record. It has no side effects but on the request, since
-	// it may be called several times; the last time counts.
+	// Decide returns the next state of the record, and whether it is written; with an error it is
+	// not. It has no side effects but on the request, since it may be called several times; the
+	// last time counts.
 	Decide(found Loaded) (next protocol.Row, write bool, err error)
 }
 
@@ -122,13 +123,6 @@ func beginChanges(changes []*Change) (begun []*Change, notAfter time.Time) {
 	return begun, notAfter
 }
 
-// decideOn decides on a record that was read under a lock.
-func (c *Change) decideOn(found Loaded) {
-	c.Found = found
-	c.Next, c.Writes, c.Refused = c.Request.Decide(found)
-	c.Writes = c.Writes && c.Refused == nil
-}
-
 // changeRow reads and locks the record, on databases that lock records, decides, and writes.
 //
 // If the record is missing and may have been there before, a sweep may have removed it while this
@@ -136,21 +130,30 @@ func (c *Change) decideOn(found Loaded) {
 // again.
 func (d *Database) changeRow(ctx context.Context, w sqlkit.Execer, c *Change) (commit bool, err error) {
 	wasThere := c.Knows == GuessesNone || c.Knows == SawOne
-	for {
-		found, err := d.LoadRecord(ctx, w, d.Statements().LockRow, c.ID)
-		if err == nil && found.Row.State == 0 && wasThere {
-			found, err = d.LoadRecord(ctx, w, d.Statements().LockRow, c.ID)
+	for q := d.Statements(); ; wasThere = true {
+		c.Found, err = d.LoadRecord(ctx, w, q.LockRow, c.ID)
+		if err == nil && c.Found.Row.State == 0 && wasThere {
+			c.Found, err = d.LoadRecord(ctx, w, q.LockRow, c.ID)
 		}
 		if err != nil {
 			return false, err
 		}
-		if c.decideOn(found); !c.Writes {
+		if c.Next, c.Writes, c.Refused = c.Request.Decide(c.Found); !c.Writes {
 			return false, nil
 		}
-		if done, err := d.putRow(ctx, w, c); done || err != nil {
+		if c.Found.Row.State != 0 {
+			// MySQL counts no row if nothing has changed, so the count is of no use
+			_, err = w.ExecContext(ctx, q.UpdateRow, append(RowArgs(&c.Next), c.ID[:])...)
 			return true, err
 		}
-		wasThere = true // another call has inserted the record meanwhile
+		r, err := w.ExecContext(ctx, q.InsertRow, InsertArgs(&c.Key, c.ID, &c.Next)...)
+		if err != nil {
+			return true, err
+		}
+		if inserted, err := q.HasInserted(r); inserted || err != nil {
+			return true, err
+		}
+		// another call has inserted the record meanwhile
 	}
 }
 
@@ -203,7 +206,8 @@ func changeRows(ctx context.Context, w sqlkit.Execer, m manyRows, changes []*Cha
 				continue
 			}
 		}
-		switch c.decideOn(found); {
+		c.Found = found
+		switch c.Next, c.Writes, c.Refused = c.Request.Decide(found); {
 		case !c.Writes && c.Knows == WroteLast:
 			c.Err = ErrMakeAlone // perhaps the record has changed
 		case !c.Writes && c.Knows == GuessesNone:

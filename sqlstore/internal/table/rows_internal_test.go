@@ -117,7 +117,7 @@ func FuzzParts(f *testing.F) {
 		got, err := ParseParts(parts)
 		assert.NoError(t, err, "parse")
 		assert.Equal(t, got, key, "the key")
-		prefix := AppendParts(nil, namespace, layer, tenant)
+		prefix := AppendField(AppendField(AppendField(nil, namespace), layer), tenant)
 		end := EndOfPrefix(prefix)
 		if !bytes.HasPrefix(parts, prefix) || bytes.Compare(parts, prefix) < 0 || end != nil && bytes.Compare(parts, end) >= 0 {
 			t.Fatalf("the key is not in the range of its tenant")
