@@ -138,8 +138,8 @@ func (s *Store) loadUsage(ctx context.Context, db sqlkit.Execer, query string, i
 	var now sql.NullInt64
 	u.now = s.db.Clock().UnixMicro()
 	err = db.QueryRowContext(ctx, query, id[:]).Scan(&version, &now, &counts)
-	if err := s.db.CheckVersion(version, err); err != nil {
-		return u, err
+	if err != nil || version != s.db.Statements().SchemaVersion {
+		return u, s.db.VersionError(version, err)
 	}
 	u.now, u.there = s.db.ServerTime(now, u.now), counts != nil
 	if u.Usage, err = protocol.ParseUsage(counts); err != nil {

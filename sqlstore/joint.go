@@ -303,8 +303,8 @@ func (j *joint) insertRecord(ctx context.Context) (made bool, err error) {
 }
 
 func (j *joint) loadRecord(ctx context.Context, query string) (table.Loaded, error) {
-	scan := j.claim.store.db.NewRecordScan()
-	return scan.ReadRecord(j.tx.QueryRow(ctx, query, []any{j.claim.id[:]}, scan.AllColumns()...))
+	db := j.claim.store.db
+	return db.ReadRecord(db.Clock().UnixMicro(), func(to ...any) error { return j.tx.QueryRow(ctx, query, []any{j.claim.id[:]}, to...) })
 }
 
 func (j *joint) currentRecord() storeapi.Record { return j.row.Record(j.claim.r.Key, j.now) }

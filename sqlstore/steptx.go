@@ -280,8 +280,10 @@ func (s *serverStep) keepProgress(call context.Context, tx dbtx.Tx, progress *st
 	ctx, ended := s.store.limitWait(call, s.store.db.LockWait, &err)
 	defer ended()
 	load := func(within string) (table.Loaded, error) {
-		scan := s.store.db.NewRecordScan()
-		return scan.ReadRecord(tx.QueryRow(ctx, within+s.store.db.Statements().LockToJoin, []any{s.id[:]}, scan.AllColumns()...))
+		db := s.store.db
+		return db.ReadRecord(db.Clock().UnixMicro(), func(to ...any) error {
+			return tx.QueryRow(ctx, within+db.Statements().LockToJoin, []any{s.id[:]}, to...)
+		})
 	}
 	l, err := load(s.store.db.LimitRowWait(s.store.db.LockWait))
 	if s.store.db.CannotLimit(err) { // nothing was undone

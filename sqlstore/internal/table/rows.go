@@ -276,43 +276,32 @@ func EndOfPrefix(prefix []byte) []byte {
 	return nil
 }
 
-// RecordScan receives the row of queries.load and of statements like it.
-type RecordScan struct {
-	db      *Database
-	here    protocol.Micros // this machine's time from before the read
-	version int
-	floor   int64
-	now     sql.NullInt64
-	RowScan
-}
-
-// NewRecordScan returns what reads one row; call it before the read.
-func (d *Database) NewRecordScan() *RecordScan {
-	return &RecordScan{db: d, here: d.Clock().UnixMicro()}
-}
-
-// AllColumns returns where the columns go; more come after the first three.
-func (s *RecordScan) AllColumns(more ...any) []any {
-	return append(append([]any{&s.version, &s.floor, &s.now}, more...), s.Columns()...)
-}
-
-// ReadRecord returns what was read, unless that has failed, or this build may not use the tables.
-func (s *RecordScan) ReadRecord(failed error) (l Loaded, err error) {
-	l.Now = s.here
-	if err := s.db.CheckVersion(s.version, failed); err != nil {
-		return l, err
-	}
-	l.Now = s.db.ServerTime(s.now, s.here)
-	l.Floor = storeapi.Fence(s.floor) //nolint:gosec // fences stay below 2^53
-	l.Row, err = s.ParseRow()
-	return l, err
-}
-
 // LoadRecord reads the record, and checks in the same statement whether this build may use the
 // tables.
 func (d *Database) LoadRecord(ctx context.Context, db sqlkit.Execer, query string, id RecordID) (Loaded, error) {
-	scan := d.NewRecordScan()
-	return scan.ReadRecord(db.QueryRowContext(ctx, query, id[:]).Scan(scan.AllColumns()...))
+	here := d.Clock().UnixMicro()
+	return d.ReadRecord(here, db.QueryRowContext(ctx, query, id[:]).Scan)
+}
+
+// ReadRecord returns the record of a row like that of LoadRow, unless scan fails, or this build may
+// not use the tables. here is this machine's time from before the read; more is where the columns
+// after the first three go.
+func (d *Database) ReadRecord(here protocol.Micros, scan func(to ...any) error, more ...any) (l Loaded, err error) {
+	var s struct {
+		version int
+		floor   int64
+		now     sql.NullInt64
+		RowScan
+	}
+	l.Now = here
+	err = scan(append(append([]any{&s.version, &s.floor, &s.now}, more...), s.Columns()...)...)
+	if err != nil || s.version != d.Statements().SchemaVersion {
+		return l, d.VersionError(s.version, err)
+	}
+	l.Now = d.ServerTime(s.now, here)
+	l.Floor = storeapi.Fence(s.floor) //nolint:gosec // fences stay below 2^53
+	l.Row, err = s.ParseRow()
+	return l, err
 }
 
 // loadRecords reads the rows of a statement like queries.LoadRows.
@@ -327,11 +316,7 @@ func (d *Database) loadRecords(ctx context.Context, w querier, query string, arg
 	migrated := false
 	for rows.Next() {
 		var id []byte
-		scan := &RecordScan{db: d, here: here}
-		if err := rows.Scan(scan.AllColumns(&id)...); err != nil {
-			return nil, absent, err
-		}
-		l, err := scan.ReadRecord(nil)
+		l, err := d.ReadRecord(here, rows.Scan, &id)
 		if err != nil {
 			return nil, absent, err
 		}
@@ -347,21 +332,6 @@ func (d *Database) loadRecords(ctx context.Context, w querier, query string, arg
 		return nil, absent, d.NotMigratedError()
 	}
 	return found, absent, nil
-}
-
-// CheckVersion returns nil if this build may use the tables, given the version that was read.
-func (d *Database) CheckVersion(version int, err error) error {
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return d.NotMigratedError()
-	case err != nil:
-		return err
-	case version == transacts:
-		return errTransacts
-	case version != d.Statements().SchemaVersion:
-		return d.wrongVersionError(version)
-	}
-	return nil
 }
 
 // ServerTime returns the database's time if it has sent one, else here, this machine's time from
@@ -398,9 +368,3 @@ func (d *Database) ReportSkew(l *Loaded) {
 			"table", d.Table, "ahead", ahead)
 	}
 }
-
-// errTransacts means that the session has autocommit off, and that nothing was read.
-var errTransacts = errors.New("sqlstore: the session has autocommit off")
-
-// transacts replaces the version of the tables; no version has this number.
-const transacts = -1
