@@ -253,7 +253,7 @@ func (s *Store) findTables(ctx context.Context) error {
 		return nil
 	}
 	var schema string
-	err := s.backend.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
+	err := s.db.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
 		err := db.QueryRowContext(ctx, s.db.Statements().FindSchema).Scan(&schema)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil

@@ -63,7 +63,7 @@ func (s *Store) Usage(ctx context.Context, req storeapi.UsageRequest) (out store
 		return out, err
 	}
 	id := table.IDOfName(protocol.UsageName(req.Namespace, req.Tenant))
-	err = s.backend.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
+	err = s.db.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
 		u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, id)
 		out = u.Report(u.now)
 		return err
@@ -78,7 +78,7 @@ func (s *Store) Usage(ctx context.Context, req storeapi.UsageRequest) (out store
 func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
 	of := []*charging{c}
 	write := false
-	err := s.backend.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
+	err := s.db.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
 		u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, c.id)
 		_, write = decideCharges(&u, of)
 		return err
@@ -86,7 +86,7 @@ func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
 	if err != nil || !write {
 		return err
 	}
-	return s.backend.WriteTables(ctx, c.id, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+	return s.db.WriteTables(ctx, c.id, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		return s.chargeTenant(ctx, w, of)
 	})
 }
@@ -178,7 +178,7 @@ func (s *Store) sweepUsage(ctx context.Context) error {
 			return s.db.CallerError("look for expired counts", err)
 		}
 		var removed bool
-		err = s.backend.WriteTables(ctx, table.RecordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+		err = s.db.WriteTables(ctx, table.RecordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 			removed, err = s.removeUsage(ctx, w, now)
 			return true, err
 		})
@@ -206,7 +206,7 @@ func (s *Store) removeUsage(ctx context.Context, w sqlkit.Execer, now protocol.M
 }
 
 func (s *Store) expiredUsage(ctx context.Context) (some bool, now protocol.Micros, err error) {
-	err = s.backend.ReadTables(ctx, table.AnyRows, func(ctx context.Context, db sqlkit.Execer) error {
+	err = s.db.ReadTables(ctx, table.AnyRows, func(ctx context.Context, db sqlkit.Execer) error {
 		// for the time
 		u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, table.RecordID{})
 		if err != nil {
@@ -342,7 +342,7 @@ func (s *Store) readCharges(_ table.RecordID, batch []*charging) {
 		return
 	}
 	writes, failed := make([]bool, len(tenants)), make([]error, len(tenants))
-	err := s.backend.ReadTables(context.Background(), table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
+	err := s.db.ReadTables(context.Background(), table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
 		for i, of := range tenants {
 			u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, of[0].id)
 			var state table.StateError
@@ -377,7 +377,7 @@ func (s *Store) writeLine(c *charging) table.RecordID {
 func (s *Store) writeCharges(line table.RecordID, batch []*charging) {
 	for tenants := byTenant(batch); len(tenants) > 0; {
 		failed := -1
-		err := s.backend.WriteTables(context.Background(), line, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (commit bool, err error) {
+		err := s.db.WriteTables(context.Background(), line, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (commit bool, err error) {
 			failed = -1
 			for i, of := range tenants {
 				tenants[i] = slices.DeleteFunc(of, func(c *charging) bool { return !c.BeginCall() })

@@ -29,7 +29,7 @@ func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (page storea
 	if err != nil {
 		return page, err
 	}
-	err = s.backend.ReadTables(ctx, table.AnyRows, func(ctx context.Context, db sqlkit.Execer) error {
+	err = s.db.ReadTables(ctx, table.AnyRows, func(ctx context.Context, db sqlkit.Execer) error {
 		// load checks the version, as in any other call; there is no record with a zero id.
 		now, err := s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, table.RecordID{})
 		if err != nil {

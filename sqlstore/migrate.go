@@ -25,17 +25,17 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.checkCall(ctx); err != nil {
 		return err
 	}
-	if err := s.backend.CheckSettings(ctx); err != nil {
+	if err := s.db.CheckSettings(ctx); err != nil {
 		return s.db.CallerError("migrate", err)
 	}
-	err := s.backend.MigrateTables(ctx, max(s.db.LockWait, tablesWait), s.createTables)
+	err := s.db.MigrateTables(ctx, max(s.db.LockWait, tablesWait), s.createTables)
 	if err != nil {
 		return s.db.CallerError("migrate", err)
 	}
 	if err := s.findTables(ctx); err != nil || !s.listing {
 		return err
 	}
-	return s.indexFailed(s.backend.MigrateTables(ctx, s.db.LockWait, s.indexKeys))
+	return s.indexFailed(s.db.MigrateTables(ctx, s.db.LockWait, s.indexKeys))
 }
 
 // indexFailed adds to err, which came from creating the index, the statement that does it without
@@ -143,7 +143,7 @@ func (s *Store) Keeps(ctx context.Context) error {
 	if err := s.checkCall(ctx); err != nil {
 		return err
 	}
-	return s.db.CallerError("ask what the database keeps", s.backend.CheckDurability(ctx))
+	return s.db.CallerError("ask what the database keeps", s.db.CheckDurability(ctx))
 }
 
 var _ storeapi.Sharer = (*Store)(nil)

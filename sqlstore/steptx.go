@@ -312,7 +312,7 @@ func (s *serverStep) keepProgress(call context.Context, tx dbtx.Tx, progress *st
 // transaction.
 func (s *serverStep) findOutcome(ctx context.Context, progress *storeapi.Answer, failed error) error {
 	var l table.Loaded
-	err := s.store.backend.WriteTables(context.WithoutCancel(ctx), s.id, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+	err := s.store.db.WriteTables(context.WithoutCancel(ctx), s.id, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
 		if l, err = s.store.db.LoadRecord(ctx, w, s.store.db.Statements().LockRow, s.id); err != nil {
 			return false, err

@@ -46,7 +46,7 @@ func (s *Store) sweepRecords(ctx context.Context, limit int) (removed int, err e
 // findExpired returns the keys of at most n expired records, the oldest first, and the time of that
 // read.
 func (s *Store) findExpired(ctx context.Context, n int) (ids [][]byte, now protocol.Micros, err error) {
-	err = s.backend.ReadTables(ctx, table.AnyRows, func(ctx context.Context, db sqlkit.Execer) error {
+	err = s.db.ReadTables(ctx, table.AnyRows, func(ctx context.Context, db sqlkit.Execer) error {
 		ids = nil
 		// for the version and the time
 		l, err := s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, table.RecordID{})
@@ -79,7 +79,7 @@ func (s *Store) removeRecords(ctx context.Context, ids [][]byte, now protocol.Mi
 		return 0, nil
 	}
 	n := 0
-	err = s.backend.WriteTables(ctx, table.RecordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+	err = s.db.WriteTables(ctx, table.RecordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		n = 0
 		floor := int64(0)
 		one := ids // those that are removed one at a time

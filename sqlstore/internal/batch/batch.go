@@ -16,26 +16,9 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 )
 
-// Rows is the kind of database below a queue.
-type Rows interface {
-	// ChangeMany makes changes of different keys in one transaction. It leaves out changes whose
-	// caller has left, and those that it marks to be made alone. An error that is not a
-	// *CommitError means that no change was made.
-	ChangeMany(changes []*table.Change) error
-	// ChangeOne makes a change in a transaction of its own, and waits as long as its caller does.
-	ChangeOne(c *table.Change) error
-	// LookAtMany reads the records of many lookups without a lock.
-	LookAtMany(ctx context.Context, looks []*table.Look) error
-	// LookAtOne reads one record without a lock.
-	LookAtOne(ctx context.Context, id table.RecordID) (table.Loaded, error)
-	// TellsInserted reports whether a statement that inserts many rows tells which were there.
-	TellsInserted() bool
-}
-
 // Queue takes the calls of a store: claims, heartbeats, finishing calls and lookups.
 type Queue struct {
 	db            *table.Database
-	rows          Rows
 	changes       *changeQueue // nil: each change has its own transaction
 	lookups       *lookQueue   // nil: each lookup has its own statement
 	written       writtenRows  // if usesLastWrite
@@ -46,11 +29,12 @@ type Queue struct {
 
 // New returns the queue of a database. lanes is how many transactions run at one time;
 // zero: calls are not grouped.
-func New(db *table.Database, rows Rows, lanes int) *Queue {
-	q := &Queue{db: db, rows: rows}
+func New(db *table.Database, lanes int) *Queue {
+	q := &Queue{db: db}
 	if lanes > 0 {
-		q.changes, q.lookups = newChangeQueue(db, rows, lanes), newLookQueue(db, rows)
-		q.insertsFirst, q.usesLastWrite = rows.TellsInserted(), db.Statements().UpdateSame != ""
+		q.changes = &changeQueue{db: db, lanes: lanes, inFlight: make(map[table.RecordID]struct{})}
+		q.lookups = newLookQueue(db)
+		q.insertsFirst, q.usesLastWrite = db.TellsInserted(), db.Statements().UpdateSame != ""
 	}
 	return q
 }
@@ -107,7 +91,7 @@ func (q *Queue) ChangeRecord(l Line, c *table.Call) (protocol.Row, protocol.Micr
 func (q *Queue) submitChange(wait table.Patience, l Line, c *table.Change) (protocol.Row, protocol.Micros, error) {
 	var err error
 	if q.changes == nil {
-		err = q.rows.ChangeOne(c)
+		err = q.db.ChangeOne(c)
 	} else {
 		err = q.changes.submitAndWait(wait, l, c)
 	}
@@ -127,7 +111,7 @@ func (q *Queue) LookAt(ctx context.Context, id table.RecordID) (found table.Load
 	if q.lookups != nil {
 		found, err = q.lookups.lookTogether(ctx, id)
 	} else {
-		found, err = q.rows.LookAtOne(ctx, id)
+		found, err = q.db.LookAtOne(ctx, id)
 	}
 	if err != nil {
 		return found, q.db.CallerError("read", err)
@@ -250,7 +234,6 @@ func (m *writtenRows) takeRow(id table.RecordID) *protocol.Row {
 // for claims.
 type changeQueue struct {
 	db    *table.Database
-	rows  Rows
 	lanes int // concurrent transactions of one line
 
 	mu       sync.Mutex
@@ -279,10 +262,6 @@ const (
 	ClaimLine Line = iota // and finishing calls
 	HeartbeatLine
 )
-
-func newChangeQueue(db *table.Database, rows Rows, lanes int) *changeQueue {
-	return &changeQueue{db: db, rows: rows, lanes: lanes, inFlight: make(map[table.RecordID]struct{})}
-}
 
 // submitAndWait makes a change together with others. wait limits how long it stays in the line. A
 // change that has begun is completed, but no caller waits for it longer than its own context.
@@ -389,7 +368,7 @@ func (q *changeQueue) runBatch(line *changeLine, batch []*queuedChange) {
 	for i, c := range batch {
 		changes[i] = c.Change
 	}
-	err := q.rows.ChangeMany(changes)
+	err := q.db.ChangeMany(changes)
 	var commit *table.CommitError
 	unknown := errors.As(err, &commit)
 	q.mu.Lock()
@@ -420,7 +399,7 @@ func (q *changeQueue) answerCaller(c *queuedChange) {
 // runAlone makes a change in its own transaction, and waits for it as long as its caller does.
 func (q *changeQueue) runAlone(c *queuedChange) {
 	if c.BeginChange() {
-		c.Err = q.rows.ChangeOne(c.Change)
+		c.Err = q.db.ChangeOne(c.Change)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -433,7 +412,6 @@ func (q *changeQueue) runAlone(c *queuedChange) {
 // read form the next one. There is no timer, and a lone call waits for no other.
 type lookQueue struct {
 	db   *table.Database
-	rows Rows
 	solo chan struct{} // limits how many callers look alone at one time
 
 	mu      sync.Mutex
@@ -455,8 +433,8 @@ const lookLanes = 2
 // all its callers look alone, each on its own connection.
 const mostLookAlone = 4
 
-func newLookQueue(db *table.Database, rows Rows) *lookQueue {
-	return &lookQueue{db: db, rows: rows, solo: make(chan struct{}, mostLookAlone)}
+func newLookQueue(db *table.Database) *lookQueue {
+	return &lookQueue{db: db, solo: make(chan struct{}, mostLookAlone)}
 }
 
 // lookTogether reads a record together with others. If that fails, the caller looks alone, since
@@ -484,7 +462,7 @@ func (q *lookQueue) lookTogether(ctx context.Context, id table.RecordID) (table.
 		return table.Loaded{}, q.db.WaitedInVain(wait.Limit, ctx.Err())
 	}
 	defer func() { <-q.solo }()
-	return q.rows.LookAtOne(ctx, id)
+	return q.db.LookAtOne(ctx, id)
 }
 
 // dropLook removes a lookup whose caller has left, so that the line does not grow while the
@@ -513,7 +491,7 @@ func (q *lookQueue) runLooks(batch []*queuedLook) {
 	for i, l := range batch {
 		looks[i] = &l.Look
 	}
-	err := q.rows.LookAtMany(context.Background(), looks)
+	err := q.db.LookAtMany(context.Background(), looks)
 	for _, l := range batch {
 		l.err = err
 		close(l.done)

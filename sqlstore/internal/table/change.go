@@ -123,6 +123,11 @@ func beginChanges(changes []*Change) (begun []*Change, notAfter time.Time) {
 	return begun, notAfter
 }
 
+// ChangeOne makes a change in a transaction of its own, and waits as long as its caller does.
+func (d *Database) ChangeOne(c *Change) error {
+	return d.WriteTables(c.Ctx, c.ID, c.NotAfter, func(ctx context.Context, w sqlkit.Execer) (bool, error) { return d.changeRow(ctx, w, c) })
+}
+
 // changeRow reads and locks the record, on databases that lock records, decides, and writes.
 //
 // If the record is missing and may have been there before, a sweep may have removed it while this
@@ -249,6 +254,15 @@ func (c *Change) needsLook(m manyRows) bool {
 type Look struct {
 	ID    RecordID
 	Found Loaded
+}
+
+// LookAtOne reads one record without a lock.
+func (d *Database) LookAtOne(ctx context.Context, id RecordID) (found Loaded, err error) {
+	err = d.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) error {
+		found, err = d.LoadRecord(ctx, db, d.Statements().LoadRow, id)
+		return err
+	})
+	return found, err
 }
 
 // lookAtRows reads the records of many lookups.

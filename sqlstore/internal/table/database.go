@@ -36,10 +36,9 @@ type Database struct {
 	Clock    func() time.Time
 	LockWait time.Duration
 	logger   *slog.Logger
-	waits    string // the error text of a call that waited in vain
-	// Backend is the kind of database.
-	Backend Backend
-	skewed  atomic.Bool // a difference of clocks was reported
+	waits    string      // the error text of a call that waited in vain
+	Backend              // the kind of database
+	skewed   atomic.Bool // a difference of clocks was reported
 	// writer is held by the one call of this store that writes to a SQLite file; the others queue
 	// in order of arrival.
 	writer  chan struct{}
@@ -222,11 +221,8 @@ type Backend interface {
 	// caller has left, and those that it marks to be made alone. An error that is not a
 	// *CommitError means that no change was made.
 	ChangeMany(changes []*Change) error
-	// ChangeOne makes a change in a transaction of its own.
-	ChangeOne(c *Change) error
-	// LookAtMany reads the records of many lookups, and LookAtOne one record, without a lock.
+	// LookAtMany reads the records of many lookups without a lock.
 	LookAtMany(ctx context.Context, looks []*Look) error
-	LookAtOne(ctx context.Context, id RecordID) (Loaded, error)
 	// TellsInserted reports whether a statement that inserts many rows tells which were there.
 	TellsInserted() bool
 	// CheckSettings refuses an unusable database, and warns about settings that can lose answered

@@ -89,13 +89,21 @@ func (l limitedReads) QueryRowContext(ctx context.Context, query string, args ..
 
 // beginOn ends waits at the call's time limit, since the server counts in whole seconds.
 func (m mysqlManner) beginOn(call context.Context, conn *sql.Conn, wait Patience) (within context.Context, err error) {
-	// at least 5 s
+	// The server ends the session if its client sends nothing for so many seconds, at least 5.
 	idle := (time.Duration(wait.millisLeft())*time.Millisecond + 6*Slack) / time.Second
-	return wait, m.words.beginReadCommitted(call, conn, mysqlBeginning(int64(idle)))
+	return wait, m.words.beginReadCommitted(call, conn, fmt.Sprintf(mysqlKeep, idle))
 }
 
+// commitOn commits by turning autocommit on, and restores the session. If it reaches the server
+// after notAfter, it fails and changes nothing: the server checks all values before it sets the
+// first, and 2 is not a valid value for a switch. A plain COMMIT would be carried out whenever it
+// arrives, and a single statement cannot have a condition before it.
 func (mysqlManner) commitOn(call context.Context, conn *sql.Conn, notAfter time.Time) error {
-	_, err := conn.ExecContext(call, mysqlCommitting(notAfterMicros(notAfter)))
+	on := "1"
+	if !notAfter.IsZero() {
+		on = fmt.Sprintf("IF(%s <= %d, 1, 2)", mysqlNow, notAfter.UnixMicro())
+	}
+	_, err := conn.ExecContext(call, "SET autocommit = "+on+", "+mysqlPutBack)
 	if dberr.MySQLNumber(err) == numberWrongValue {
 		return storeapi.ErrTooLate
 	}
@@ -332,22 +340,6 @@ func mysqlLeaving(limited bool) string {
 		return mysqlLeft
 	}
 	return mysqlLeft + `, ` + mysqlNoLimit
-}
-
-// mysqlBeginning is the first statement of a transaction. The server ends the session if its client
-// sends nothing for idle seconds.
-func mysqlBeginning(idle int64) string { return fmt.Sprintf(mysqlKeep, idle) }
-
-// mysqlCommitting commits by turning autocommit on, and restores the session. If it reaches the
-// server after notAfter, it fails and changes nothing: the server checks all values before it sets
-// the first, and 2 is not a valid value for a switch. A plain COMMIT would be carried out whenever
-// it arrives, and a single statement cannot have a condition before it.
-func mysqlCommitting(notAfter int64) string {
-	on := "1"
-	if notAfter != 0 {
-		on = fmt.Sprintf("IF(%s <= %d, 1, 2)", mysqlNow, notAfter)
-	}
-	return "SET autocommit = " + on + ", " + mysqlPutBack
 }
 
 // smallestPacket has room for a record with the longest answer if every byte is escaped, as by

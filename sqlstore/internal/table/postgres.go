@@ -55,8 +55,8 @@ func (postgresManner) beginOn(call context.Context, conn *sql.Conn, wait Patienc
 // message. A plain COMMIT would be carried out whenever it arrives.
 func (postgresManner) commitOn(call context.Context, conn *sql.Conn, notAfter time.Time) error {
 	commit := "COMMIT"
-	if last := notAfterMicros(notAfter); last != 0 {
-		commit = fmt.Sprintf("SELECT 1 / (%s <= %d)::int; COMMIT", afterLocking, last)
+	if !notAfter.IsZero() {
+		commit = fmt.Sprintf("SELECT 1 / (%s <= %d)::int; COMMIT", afterLocking, notAfter.UnixMicro())
 	}
 	_, err := conn.ExecContext(call, commit)
 	if dberr.SQLState(err) == stateDivision {

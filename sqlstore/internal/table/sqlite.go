@@ -176,11 +176,6 @@ func (s sqlite) CheckDurability(ctx context.Context) error {
 	return s.ReadTables(ctx, OneRow, s.db.refuseLosses)
 }
 
-// ChangeOne implements [Backend].
-func (s sqlite) ChangeOne(c *Change) error {
-	return s.WriteTables(c.Ctx, c.ID, c.NotAfter, func(ctx context.Context, w sqlkit.Execer) (bool, error) { return s.db.changeRow(ctx, w, c) })
-}
-
 // ChangeMany makes changes in one transaction. If other processes keep the file locked, making each
 // change alone would not help.
 func (s sqlite) ChangeMany(changes []*Change) error {
@@ -244,15 +239,6 @@ func (s sqlite) timeLeft(changes []*Change) time.Duration {
 		}
 	}
 	return limit
-}
-
-// LookAtOne implements [Backend].
-func (s sqlite) LookAtOne(ctx context.Context, id RecordID) (found Loaded, err error) {
-	err = s.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) error {
-		found, err = s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, id)
-		return err
-	})
-	return found, err
 }
 
 // LookAtMany implements [Backend]. It uses no session: no caller waits for SQLite longer than its
