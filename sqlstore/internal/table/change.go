@@ -11,6 +11,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -164,37 +165,31 @@ func (d *Database) changeRow(ctx context.Context, w sqlkit.Execer, c *Change) (c
 
 // manyRows reads and writes many rows at once on one kind of database.
 type manyRows interface {
-	// LoadRows reads the records of ids that are available, and returns what holds for absent ones:
-	// version, floor and clock.
-	loadMany(ctx context.Context, w querier, ids []RecordID) (found map[RecordID]Loaded, absent Loaded, err error)
+	// loadMany reads the records of ids with LoadRows or LockRows, and returns what holds for
+	// absent ones: floor and clock.
+	loadMany(ctx context.Context, w querier, query string, ids []RecordID) (found map[RecordID]Loaded, absent Loaded, err error)
 	// writeMany inserts the rows of made, whose records were absent, and overwrites the rows of
-	// changed. If tellsInserted, it marks changes of made to be made alone whose record was there.
+	// changed. If TellsInserted, it marks changes of made to be made alone whose record was there.
 	// It also marks those of changed that know what this store wrote last, if the record has
 	// changed since.
 	writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*Change) error
-	// tellsInserted reports whether a change whose earlier look has found no record, or whose key
-	// is probably new, needs no look: writeMany can tell which records were there.
-	tellsInserted() bool
-	// surelyAbsent reports whether a record that was not found is certainly absent, so that the
-	// change can be decided.
-	surelyAbsent(c *Change) bool
 }
 
 // changeRows decides on the changes and writes them.
-func changeRows(ctx context.Context, w sqlkit.Execer, m manyRows, changes []*Change) (commit bool, err error) {
+func (d *Database) changeRows(ctx context.Context, w sqlkit.Execer, m manyRows, changes []*Change) (commit bool, err error) {
 	// In the same order everywhere, so that two transactions that lock the same rows do not
 	// deadlock.
 	slices.SortFunc(changes, func(a, b *Change) int { return strings.Compare(string(a.ID[:]), string(b.ID[:])) })
 	ids := make([]RecordID, 0, len(changes))
 	for _, c := range changes {
-		if c.needsLook(m) {
+		if d.needsLook(c) {
 			ids = append(ids, c.ID)
 		}
 	}
 	if len(ids) == 0 {
 		ids = append(ids, RecordID{}) // there is no such record; for the floor and the clock
 	}
-	records, absent, err := m.loadMany(ctx, w, ids)
+	records, absent, err := m.loadMany(ctx, w, d.Statements().LockRows, ids)
 	if err != nil {
 		return false, err
 	}
@@ -206,7 +201,8 @@ func changeRows(ctx context.Context, w sqlkit.Execer, m manyRows, changes []*Cha
 			found = Loaded{Row: c.Last, Floor: absent.Floor, Now: absent.Now}
 		case !there:
 			found = absent
-			if c.needsLook(m) && !m.surelyAbsent(c) {
+			// Another transaction may have locked it, but on SQLite no other call writes.
+			if d.needsLook(c) && c.Knows != SawNone && d.Dialect != dbtx.SQLite {
 				c.Err = ErrMakeAlone
 				continue
 			}
@@ -240,12 +236,12 @@ func (c *Change) metRecord() {
 
 // needsLook reports whether the record of a change has to be read before it is decided: nothing is
 // known of it, or the write would not tell that there is one.
-func (c *Change) needsLook(m manyRows) bool {
+func (d *Database) needsLook(c *Change) bool {
 	switch c.Knows {
 	case WroteLast, GuessesNone:
 		return false
 	case SawNone:
-		return !m.tellsInserted()
+		return !d.Statements().TellsInserted
 	}
 	return true
 }
@@ -266,7 +262,7 @@ func (d *Database) LookAtOne(ctx context.Context, id RecordID) (found Loaded, er
 }
 
 // lookAtRows reads the records of many lookups.
-func lookAtRows(ctx context.Context, w querier, m manyRows, looks []*Look) error {
+func (d *Database) lookAtRows(ctx context.Context, w querier, m manyRows, looks []*Look) error {
 	first := make(map[RecordID]*Look, len(looks))
 	ids := make([]RecordID, 0, len(looks))
 	for _, l := range looks {
@@ -275,7 +271,7 @@ func lookAtRows(ctx context.Context, w querier, m manyRows, looks []*Look) error
 			ids = append(ids, l.ID)
 		}
 	}
-	found, absent, err := m.loadMany(ctx, w, ids)
+	found, absent, err := m.loadMany(ctx, w, d.Statements().LoadRows, ids)
 	for _, l := range looks {
 		var there bool
 		if l.Found, there = found[l.ID]; !there {

@@ -223,8 +223,6 @@ type Backend interface {
 	ChangeMany(changes []*Change) error
 	// LookAtMany reads the records of many lookups without a lock.
 	LookAtMany(ctx context.Context, looks []*Look) error
-	// TellsInserted reports whether a statement that inserts many rows tells which were there.
-	TellsInserted() bool
 	// CheckSettings refuses an unusable database, and warns about settings that can lose answered
 	// calls.
 	CheckSettings(ctx context.Context) error

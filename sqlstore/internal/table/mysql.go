@@ -22,7 +22,7 @@ type mysql struct{ server }
 
 func newMySQL(db *Database) mysql {
 	return mysql{server{
-		db: db, turns: newKeyTurns(), manner: mysqlManner{db.Table, db.LockWait, &db.words, new(atomic.Bool)}, looking: lists{db, false}, locking: lists{db, true},
+		db: db, turns: newKeyTurns(), manner: mysqlManner{db.Table, db.LockWait, &db.words, new(atomic.Bool)}, many: lists{db},
 	}}
 }
 
@@ -575,23 +575,15 @@ func mysqlSeconds(wait time.Duration) int64 {
 
 // lists reads and writes many rows of MySQL with one statement, which has a placeholder for each
 // value.
-type lists struct {
-	db    *Database
-	locks bool // the rows, to write them
-}
+type lists struct{ db *Database }
 
-func (l lists) loadMany(ctx context.Context, w querier, ids []RecordID) (map[RecordID]Loaded, Loaded, error) {
+func (l lists) loadMany(ctx context.Context, w querier, query string, ids []RecordID) (map[RecordID]Loaded, Loaded, error) {
 	args := make([]any, len(ids))
 	for i := range ids {
 		args[i] = ids[i][:]
 	}
-	return l.db.loadRecords(ctx, w, strings.Replace(l.db.Statements().manyStatement(l.locks), "(?)", "("+sqlkit.List(len(ids))+")", 1), args...)
+	return l.db.loadRecords(ctx, w, strings.Replace(query, "(?)", "("+sqlkit.List(len(ids))+")", 1), args...)
 }
-
-func (lists) surelyAbsent(c *Change) bool { return c.Knows == SawNone }
-
-// tellsInserted: the server does not tell which records were there.
-func (lists) tellsInserted() bool { return false }
 
 func (l lists) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*Change) error {
 	if len(made) > 0 {

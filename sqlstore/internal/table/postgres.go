@@ -22,7 +22,7 @@ type postgres struct{ server }
 
 func newPostgres(db *Database) postgres {
 	return postgres{server{
-		db: db, turns: newKeyTurns(), manner: postgresManner{db.Table}, looking: arrays{db, false}, locking: arrays{db, true},
+		db: db, turns: newKeyTurns(), manner: postgresManner{db.Table}, many: arrays{db},
 	}}
 }
 
@@ -147,6 +147,7 @@ func postgresStatements(schema, table string) Statements {
 		UpdateRow:     updateStatement(t),
 		InsertRow:     `INSERT INTO ` + t + ` (` + columns + `) VALUES (` + sqlkit.List(len(inserted)) + `) ON CONFLICT (id) DO NOTHING`,
 		HasInserted:   InsertedByCount,
+		TellsInserted: true,
 		// The wait is limited for this one statement only: the outer SELECT is evaluated last.
 		ClaimWithin: `WITH s AS MATERIALIZED (SELECT current_setting('lock_timeout') AS was, set_config('lock_timeout', ?, true) AS held, ` + afterLocking + ` AS now),
 			made AS (INSERT INTO ` + t + ` (id, parts, owner, data, state, fence, lease_end, expires, updated)
@@ -308,24 +309,17 @@ func (p postgres) migrateAlone(ctx context.Context, w sqlkit.Execer, f func(cont
 
 // arrays reads and writes many rows of PostgreSQL with one statement, each column as one array. So
 // the server parses the same statement whatever the number of rows.
-type arrays struct {
-	db    *Database
-	locks bool // the rows, to write them
-}
+type arrays struct{ db *Database }
 
-func (a arrays) loadMany(ctx context.Context, w querier, ids []RecordID) (map[RecordID]Loaded, Loaded, error) {
+func (a arrays) loadMany(ctx context.Context, w querier, query string, ids []RecordID) (map[RecordID]Loaded, Loaded, error) {
 	var b strings.Builder
 	b.Grow(len(ids) * 68)
 	for i := range ids {
 		b.WriteByte("{,"[min(i, 1)])
 		arrayValue(&b, ids[i][:])
 	}
-	return a.db.loadRecords(ctx, w, a.db.Statements().manyStatement(a.locks), b.String()+"}")
+	return a.db.loadRecords(ctx, w, query, b.String()+"}")
 }
-
-func (arrays) surelyAbsent(c *Change) bool { return c.Knows == SawNone }
-
-func (arrays) tellsInserted() bool { return true }
 
 func (a arrays) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*Change) error {
 	if len(made) > 0 {

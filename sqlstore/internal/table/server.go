@@ -19,9 +19,7 @@ type server struct {
 	db     *Database
 	manner manner
 	turns  *keyTurns
-	// looking reads many rows without locks; locking skips rows that another transaction has
-	// locked, and writes.
-	looking, locking manyRows
+	many   manyRows
 }
 
 // manner is what differs between the kinds of server.
@@ -114,7 +112,7 @@ func (s server) LookAtMany(ctx context.Context, looks []*Look) error {
 			l.Found, err = s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, l.ID)
 			return err
 		}
-		return lookAtRows(ctx, db, s.looking, looks)
+		return s.db.lookAtRows(ctx, db, s.many, looks)
 	})
 }
 
@@ -169,7 +167,7 @@ func (s server) ChangeMany(changes []*Change) error {
 				// the statements for many are slower for one
 				commit, err = s.db.changeRow(tx.within, tx.conn, begun[0])
 			case len(begun) > 0:
-				commit, err = changeRows(tx.within, tx.conn, s.locking, begun)
+				commit, err = s.db.changeRows(tx.within, tx.conn, s.many, begun)
 			}
 			err = tx.endTransaction(notAfter, commit, err)
 		}
@@ -179,9 +177,6 @@ func (s server) ChangeMany(changes []*Change) error {
 		}
 	}
 }
-
-// TellsInserted implements [Backend].
-func (s server) TellsInserted() bool { return s.locking.tellsInserted() }
 
 // serverTx is a transaction on its own connection.
 type serverTx struct {

@@ -93,7 +93,7 @@ var sqliteSchema string
 func sqliteStatements(table string) Statements {
 	t, meta, counts := `"`+table+`"`, `"`+table+`_meta"`, `"`+table+`_limits"`
 	q := Statements{
-		SchemaVersion: 1, TableName: t, PartsContain: `instr(r.parts, ?) > 0`, HasInserted: InsertedByCount, Numbered: func(q string) string { return q },
+		SchemaVersion: 1, TableName: t, PartsContain: `instr(r.parts, ?) > 0`, HasInserted: InsertedByCount, TellsInserted: true, Numbered: func(q string) string { return q },
 		CreateTables: sqlkit.Statements(sqliteSchema, DefaultTable, table),
 		LoadVersion:  `SELECT version FROM ` + meta + ` WHERE id = 1`,
 		CountTables:  sqlkit.TableExists(dbtx.SQLite, table+"_meta"),
@@ -132,7 +132,7 @@ func sqliteStatements(table string) Statements {
 	}
 	// A writer has locked the file: nothing can change between reading and writing.
 	q.LockToJoin, q.InsertToJoin = q.LoadRow, q.InsertRow
-	q.LockRow, q.LockUsage, q.InsertUsage = q.LoadRow, q.LoadUsage, q.UpdateUsage
+	q.LockRow, q.LockRows, q.LockUsage, q.InsertUsage = q.LoadRow, q.LoadRows, q.LoadUsage, q.UpdateUsage
 	return q
 }
 
@@ -196,7 +196,7 @@ func (s sqlite) changeInOne(changes []*Change) error {
 	ctx := context.Background() // once the lock is held, the rest is short
 	list := inList{s.db, 0}
 	for _, c := range changes {
-		if c.needsLook(list) {
+		if s.db.needsLook(c) {
 			list.least++
 		}
 	}
@@ -216,7 +216,7 @@ func (s sqlite) changeInOne(changes []*Change) error {
 	if len(now) == 0 {
 		return nil
 	}
-	commit, err := changeRows(ctx, statements.Within(tx.Tx), list, now)
+	commit, err := s.db.changeRows(ctx, statements.Within(tx.Tx), list, now)
 	if err != nil || !commit {
 		return err
 	}
@@ -253,14 +253,11 @@ func (s sqlite) LookAtMany(ctx context.Context, looks []*Look) error {
 	wait, cancel := s.db.NewPatience(ctx, time.Time{})
 	defer cancel()
 	for {
-		if err := lookAtRows(ctx, pooledStatement{statements[query]}, list, looks); !wait.mayRepeat(err) {
+		if err := s.db.lookAtRows(ctx, pooledStatement{statements[query]}, list, looks); !wait.mayRepeat(err) {
 			return wait.sqliteError(err)
 		}
 	}
 }
-
-// TellsInserted implements [Backend].
-func (sqlite) TellsInserted() bool { return true }
 
 // inList reads many rows with one statement that lists their ids, and writes each row with a
 // prepared one.
@@ -269,7 +266,7 @@ type inList struct {
 	least int // how many ids the statement has at least
 }
 
-func (l inList) loadMany(ctx context.Context, w querier, ids []RecordID) (map[RecordID]Loaded, Loaded, error) {
+func (l inList) loadMany(ctx context.Context, w querier, _ string, ids []RecordID) (map[RecordID]Loaded, Loaded, error) {
 	args := make([]any, l.countPlaces(len(ids)))
 	for i := range args {
 		args[i] = ids[min(i, len(ids)-1)][:]
@@ -285,11 +282,6 @@ func (l inList) listQuery(n int) string {
 // countPlaces returns the number of ids in a statement for n, a power of two. So there are few
 // different statements to prepare.
 func (l inList) countPlaces(n int) int { return 1 << bits.Len(uint(max(1, l.least, n)-1)) }
-
-// surelyAbsent is always true, since no other call writes.
-func (inList) surelyAbsent(*Change) bool { return true }
-
-func (inList) tellsInserted() bool { return true }
 
 func (l inList) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*Change) error {
 	for _, c := range made {
