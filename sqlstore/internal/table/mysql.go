@@ -326,22 +326,6 @@ const (
 	mysqlLongestWait = 1 << 30
 )
 
-// mysqlJoining is the first statement of a transaction of the caller's work.
-func mysqlJoining(limited bool, wait, table time.Duration) string {
-	if !limited {
-		return mysqlJoin
-	}
-	return mysqlJoin + `, ` + fmt.Sprintf(mysqlLimit, mysqlSeconds(wait), mysqlTableSeconds(table))
-}
-
-// mysqlLeaving is the statement after such a transaction.
-func mysqlLeaving(limited bool) string {
-	if !limited {
-		return mysqlLeft
-	}
-	return mysqlLeft + `, ` + mysqlNoLimit
-}
-
 // smallestPacket has room for a record with the longest answer if every byte is escaped, as by
 // drivers that write arguments into the statement's text.
 const smallestPacket = 2*(1<<20+64<<10) + 64<<10
@@ -662,7 +646,11 @@ func (d *Database) OpenMySQL(ctx context.Context, wait time.Duration) (*MySQLTx,
 		return nil, err
 	}
 	t := &MySQLTx{conn: conn, LimitsSession: d.words.noSetStatement.Load()}
-	if err = d.words.beginReadCommitted(ctx, conn, mysqlJoining(t.LimitsSession, wait, d.LockWait)); err == nil {
+	first := mysqlJoin
+	if t.LimitsSession {
+		first += `, ` + fmt.Sprintf(mysqlLimit, mysqlSeconds(wait), mysqlTableSeconds(d.LockWait))
+	}
+	if err = d.words.beginReadCommitted(ctx, conn, first); err == nil {
 		t.SQLTx, err = conn.BeginTx(ctx, nil)
 	}
 	if err != nil {
@@ -714,11 +702,15 @@ func (t *MySQLTx) Rollback(ctx context.Context) error {
 func (t *MySQLTx) restoreSession(ctx context.Context, open bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Slack)
 	defer cancel()
-	last := []string{mysqlLeaving(t.LimitsSession)}
+	var last []string
 	if open {
-		last = []string{mysqlRollback, last[0]}
+		last = append(last, mysqlRollback)
 	}
-	if err := sqlkit.Run(ctx, t.conn, last); err != nil && !errors.Is(err, sql.ErrConnDone) {
+	leave := mysqlLeft
+	if t.LimitsSession {
+		leave += `, ` + mysqlNoLimit
+	}
+	if err := sqlkit.Run(ctx, t.conn, append(last, leave)); err != nil && !errors.Is(err, sql.ErrConnDone) {
 		sqlkit.Discard(t.conn)
 		return
 	}
