@@ -110,15 +110,16 @@ func (c *Change) BeginChange() bool {
 }
 
 // beginChanges marks the changes that are made now, and leaves out those whose callers have left.
-// notAfter is the earliest of all changes; zero: none has one.
+// notAfter is the earliest of those that are made; zero: none has one.
 func beginChanges(changes []*Change) (begun []*Change, notAfter time.Time) {
 	begun = make([]*Change, 0, len(changes))
 	for _, c := range changes {
+		if !c.BeginChange() {
+			continue
+		}
+		begun = append(begun, c)
 		if notAfter.IsZero() || !c.NotAfter.IsZero() && c.NotAfter.Before(notAfter) {
 			notAfter = c.NotAfter
-		}
-		if c.BeginChange() {
-			begun = append(begun, c)
 		}
 	}
 	return begun, notAfter
