@@ -58,18 +58,14 @@ type Change struct {
 	Knows Knowledge
 	Last  protocol.Row // if Knows is WroteLast
 
-	Decision
-	// Err is nil if the change was made, ErrMakeAlone if it must be made in a transaction of its
-	// own, and otherwise says why it was not made.
-	Err error
-}
-
-// Decision is what a request has decided on a record.
-type Decision struct {
+	// what the request has decided
 	Found   Loaded
 	Next    protocol.Row
 	Writes  bool
 	Refused error
+	// Err is nil if the change was made, ErrMakeAlone if it must be made in a transaction of its
+	// own, and otherwise says why it was not made.
+	Err error
 }
 
 // ErrMakeAlone means that a change could not be made together with others. No caller gets it.
@@ -89,7 +85,7 @@ const (
 
 // BeginCall reports whether the call is to be made, that is, whether its caller has not left.
 func (t *Ticket) BeginCall() bool {
-	return t.state.CompareAndSwap(0, callBegun) || t.state.Load() == callBegun
+	return t.state.CompareAndSwap(0, callBegun) || !t.HasLeft()
 }
 
 // LeaveQueue reports whether the call has not begun. In that case it never will.
