@@ -42,7 +42,7 @@ func (s *Store) makeCharge(ctx context.Context, req storeapi.ChargeRequest) (cha
 	if err := req.Validate(); err != nil {
 		return storeapi.Charged{}, err
 	}
-	c := &charging{id: table.IDOfName(protocol.UsageName(req.Namespace, req.Tenant)), req: req, done: make(chan struct{})}
+	c := &charging{id: table.IDOfName(protocol.UsageName(req.Namespace, req.Tenant)), req: req, Ticket: table.Ticket{Done: make(chan struct{})}}
 	if s.grouped {
 		err = s.chargeTogether(ctx, c)
 	} else {
@@ -226,9 +226,8 @@ type charging struct {
 	id  table.RecordID
 	req storeapi.ChargeRequest
 	table.Ticket
-	done chan struct{}
 
-	got storeapi.Charged // got and err: the caller must not read them before done is closed
+	got storeapi.Charged // got and err: the caller must not read them before Done is closed
 	err error
 }
 
@@ -317,7 +316,7 @@ func (s *Store) chargeTogether(ctx context.Context, c *charging) error {
 	line := table.RecordID{c.id[0] % readLines}
 	s.charges.reading.joinLine(line, []*charging{c}, s.readCharges)
 	select {
-	case <-c.done:
+	case <-c.Done:
 		return c.err
 	case <-wait.Done():
 	}
@@ -327,7 +326,7 @@ func (s *Store) chargeTogether(ctx context.Context, c *charging) error {
 		return s.db.WaitedInVain(wait.Limit, wait.Caller.Err())
 	}
 	select { // it has begun, and may be counted
-	case <-c.done:
+	case <-c.Done:
 		return c.err
 	case <-wait.Caller.Done():
 		return &table.UnknownError{Ended: wait.Caller.Err()}
@@ -405,7 +404,7 @@ func (s *Store) writeCharges(line table.RecordID, batch []*charging) {
 func endCharges(of []*charging, err error) {
 	for _, c := range of {
 		c.err = err
-		close(c.done)
+		close(c.Done)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestChargesOfCallersThatLeft(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 					defer cancel()
 					id := table.RecordID{byte(i)}
-					_ = s.chargeTogether(ctx, &charging{id: id, req: storeapi.ChargeRequest{}, done: make(chan struct{})})
+					_ = s.chargeTogether(ctx, &charging{id: id, req: storeapi.ChargeRequest{}, Ticket: table.Ticket{Done: make(chan struct{})}})
 				})
 			}
 			time.Sleep(time.Second)

@@ -239,19 +239,13 @@ type changeQueue struct {
 	mu       sync.Mutex
 	lines    [2]changeLine
 	inFlight map[table.RecordID]struct{}
-	solos    []*queuedChange // changes that must be made alone
+	solos    []*table.Change // changes that must be made alone
 	solo     int             // how many are being made alone
-}
-
-// queuedChange is a change with the caller that waits for it.
-type queuedChange struct {
-	*table.Change
-	done chan struct{} // closed when the change was made or has failed
 }
 
 // changeLine has the waiting changes in order of arrival.
 type changeLine struct {
-	waiting []*queuedChange
+	waiting []*table.Change
 	busy    int // lanes in use
 }
 
@@ -265,14 +259,14 @@ const (
 
 // submitAndWait makes a change together with others. wait limits how long it stays in the line. A
 // change that has begun is completed, but no caller waits for it longer than its own context.
-func (q *changeQueue) submitAndWait(wait table.Patience, l Line, change *table.Change) error {
-	c := &queuedChange{change, make(chan struct{})}
+func (q *changeQueue) submitAndWait(wait table.Patience, l Line, c *table.Change) error {
+	c.Done = make(chan struct{})
 	q.mu.Lock()
 	q.lines[l].waiting = append(q.lines[l].waiting, c)
 	q.startBatches()
 	q.mu.Unlock()
 	select {
-	case <-c.done:
+	case <-c.Done:
 		return c.Err
 	case <-wait.Done():
 	}
@@ -288,7 +282,7 @@ func (q *changeQueue) submitAndWait(wait table.Patience, l Line, change *table.C
 		late = t.C
 	}
 	select {
-	case <-c.done:
+	case <-c.Done:
 		return c.Err
 	case <-wait.Caller.Done():
 		return &table.UnknownError{Ended: wait.Caller.Err()}
@@ -301,7 +295,7 @@ func (q *changeQueue) submitAndWait(wait table.Patience, l Line, change *table.C
 var errNoAnswerInTime = errors.New("its NotAfter has passed")
 
 // dropChange removes a change that no caller waits for from its line.
-func (q *changeQueue) dropChange(l Line, c *queuedChange) {
+func (q *changeQueue) dropChange(l Line, c *table.Change) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	line := &q.lines[l]
@@ -341,7 +335,7 @@ func (q *changeQueue) mostSolo() int {
 }
 
 // takeBatch removes the changes of one transaction from the line, and marks their keys.
-func (l *changeLine) takeBatch(inFlight map[table.RecordID]struct{}) (batch []*queuedChange) {
+func (l *changeLine) takeBatch(inFlight map[table.RecordID]struct{}) (batch []*table.Change) {
 	size := 0
 	left := l.waiting[:0]
 	for _, c := range l.waiting {
@@ -363,12 +357,8 @@ func (l *changeLine) takeBatch(inFlight map[table.RecordID]struct{}) (batch []*q
 // its row is held by another transaction, it is left out. Each change that was not made is then
 // made alone, in its own transaction. If a COMMIT was not answered, its outcome is unknown: all
 // callers get that error, and may make the same call again.
-func (q *changeQueue) runBatch(line *changeLine, batch []*queuedChange) {
-	changes := make([]*table.Change, len(batch))
-	for i, c := range batch {
-		changes[i] = c.Change
-	}
-	err := q.db.ChangeMany(changes)
+func (q *changeQueue) runBatch(line *changeLine, batch []*table.Change) {
+	err := q.db.ChangeMany(batch)
 	var commit *table.CommitError
 	unknown := errors.As(err, &commit)
 	q.mu.Lock()
@@ -391,15 +381,15 @@ func (q *changeQueue) runBatch(line *changeLine, batch []*queuedChange) {
 }
 
 // answerCaller answers the caller, and lets the next change of the key start. q.mu is held.
-func (q *changeQueue) answerCaller(c *queuedChange) {
+func (q *changeQueue) answerCaller(c *table.Change) {
 	delete(q.inFlight, c.ID)
-	close(c.done)
+	close(c.Done)
 }
 
 // runAlone makes a change in its own transaction, and waits for it as long as its caller does.
-func (q *changeQueue) runAlone(c *queuedChange) {
+func (q *changeQueue) runAlone(c *table.Change) {
 	if c.BeginChange() {
-		c.Err = q.db.ChangeOne(c.Change)
+		c.Err = q.db.ChangeOne(c)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -415,15 +405,8 @@ type lookQueue struct {
 	solo chan struct{} // limits how many callers look alone at one time
 
 	mu      sync.Mutex
-	waiting []*queuedLook
+	waiting []*table.Look
 	busy    int // lanes in use
-}
-
-// queuedLook is a lookup with the caller that waits for it.
-type queuedLook struct {
-	table.Look
-	err  error
-	done chan struct{}
 }
 
 // lookLanes is 2, so that one connection that does not answer does not block all lookups.
@@ -442,18 +425,18 @@ func newLookQueue(db *table.Database) *lookQueue {
 func (q *lookQueue) lookTogether(ctx context.Context, id table.RecordID) (table.Loaded, error) {
 	wait, cancel := q.db.NewPatience(ctx, time.Time{})
 	defer cancel()
-	l := &queuedLook{Look: table.Look{ID: id}, done: make(chan struct{})}
+	l := &table.Look{ID: id, Done: make(chan struct{})}
 	q.mu.Lock()
 	q.waiting = append(q.waiting, l)
 	q.startLooks()
 	q.mu.Unlock()
 	select {
-	case <-l.done:
+	case <-l.Done:
 	case <-wait.Done():
 		q.dropLook(l)
 		return table.Loaded{}, q.db.WaitedInVain(wait.Limit, ctx.Err())
 	}
-	if l.err == nil {
+	if l.Err == nil {
 		return l.Found, nil
 	}
 	select {
@@ -467,7 +450,7 @@ func (q *lookQueue) lookTogether(ctx context.Context, id table.RecordID) (table.
 
 // dropLook removes a lookup whose caller has left, so that the line does not grow while the
 // database does not answer.
-func (q *lookQueue) dropLook(l *queuedLook) {
+func (q *lookQueue) dropLook(l *table.Look) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if i := slices.Index(q.waiting, l); i >= 0 {
@@ -486,15 +469,11 @@ func (q *lookQueue) startLooks() {
 	}
 }
 
-func (q *lookQueue) runLooks(batch []*queuedLook) {
-	looks := make([]*table.Look, len(batch))
-	for i, l := range batch {
-		looks[i] = &l.Look
-	}
-	err := q.db.LookAtMany(context.Background(), looks)
+func (q *lookQueue) runLooks(batch []*table.Look) {
+	err := q.db.LookAtMany(context.Background(), batch)
 	for _, l := range batch {
-		l.err = err
-		close(l.done)
+		l.Err = err
+		close(l.Done)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

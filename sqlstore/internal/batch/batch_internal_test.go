@@ -21,7 +21,7 @@ func TestBatchLimits(t *testing.T) {
 	inFlight := make(map[table.RecordID]struct{})
 	q := changeLine{}
 	add := func(id byte, size int) {
-		q.waiting = append(q.waiting, &queuedChange{Change: &table.Change{Call: &table.Call{ID: table.RecordID{id}, Size: size}}})
+		q.waiting = append(q.waiting, &table.Change{Call: &table.Call{ID: table.RecordID{id}, Size: size}})
 	}
 	add(1, table.MostBytes+1)
 	add(2, 1)
@@ -42,7 +42,7 @@ func TestBatchLimits(t *testing.T) {
 	assert.Equal(t, len(q.waiting), 0, "what is left")
 	clear(inFlight)
 	for i := range 2 * table.MostTogether {
-		q.waiting = append(q.waiting, &queuedChange{Change: &table.Change{Call: &table.Call{ID: table.RecordID{byte(i), byte(i >> 8)}}}})
+		q.waiting = append(q.waiting, &table.Change{Call: &table.Call{ID: table.RecordID{byte(i), byte(i >> 8)}}})
 	}
 	assert.Equal(t, len(q.takeBatch(inFlight)), table.MostTogether, "a batch of many")
 	assert.Equal(t, len(q.waiting), table.MostTogether, "what is left of many")

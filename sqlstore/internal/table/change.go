@@ -75,7 +75,10 @@ var ErrMakeAlone = errors.New("sqlstore: the change must be made alone")
 var ErrRecordThere = errors.New("sqlstore: the key has a record")
 
 // Ticket is the place of a call in a queue. Its caller may leave until the call has begun.
-type Ticket struct{ state atomic.Uint32 }
+type Ticket struct {
+	state atomic.Uint32
+	Done  chan struct{} // closed when the call was made or has failed
+}
 
 // States of a ticket; zero: it waits.
 const (
@@ -247,6 +250,8 @@ func (d *Database) needsLook(c *Change) bool {
 type Look struct {
 	ID    RecordID
 	Found Loaded
+	Err   error         // of the batch
+	Done  chan struct{} // closed when Found or Err is set
 }
 
 // LookAtOne reads one record without a lock.
