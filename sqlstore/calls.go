@@ -193,7 +193,8 @@ func (s *Store) checkKey(ctx context.Context, key *storeapi.StoreKey) (id table.
 			return id, err
 		}
 	}
-	return table.IDOf(key), nil
+	text, _ := key.AppendText(make([]byte, 0, 256)) // never fails
+	return table.IDOf(text), nil
 }
 
 // checkCall is checkKey for a call without a key.

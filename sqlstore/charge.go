@@ -42,7 +42,7 @@ func (s *Store) makeCharge(ctx context.Context, req storeapi.ChargeRequest) (cha
 	if err := req.Validate(); err != nil {
 		return storeapi.Charged{}, err
 	}
-	c := &charging{id: table.IDOfName(protocol.UsageName(req.Namespace, req.Tenant)), req: req, Ticket: table.Ticket{Done: make(chan struct{})}}
+	c := &charging{id: table.IDOf(protocol.UsageName(req.Namespace, req.Tenant)), req: req, Ticket: table.Ticket{Done: make(chan struct{})}}
 	if s.grouped {
 		err = s.chargeTogether(ctx, c)
 	} else {
@@ -62,7 +62,7 @@ func (s *Store) Usage(ctx context.Context, req storeapi.UsageRequest) (out store
 	if err := req.Validate(); err != nil {
 		return out, err
 	}
-	id := table.IDOfName(protocol.UsageName(req.Namespace, req.Tenant))
+	id := table.IDOf(protocol.UsageName(req.Namespace, req.Tenant))
 	err = s.db.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
 		u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, id)
 		out = u.Report(u.now)

@@ -473,7 +473,8 @@ func (t joined[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func(c
 	if d := t.same.Dialect(); d != s.db.Dialect {
 		return storeapi.Record{}, table.StateError("sqlstore: the transaction is one of " + d.String() + ", and the store is on " + s.db.Dialect.String() + ": join one of the same database")
 	}
-	c := &claim{store: s, r: &r, id: table.IDOf(&r.Key)}
+	text, _ := r.Key.AppendText(nil) // never fails
+	c := &claim{store: s, r: &r, id: table.IDOf(text)}
 	var rec storeapi.Record
 	var answer storeapi.Answer
 	err := dbtx.Savepoint(ctx, t.same, func(ctx context.Context) (err error) {

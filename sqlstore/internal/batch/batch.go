@@ -371,19 +371,14 @@ func (q *changeQueue) runBatch(line *changeLine, batch []*table.Change) {
 			}
 			c.Err = err
 		}
-		q.answerCaller(c)
+		delete(q.inFlight, c.ID) // the next change of the key may begin
+		close(c.Done)
 	}
 	q.mu.Unlock()
 	runtime.Gosched() // callers that were just answered may make their next change
 	q.mu.Lock()
 	line.busy--
 	q.startBatches()
-}
-
-// answerCaller answers the caller, and lets the next change of the key start. q.mu is held.
-func (q *changeQueue) answerCaller(c *table.Change) {
-	delete(q.inFlight, c.ID)
-	close(c.Done)
 }
 
 // runAlone makes a change in its own transaction, and waits for it as long as its caller does.
@@ -394,7 +389,8 @@ func (q *changeQueue) runAlone(c *table.Change) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.solo--
-	q.answerCaller(c)
+	delete(q.inFlight, c.ID)
+	close(c.Done)
 	q.startBatches()
 }
 

@@ -227,14 +227,8 @@ func (p *dataParser) takeCopy(null bool) []byte {
 // record of another tenant, an attacker has to find a name with a given digest of 128 bits.
 type RecordID [sha256.Size / 2]byte
 
-// IDOf returns the id of the record of a key.
-func IDOf(key *storeapi.StoreKey) RecordID {
-	text, _ := key.AppendText(make([]byte, 0, 256)) // never fails
-	return IDOfName(text)
-}
-
-// IDOfName returns the id of a row that is not the record of a key.
-func IDOfName(name []byte) RecordID {
+// IDOf returns the id of the row with a name. A record has the text of its key as its name.
+func IDOf(name []byte) RecordID {
 	sum := sha256.Sum256(name)
 	return RecordID(sum[:len(RecordID{})])
 }
