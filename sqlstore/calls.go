@@ -255,7 +255,7 @@ func (s *Store) findTables(ctx context.Context) error {
 	}
 	var schema string
 	err := s.db.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
-		err := db.QueryRowContext(ctx, s.db.Statements().FindSchema).Scan(&schema)
+		err := db.QueryRowContext(ctx, s.db.Statements.Load().FindSchema).Scan(&schema)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}

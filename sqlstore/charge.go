@@ -64,7 +64,7 @@ func (s *Store) Usage(ctx context.Context, req storeapi.UsageRequest) (out store
 	}
 	id := table.IDOf(protocol.UsageName(req.Namespace, req.Tenant))
 	err = s.db.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
-		u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, id)
+		u, err := s.loadUsage(ctx, db, s.db.Statements.Load().LoadUsage, id)
 		out = u.Report(u.now)
 		return err
 	})
@@ -79,7 +79,7 @@ func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
 	of := []*charging{c}
 	write := false
 	err := s.db.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
-		u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, c.id)
+		u, err := s.loadUsage(ctx, db, s.db.Statements.Load().LoadUsage, c.id)
 		_, write = decideCharges(&u, of)
 		return err
 	})
@@ -95,7 +95,7 @@ func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
 // last call counts.
 func (s *Store) chargeTenant(ctx context.Context, w sqlkit.Execer, of []*charging) (wrote bool, err error) {
 	for len(of) > 0 {
-		u, err := s.loadUsage(ctx, w, s.db.Statements().LockUsage, of[0].id)
+		u, err := s.loadUsage(ctx, w, s.db.Statements.Load().LockUsage, of[0].id)
 		if err != nil {
 			return false, err
 		}
@@ -138,7 +138,7 @@ func (s *Store) loadUsage(ctx context.Context, db sqlkit.Execer, query string, i
 	var now sql.NullInt64
 	u.now = s.db.Clock().UnixMicro()
 	err = db.QueryRowContext(ctx, query, id[:]).Scan(&version, &now, &counts)
-	if err != nil || version != s.db.Statements().SchemaVersion {
+	if err != nil || version != s.db.Statements.Load().SchemaVersion {
 		return u, s.db.VersionError(version, err)
 	}
 	u.now, u.there = s.db.ServerTime(now, u.now), counts != nil
@@ -152,22 +152,22 @@ func (s *Store) loadUsage(ctx context.Context, db sqlkit.Execer, query string, i
 // has inserted one meanwhile.
 func (s *Store) putUsage(ctx context.Context, db sqlkit.Execer, id table.RecordID, req *storeapi.ChargeRequest, was *usage, u *protocol.Usage) (done bool, err error) {
 	if u.Empty() {
-		_, err := db.ExecContext(ctx, s.db.Statements().DeleteUsage, id[:])
+		_, err := db.ExecContext(ctx, s.db.Statements.Load().DeleteUsage, id[:])
 		return true, err
 	}
 	counts, err := u.AppendBinary(nil)
 	if err != nil {
 		return false, err
 	}
-	query := s.db.Statements().InsertUsage
+	query := s.db.Statements.Load().InsertUsage
 	if was.there {
-		query = s.db.Statements().UpdateUsage
+		query = s.db.Statements.Load().UpdateUsage
 	}
 	r, err := db.ExecContext(ctx, query, id[:], []byte(req.Namespace), []byte(req.Tenant), u.Expires(), counts)
 	if err != nil || was.there {
 		return err == nil, err // MySQL counts no row if nothing has changed
 	}
-	return s.db.Statements().HasInserted(r)
+	return s.db.Statements.Load().HasInserted(r)
 }
 
 // sweepUsage removes tenants without any live count. It takes the lock only if there are some.
@@ -190,31 +190,31 @@ func (s *Store) sweepUsage(ctx context.Context) error {
 
 // removeUsage removes a batch of them.
 func (s *Store) removeUsage(ctx context.Context, w sqlkit.Execer, now protocol.Micros) (removed bool, err error) {
-	if s.db.Statements().LockExpiredUsage == "" {
-		r, err := w.ExecContext(ctx, s.db.Statements().RemoveExpiredUsage, now, sweepBatch)
+	if s.db.Statements.Load().LockExpiredUsage == "" {
+		r, err := w.ExecContext(ctx, s.db.Statements.Load().RemoveExpiredUsage, now, sweepBatch)
 		if err != nil {
 			return false, err
 		}
 		return table.InsertedByCount(r)
 	}
-	ids, _, err := lockedRows(ctx, w, s.db.Statements().LockExpiredUsage, now, sweepBatch)
+	ids, _, err := lockedRows(ctx, w, s.db.Statements.Load().LockExpiredUsage, now, sweepBatch)
 	if err != nil || len(ids) == 0 {
 		return false, err
 	}
-	_, err = w.ExecContext(ctx, s.db.Statements().RemoveLockedUsage(len(ids)), ids...)
+	_, err = w.ExecContext(ctx, s.db.Statements.Load().RemoveLockedUsage(len(ids)), ids...)
 	return err == nil, err
 }
 
 func (s *Store) expiredUsage(ctx context.Context) (some bool, now protocol.Micros, err error) {
 	err = s.db.ReadTables(ctx, table.AnyRows, func(ctx context.Context, db sqlkit.Execer) error {
 		// for the time
-		u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, table.RecordID{})
+		u, err := s.loadUsage(ctx, db, s.db.Statements.Load().LoadUsage, table.RecordID{})
 		if err != nil {
 			return err
 		}
 		now = u.now
 		var n int
-		err = db.QueryRowContext(ctx, s.db.Statements().FindExpiredUsage, now).Scan(&n)
+		err = db.QueryRowContext(ctx, s.db.Statements.Load().FindExpiredUsage, now).Scan(&n)
 		some = n > 0
 		return err
 	})
@@ -343,7 +343,7 @@ func (s *Store) readCharges(_ table.RecordID, batch []*charging) {
 	writes, failed := make([]bool, len(tenants)), make([]error, len(tenants))
 	err := s.db.ReadTables(context.Background(), table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
 		for i, of := range tenants {
-			u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, of[0].id)
+			u, err := s.loadUsage(ctx, db, s.db.Statements.Load().LoadUsage, of[0].id)
 			var state table.StateError
 			if err != nil && !errors.As(err, &state) {
 				// a failed tenant does not stop the others, as long as the database answers

@@ -31,7 +31,7 @@ func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (page storea
 	}
 	err = s.db.ReadTables(ctx, table.AnyRows, func(ctx context.Context, db sqlkit.Execer) error {
 		// load checks the version, as in any other call; there is no record with a zero id.
-		now, err := s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, table.RecordID{})
+		now, err := s.db.LoadRecord(ctx, db, s.db.Statements.Load().LoadRow, table.RecordID{})
 		if err != nil {
 			return err
 		}
@@ -211,7 +211,7 @@ func (l *listing) selectsKey(key *storeapi.StoreKey) bool {
 // pageQuery returns the statement for the records after a place. It selects them by their parts as
 // far as the column shows them.
 func (l *listing) pageQuery(now protocol.Micros, from, to []byte, batch int) (query string, args []any) {
-	q := l.store.db.Statements()
+	q := l.store.db.Statements.Load()
 	query, args = q.ListRecords, []any{now}
 	add := func(condition string, values ...any) {
 		query += " AND " + condition
@@ -263,7 +263,7 @@ func (l *listing) findPart(ctx context.Context, db sqlkit.Execer, from []byte, s
 	if !l.selectsSome() {
 		return nil, 0, nil
 	}
-	q := l.store.db.Statements()
+	q := l.store.db.Statements.Load()
 	after, args := ` FROM `+q.TableName+` r WHERE r.`+l.column+` > ?`, []any{from}
 	if l.end != nil {
 		after, args = after+` AND r.`+l.column+` < ?`, append(args, l.end)

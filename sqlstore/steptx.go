@@ -60,7 +60,7 @@ func (s *stepTx) runStep(ctx context.Context) error {
 		return unavailableError(s.store.db.CallerError("begin the transaction of a step", err))
 	}
 	defer tx.Close() // rolls back what was not committed, also if work panics
-	l, err := s.store.db.LoadRecord(ctx, tx, s.store.db.Statements().LockRow, s.id)
+	l, err := s.store.db.LoadRecord(ctx, tx, s.store.db.Statements.Load().LockRow, s.id)
 	if err != nil {
 		return unavailableError(s.store.db.CallerError("look for the record of a step", err))
 	}
@@ -79,7 +79,7 @@ func (s *stepTx) runStep(ctx context.Context) error {
 		return err
 	}
 	changed := false
-	res, err := tx.ExecContext(ctx, s.store.db.Statements().FinishAttempt, table.FinishArgs(s.id, &row)...)
+	res, err := tx.ExecContext(ctx, s.store.db.Statements.Load().FinishAttempt, table.FinishArgs(s.id, &row)...)
 	if err == nil {
 		changed, err = table.InsertedByCount(res)
 	}
@@ -141,7 +141,7 @@ func (s *stepTx) settleCommit(ctx context.Context, tx *table.WriteTx, progress *
 	var l table.Loaded
 	err := s.store.db.WriteInTurn(wait, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
-		l, err = s.store.db.LoadRecord(ctx, w, s.store.db.Statements().LockRow, s.id)
+		l, err = s.store.db.LoadRecord(ctx, w, s.store.db.Statements.Load().LockRow, s.id)
 		return false, err
 	})
 	return s.outcomeOf(ctx, &l, err, progress, failed)
@@ -265,7 +265,7 @@ func (s *serverStep) callOn(ctx context.Context, tx Transaction) (storeapi.Answe
 	if hasEnded(tx) {
 		return progress, &endedError{cause: cmp.Or(err, sql.ErrTxDone), loose: true}
 	}
-	if q := s.store.db.Statements(); err != nil && !q.HasLeftSince {
+	if q := s.store.db.Statements.Load(); err != nil && !q.HasLeftSince {
 		var outside bool
 		if tx.QueryRow(ctx, q.HasLeft, nil, &outside) == nil && outside {
 			return progress, &endedError{cause: err, loose: true}
@@ -282,7 +282,7 @@ func (s *serverStep) keepProgress(call context.Context, tx dbtx.Tx, progress *st
 	load := func(within string) (table.Loaded, error) {
 		db := s.store.db
 		return db.ReadRecord(db.Clock().UnixMicro(), func(to ...any) error {
-			return tx.QueryRow(ctx, within+db.Statements().LockToJoin, []any{s.id[:]}, to...)
+			return tx.QueryRow(ctx, within+db.Statements.Load().LockToJoin, []any{s.id[:]}, to...)
 		})
 	}
 	l, err := load(s.store.db.LimitRowWait(s.store.db.LockWait))
@@ -298,7 +298,7 @@ func (s *serverStep) keepProgress(call context.Context, tx dbtx.Tx, progress *st
 	}
 	// a heartbeat may have extended the lease while this call waited for the row
 	row.LeaseEnd = max(row.LeaseEnd, l.Row.LeaseEnd)
-	n, err := tx.Exec(ctx, s.store.db.Statements().FinishAttempt, table.FinishArgs(s.id, &row)...)
+	n, err := tx.Exec(ctx, s.store.db.Statements.Load().FinishAttempt, table.FinishArgs(s.id, &row)...)
 	switch {
 	case err != nil:
 		return s.brokenError(call, err)
@@ -314,11 +314,11 @@ func (s *serverStep) findOutcome(ctx context.Context, progress *storeapi.Answer,
 	var l table.Loaded
 	err := s.store.db.WriteTables(context.WithoutCancel(ctx), s.id, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
-		if l, err = s.store.db.LoadRecord(ctx, w, s.store.db.Statements().LockRow, s.id); err != nil {
+		if l, err = s.store.db.LoadRecord(ctx, w, s.store.db.Statements.Load().LockRow, s.id); err != nil {
 			return false, err
 		}
 		// as in serverClaim.claimAgain
-		_, err = w.ExecContext(ctx, s.store.db.Statements().ConfirmRow, s.id[:])
+		_, err = w.ExecContext(ctx, s.store.db.Statements.Load().ConfirmRow, s.id[:])
 		return true, err
 	})
 	return s.outcomeOf(ctx, &l, err, progress, failed)

@@ -143,7 +143,7 @@ func (c *claim) awaitOther(ctx context.Context, other <-chan struct{}, limit <-c
 
 // runOnce claims the key, runs the work and completes the record in one transaction.
 func (c *claim) runOnce(ctx context.Context) (rec storeapi.Record, err error) {
-	q := c.store.db.Statements()
+	q := c.store.db.Statements.Load()
 	// Before a connection is held: preparing takes one.
 	statements, err := c.store.db.Cache.PrepareAll(ctx, c.store.db, q.ClaimAt, q.LoadRow, q.UpdateRow, q.InsertRow, q.FinishAttempt, beginWork, endWork)
 	if err != nil {
@@ -261,7 +261,7 @@ func (c *claim) settleCommit(ctx context.Context, tx *table.WriteTx, rec storeap
 	defer cancel()
 	err := c.store.db.WriteInTurn(wait, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
-		l, err = c.store.db.LoadRecord(ctx, w, c.store.db.Statements().LockRow, c.id)
+		l, err = c.store.db.LoadRecord(ctx, w, c.store.db.Statements.Load().LockRow, c.id)
 		return false, err
 	})
 	if err != nil {
@@ -414,7 +414,7 @@ func (s *Store) RunOn(ctx context.Context, r storeapi.TxRequest, begin func(cont
 		return rec, err
 	}
 	defer end()
-	c.claim.isNew = s.db.Statements().ClaimOnce != "" && s.queue.Seen.GuessNew(c.claim.id)
+	c.claim.isNew = s.db.Statements.Load().ClaimOnce != "" && s.queue.Seen.GuessNew(c.claim.id)
 	rec, err = c.runTries(ctx)
 	if err != nil && c.claim.worked && c.claim.ended == nil && !errors.Is(err, storeapi.ErrUnconfirmed) && c.claim.wasCommitted(ctx) {
 		c.claim.ended = &endedError{cause: err}
@@ -591,7 +591,7 @@ func (c *serverClaim) answerUncommitted(ctx context.Context, tx Transaction, rec
 func (c *serverClaim) prepareCommit(ctx context.Context, j *joint, state storeapi.State, answer storeapi.Answer) (commit func(context.Context) (bool, error), done storeapi.Record, err error) {
 	tx := j.tx.(Transaction) //nolint:errcheck,forcetypeassert // RunOn has begun it
 	last, can := tx.(LastStatement)
-	if query := c.claim.store.db.Statements().FinishOrFail; can && query != "" {
+	if query := c.claim.store.db.Statements.Load().FinishOrFail; can && query != "" {
 		row, done, err := j.completedRow(state, answer)
 		return func(ctx context.Context) (bool, error) {
 			return last.ExecCommit(ctx, query, table.FinishArgs(c.claim.id, &row)...)
@@ -704,7 +704,7 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 			rec, won, err = j.takeKey(ctx)
 			mine := !won && rec.Owner == c.claim.r.Owner && rec.State.Finished()
 			if mine {
-				if _, err = tx.Exec(ctx, c.claim.store.db.Statements().ConfirmRow, c.claim.id[:]); err == nil {
+				if _, err = tx.Exec(ctx, c.claim.store.db.Statements.Load().ConfirmRow, c.claim.id[:]); err == nil {
 					err = tx.Commit(ctx)
 				}
 			}
@@ -735,7 +735,7 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 // it has), had ended the transaction by SQL text, so that what it wrote afterwards may stand. It
 // asks the server, and only after work that is not to be committed.
 func (c *serverClaim) leftTransaction(ctx context.Context, j *joint, failed error) *endedError {
-	q := c.claim.store.db.Statements()
+	q := c.claim.store.db.Statements.Load()
 	var args []any
 	if q.HasLeftSince {
 		args = []any{j.now}

@@ -165,7 +165,7 @@ func (s *Store) publishEnds() {
 		}
 		c.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), tellWithin)
-		_, _ = s.db.Calls.ExecContext(ctx, s.db.Statements().NotifyEnds, s.endChannel(), ids+"}")
+		_, _ = s.db.Calls.ExecContext(ctx, s.db.Statements.Load().NotifyEnds, s.endChannel(), ids+"}")
 		cancel()
 	}
 }

@@ -34,7 +34,7 @@ func New(db *table.Database, lanes int) *Queue {
 	if lanes > 0 {
 		q.changes = &changeQueue{db: db, lanes: lanes, inFlight: make(map[table.RecordID]struct{})}
 		q.lookups = newLookQueue(db)
-		q.insertsFirst, q.usesLastWrite = db.Statements().TellsInserted, db.Statements().UpdateSame != ""
+		q.insertsFirst, q.usesLastWrite = db.Statements.Load().TellsInserted, db.Statements.Load().UpdateSame != ""
 	}
 	return q
 }

@@ -136,7 +136,7 @@ func (d *Database) ChangeOne(c *Change) error {
 // again.
 func (d *Database) changeRow(ctx context.Context, w sqlkit.Execer, c *Change) (commit bool, err error) {
 	wasThere := c.Knows == GuessesNone || c.Knows == SawOne
-	for q := d.Statements(); ; wasThere = true {
+	for q := d.Statements.Load(); ; wasThere = true {
 		c.Found, err = d.LoadRecord(ctx, w, q.LockRow, c.ID)
 		if err == nil && c.Found.Row.State == 0 && wasThere {
 			c.Found, err = d.LoadRecord(ctx, w, q.LockRow, c.ID)
@@ -189,7 +189,7 @@ func (d *Database) changeRows(ctx context.Context, w sqlkit.Execer, m manyRows, 
 	if len(ids) == 0 {
 		ids = append(ids, RecordID{}) // there is no such record; for the floor and the clock
 	}
-	records, absent, err := m.loadMany(ctx, w, d.Statements().LockRows, ids)
+	records, absent, err := m.loadMany(ctx, w, d.Statements.Load().LockRows, ids)
 	if err != nil {
 		return false, err
 	}
@@ -241,7 +241,7 @@ func (d *Database) needsLook(c *Change) bool {
 	case WroteLast, GuessesNone:
 		return false
 	case SawNone:
-		return !d.Statements().TellsInserted
+		return !d.Statements.Load().TellsInserted
 	}
 	return true
 }
@@ -257,7 +257,7 @@ type Look struct {
 // LookAtOne reads one record without a lock.
 func (d *Database) LookAtOne(ctx context.Context, id RecordID) (found Loaded, err error) {
 	err = d.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) error {
-		found, err = d.LoadRecord(ctx, db, d.Statements().LoadRow, id)
+		found, err = d.LoadRecord(ctx, db, d.Statements.Load().LoadRow, id)
 		return err
 	})
 	return found, err
@@ -273,7 +273,7 @@ func (d *Database) lookAtRows(ctx context.Context, w querier, m manyRows, looks 
 			ids = append(ids, l.ID)
 		}
 	}
-	found, absent, err := m.loadMany(ctx, w, d.Statements().LoadRows, ids)
+	found, absent, err := m.loadMany(ctx, w, d.Statements.Load().LoadRows, ids)
 	for _, l := range looks {
 		var there bool
 		if l.Found, there = found[l.ID]; !there {

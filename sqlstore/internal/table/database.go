@@ -28,9 +28,9 @@ type Database struct {
 	Table   string
 	// schema has the tables, if Options.Table names it. PostgreSQL.
 	schema string
-	// statements of the store, which name the schema or the database once it is known
-	current     atomic.Pointer[Statements]
-	SchemaKnown atomic.Bool // current names it, or cannot
+	// Statements name the schema or the database once it is known.
+	Statements  atomic.Pointer[Statements]
+	SchemaKnown atomic.Bool // Statements name it, or cannot
 	// Cache has prepared statements. SQLite.
 	Cache    *StatementCache
 	Clock    func() time.Time
@@ -88,9 +88,6 @@ func Open(pool *sql.DB, d dbtx.Dialect, o Settings) *Database {
 	return db
 }
 
-// Statements returns the statements.
-func (d *Database) Statements() *Statements { return d.current.Load() }
-
 // UseSchema writes a schema (PostgreSQL) or a database (MySQL) into all statements. Empty: the
 // session decides. SQLite looks for tables in its own file.
 func (d *Database) UseSchema(schema string) {
@@ -103,7 +100,7 @@ func (d *Database) UseSchema(schema string) {
 	case dbtx.MySQL:
 		q = mysqlStatements(schema, d.Table)
 	}
-	d.current.Store(&q)
+	d.Statements.Store(&q)
 	d.SchemaKnown.Store(schema != "" || d.Dialect == dbtx.SQLite)
 }
 

@@ -49,9 +49,9 @@ func (d *Database) VersionError(version int, failed error) error {
 		return failed
 	case version == transacts:
 		return errTransacts
-	case version > d.Statements().SchemaVersion:
+	case version > d.Statements.Load().SchemaVersion:
 		return StateError(fmt.Sprintf("sqlstore: the table %s was written by a newer retrysafe (schema %d, this build knows %d); update this program, nothing was changed",
-			d.Table, version, d.Statements().SchemaVersion))
+			d.Table, version, d.Statements.Load().SchemaVersion))
 	}
 	return StateError(fmt.Sprintf("sqlstore: the table %s has schema %d, which no retrysafe has written; look whether the name is used by something else, nothing was changed",
 		d.Table, version))

@@ -571,17 +571,17 @@ func (l lists) loadMany(ctx context.Context, w querier, query string, ids []Reco
 
 func (l lists) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*Change) error {
 	if len(made) > 0 {
-		query, args := l.repeatRow(l.db.Statements().InsertRows, made)
+		query, args := l.repeatRow(l.db.Statements.Load().InsertRows, made)
 		r, err := w.ExecContext(ctx, query, args...)
 		if err != nil {
 			return err
 		}
-		if all, err := l.db.Statements().HasInserted(r); err != nil || !all {
+		if all, err := l.db.Statements.Load().HasInserted(r); err != nil || !all {
 			return errMadeMeanwhile
 		}
 	}
 	if len(changed) > 0 {
-		query, args := l.repeatRow(l.db.Statements().UpdateRows, changed)
+		query, args := l.repeatRow(l.db.Statements.Load().UpdateRows, changed)
 		if _, err := w.ExecContext(ctx, query, args...); err != nil {
 			return err
 		}

@@ -328,7 +328,7 @@ func (a arrays) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []
 		}
 		// The insert may have waited for a sweep, which has removed a record and raised the floor.
 		var floor int64
-		if err := w.QueryRowContext(ctx, a.db.Statements().LoadFloor).Scan(&floor); err != nil {
+		if err := w.QueryRowContext(ctx, a.db.Statements.Load().LoadFloor).Scan(&floor); err != nil {
 			return err
 		}
 		if storeapi.Fence(floor) > made[0].Found.Floor { //nolint:gosec // fences stay below 2^53
@@ -338,13 +338,13 @@ func (a arrays) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []
 	if len(changed) == 0 {
 		return nil
 	}
-	_, err := w.ExecContext(ctx, a.db.Statements().UpdateRows, arrayArgs(changed)...)
+	_, err := w.ExecContext(ctx, a.db.Statements.Load().UpdateRows, arrayArgs(changed)...)
 	return err
 }
 
 // insertMany marks those changes to be made alone whose record was there.
 func (a arrays) insertMany(ctx context.Context, w sqlkit.Execer, made []*Change) error {
-	rows, err := w.QueryContext(ctx, a.db.Statements().InsertRows, arrayArgs(made)...)
+	rows, err := w.QueryContext(ctx, a.db.Statements.Load().InsertRows, arrayArgs(made)...)
 	if err != nil {
 		return err
 	}

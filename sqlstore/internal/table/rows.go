@@ -289,7 +289,7 @@ func (d *Database) ReadRecord(here protocol.Micros, scan func(to ...any) error, 
 	}
 	l.Now = here
 	err = scan(append(append([]any{&s.version, &s.floor, &s.now}, more...), s.Columns()...)...)
-	if err != nil || s.version != d.Statements().SchemaVersion {
+	if err != nil || s.version != d.Statements.Load().SchemaVersion {
 		return l, d.VersionError(s.version, err)
 	}
 	l.Now = d.ServerTime(s.now, here)

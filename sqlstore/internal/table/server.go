@@ -109,7 +109,7 @@ type reads struct {
 func (s server) LookAtMany(ctx context.Context, looks []*Look) error {
 	return s.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) (err error) {
 		if l := looks[0]; len(looks) == 1 {
-			l.Found, err = s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, l.ID)
+			l.Found, err = s.db.LoadRecord(ctx, db, s.db.Statements.Load().LoadRow, l.ID)
 			return err
 		}
 		return s.db.lookAtRows(ctx, db, s.many, looks)

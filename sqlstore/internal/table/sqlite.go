@@ -201,7 +201,7 @@ func (s sqlite) changeInOne(changes []*Change) error {
 		}
 	}
 	// Before a connection is held: preparing takes one.
-	q := s.db.Statements()
+	q := s.db.Statements.Load()
 	statements, err := s.db.Cache.PrepareAll(ctx, s.db, q.LockFile, q.InsertRow, q.UpdateRow, q.UpdateSame, list.listQuery(1))
 	if err != nil {
 		return err
@@ -276,7 +276,7 @@ func (l inList) loadMany(ctx context.Context, w querier, _ string, ids []RecordI
 
 // listQuery returns a statement with placeholders for n ids; the last id fills the rest.
 func (l inList) listQuery(n int) string {
-	return strings.Replace(l.db.Statements().LoadRows, "(?)", "("+sqlkit.List(l.countPlaces(n))+")", 1)
+	return strings.Replace(l.db.Statements.Load().LoadRows, "(?)", "("+sqlkit.List(l.countPlaces(n))+")", 1)
 }
 
 // countPlaces returns the number of ids in a statement for n, a power of two. So there are few
@@ -285,7 +285,7 @@ func (l inList) countPlaces(n int) int { return 1 << bits.Len(uint(max(1, l.leas
 
 func (l inList) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*Change) error {
 	for _, c := range made {
-		r, err := w.ExecContext(ctx, l.db.Statements().InsertRow, InsertArgs(&c.Key, c.ID, &c.Next)...)
+		r, err := w.ExecContext(ctx, l.db.Statements.Load().InsertRow, InsertArgs(&c.Key, c.ID, &c.Next)...)
 		if err != nil {
 			return err
 		}
@@ -308,7 +308,7 @@ func (l inList) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []
 			}
 			continue
 		}
-		if _, err := w.ExecContext(ctx, l.db.Statements().UpdateRow, append(RowArgs(&c.Next), c.ID[:])...); err != nil {
+		if _, err := w.ExecContext(ctx, l.db.Statements.Load().UpdateRow, append(RowArgs(&c.Next), c.ID[:])...); err != nil {
 			return err
 		}
 	}
@@ -319,7 +319,7 @@ func (l inList) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []
 func (l inList) putSame(ctx context.Context, w sqlkit.Execer, c *Change) (same bool, err error) {
 	was := &c.Last
 	args := append(RowArgs(&c.Next), c.ID[:], was.Owner[:], int64(was.Fence), int64(was.State), was.LeaseEnd, was.Updated, AppendData(nil, was)) //nolint:gosec // fences stay below 2^53
-	r, err := w.ExecContext(ctx, l.db.Statements().UpdateSame, args...)
+	r, err := w.ExecContext(ctx, l.db.Statements.Load().UpdateSame, args...)
 	if err != nil {
 		return false, err
 	}
@@ -512,7 +512,7 @@ func (d *Database) BeginWrite(ctx context.Context) (*WriteTx, error) {
 // database/sql begins without the lock. If it read first and another process wrote in between, it
 // could not get the lock any more.
 func (d *Database) lockFile(ctx context.Context, tx sqlkit.Execer) error {
-	_, err := tx.ExecContext(ctx, d.Statements().LockFile)
+	_, err := tx.ExecContext(ctx, d.Statements.Load().LockFile)
 	return err
 }
 
