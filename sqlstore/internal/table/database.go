@@ -71,20 +71,15 @@ func Open(pool *sql.DB, d dbtx.Dialect, o Settings) *Database {
 	db.UseSchema(schema)
 	switch d {
 	case dbtx.SQLite:
-		db.Backend = sqlite{db}
+		db.Backend, db.waits = sqlite{db}, sqliteWaits
 	case dbtx.PostgreSQL:
-		db.Backend = newPostgres(db)
+		db.Backend = postgres{server{db, postgresManner{db.Table}, newKeyTurns(), arrays{db}}}
 	case dbtx.MySQL:
-		db.Backend = newMySQL(db)
+		db.Backend = mysql{server{db, mysqlManner{db.Table, db.LockWait, &db.words, new(atomic.Bool)}, newKeyTurns(), lists{db}}}
 	}
-	if d == dbtx.SQLite {
-		db.waits = sqliteWaits
-		if db.Clock == nil {
-			db.Clock = time.Now
-		}
-		return db
+	if db.Clock == nil {
+		db.Clock = func() time.Time { return time.Now().Add(time.Duration(db.ahead.Load()) * time.Microsecond) }
 	}
-	db.Clock = func() time.Time { return time.Now().Add(time.Duration(db.ahead.Load()) * time.Microsecond) }
 	return db
 }
 

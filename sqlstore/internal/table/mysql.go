@@ -20,12 +20,6 @@ import (
 // mysql is the backend for MySQL and MariaDB.
 type mysql struct{ server }
 
-func newMySQL(db *Database) mysql {
-	return mysql{server{
-		db: db, turns: newKeyTurns(), manner: mysqlManner{db.Table, db.LockWait, &db.words, new(atomic.Bool)}, many: lists{db},
-	}}
-}
-
 // mysqlManner has the statements for MySQL and MariaDB; it sends one at a time.
 type mysqlManner struct {
 	table    string

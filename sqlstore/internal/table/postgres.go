@@ -20,12 +20,6 @@ import (
 // postgres is the backend for PostgreSQL.
 type postgres struct{ server }
 
-func newPostgres(db *Database) postgres {
-	return postgres{server{
-		db: db, turns: newKeyTurns(), manner: postgresManner{db.Table}, many: arrays{db},
-	}}
-}
-
 // postgresManner has the statements for PostgreSQL. No setting outlives a transaction.
 type postgresManner struct{ table string }
 
