@@ -258,11 +258,8 @@ type serverTries struct {
 // effect and may succeed the next time, since another transaction was in the way, or the connection
 // was dead.
 func (t *serverTries) mayRepeat(err error) bool {
-	if err == nil || isOwnError(err) {
-		return false
-	}
 	var gone *lostError
-	switch fate := t.manner.errorFate(err); {
+	switch fate := t.fateOf(err); {
 	case fate == Blocked:
 	case errors.As(err, &gone) && t.lost < LostConnections && fate == OnlyLost:
 		t.lost++

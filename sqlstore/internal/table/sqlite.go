@@ -138,13 +138,7 @@ func sqliteStatements(table string) Statements {
 
 // CheckSettings refuses a database that connections do not share, and warns about weak settings.
 func (s sqlite) CheckSettings(ctx context.Context) error {
-	wait, cancel := s.db.NewPatience(ctx, time.Time{})
-	defer cancel()
-	for {
-		if err := s.readOnce(ctx, wait, ctx, s.checkSession); !wait.mayRepeat(err) {
-			return wait.sqliteError(err)
-		}
-	}
+	return s.ReadTables(ctx, AnyRows, s.checkSession)
 }
 
 func (s sqlite) checkSession(ctx context.Context, se sqlkit.Execer) error {
