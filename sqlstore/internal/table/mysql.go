@@ -664,7 +664,7 @@ func (t *MySQLTx) RestoreWaits(ctx context.Context) error {
 	return err
 }
 
-// InsertClaim runs queries.ClaimOnce. It returns the time of the new record, or zero if the
+// InsertClaim runs ClaimOnce. It returns the time of the new record, or zero if the
 // statement has inserted nothing.
 func (t *MySQLTx) InsertClaim(ctx context.Context, query string, args ...any) (now int64, err error) {
 	res, err := t.SQLTx.ExecContext(ctx, query, args...)

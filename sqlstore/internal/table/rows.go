@@ -43,7 +43,7 @@ func RowArgs(r *protocol.Row) []any {
 	return []any{r.Owner[:], int64(r.Fence), int64(r.State), r.LeaseEnd, r.Expires, r.Updated, data, answer} //nolint:gosec // fences stay below 2^53
 }
 
-// FinishArgs returns the arguments of queries.finish for the attempt of a row.
+// FinishArgs returns the arguments of FinishAttempt for the attempt of a row.
 func FinishArgs(id RecordID, r *protocol.Row) []any {
 	return append(RowArgs(r)[2:], id[:], r.Owner[:], int64(r.Fence)) //nolint:gosec // fences stay below 2^53
 }
@@ -191,6 +191,7 @@ type dataParser struct {
 	bad  bool
 }
 
+// takeNumber takes a number that read decodes.
 func takeNumber[T int64 | uint64](p *dataParser, read func([]byte) (T, int)) T {
 	v, n := read(p.rest)
 	if n <= 0 {
@@ -298,7 +299,7 @@ func (d *Database) ReadRecord(here protocol.Micros, scan func(to ...any) error, 
 	return l, err
 }
 
-// loadRecords reads the rows of a statement like queries.LoadRows.
+// loadRecords reads the rows of a statement like LoadRows.
 func (d *Database) loadRecords(ctx context.Context, w querier, query string, args ...any) (found map[RecordID]Loaded, absent Loaded, err error) {
 	here := d.Clock().UnixMicro()
 	rows, err := w.QueryContext(ctx, query, args...)
