@@ -307,7 +307,8 @@ var errBodyDropped = errors.New("retrysafe: the answer has a body and Kept is fa
 // checkCompletion returns an error if the body of the answer would be dropped silently. It puts the
 // attempt in doubt, and returns an error, if the attempt did not ask for a step of an earlier one.
 func (a *Attempt) checkCompletion(ctx context.Context, answer *Answer) error {
-	if answer.Body != nil && !answer.Kept && answer.Size == 0 { // a size says that the answer was too large
+	if answer.Body != nil && !answer.Kept && answer.Size == 0 {
+		// a size says that the answer was too large
 		return errBodyDropped
 	}
 	steps := a.steps.Load()

@@ -75,8 +75,8 @@ func (e *Engine) StoreTime(ctx context.Context) (time.Time, error) {
 const issuedSlack = time.Minute
 
 // extendRetention makes the retention of an issued key long enough: its record has to outlive the
-// time of first use. Otherwise the record of a released key would expire too early, and a signed key
-// could be issued again.
+// time of first use. Otherwise the record of a released key would expire too early, and a signed
+// key could be issued again.
 func (c *core) extendRetention(ctx context.Context, key storeapi.StoreKey, o *callOptions) (*callOptions, error) {
 	if !o.issued.signedUntil.IsZero() && !c.store.KnowsTime() {
 		if err := c.store.ReadTime(ctx, key); err != nil {

@@ -95,16 +95,28 @@ func TestPayloadTexts(t *testing.T) {
 	}
 	e := engineOn(t, newStore(), retrysafe.Policy{})
 	for i, broken := range []any{
-		[]string{"a\xff"}, map[string]string{"a\xff": "b"}, quoted{"a\xff"}, // types that say all
-		map[string]any{"name": "a\xff"}, map[string]any{"a\xff": 1}, []any{map[string]any{"b": []any{1, "a\xff"}}}, map[string]any{"name": &inner{"a\xff"}},
-		map[string]any{"name": spelled{"a\xff"}}, map[spelled]int{{"a\xff"}: 1}, left{inner: inner{"a\xff"}}, &left{Text: "a\xff"}, []any{raw{`"\ufffd"`}, "a\xff"},
+		[]string{"a\xff"},
+		map[string]string{"a\xff": "b"},
+		quoted{"a\xff"}, // types that say all
+		map[string]any{"name": "a\xff"},
+		map[string]any{"a\xff": 1},
+		[]any{map[string]any{"b": []any{1, "a\xff"}}},
+		map[string]any{"name": &inner{"a\xff"}},
+		map[string]any{"name": spelled{"a\xff"}},
+		map[spelled]int{{"a\xff"}: 1},
+		left{inner: inner{"a\xff"}},
+		&left{Text: "a\xff"},
+		[]any{raw{`"\ufffd"`}, "a\xff"},
 		[]any{addressed{"a\xff"}},
 	} {
 		_, err := retrysafe.Do(ctx, e, retrysafe.Key{Operation: "charge", ID: fmt.Sprint("broken ", i)}, fails, retrysafe.WithPayload(broken))
 		assert.Contains(t, fmt.Sprint(err), "a text of the payload is no UTF-8", "payload %d: %#v", i, broken)
 	}
 	for i, valid := range []any{
-		"a\xff", []byte("a\xff"), map[string]any{"name": "a\ufffd", `\ufffd`: `\ufffd`}, quoted{`\ufffd`}, []any{raw{`"\ufffd"`}, raw{`{"a\\":"\\\ufffd"}`}},
+		"a\xff", []byte("a\xff"),
+		map[string]any{"name": "a\ufffd", `\ufffd`: `\ufffd`},
+		quoted{`\ufffd`},
+		[]any{raw{`"\ufffd"`}, raw{`{"a\\":"\\\ufffd"}`}},
 		[]any{raw{`"\ufffd"`}, left{Out: "a\xff"}, []byte("a\xff"), nil, (*spelled)(nil), spelled{"b"}, &addressed{"a\xff"}, map[int]any{1: nil}},
 	} {
 		_, err := retrysafe.Do(ctx, e, retrysafe.Key{Operation: "charge", ID: fmt.Sprint("valid ", i)}, new(counter).work, retrysafe.WithPayload(valid))

@@ -366,9 +366,9 @@ func TestServerTimes(t *testing.T) {
 	assert.True(t, time.Since(begun) >= 2900*time.Millisecond, "the idle one was closed after %v", time.Since(begun))
 }
 
-// TestHalfClosedClients tests that a client that ends its side while its request runs gets the answer
-// and then the end of the connection. One that ends it sooner may get none, as with any server of
-// net/http: then nothing was done.
+// TestHalfClosedClients tests that a client that ends its side while its request runs gets the
+// answer and then the end of the connection. One that ends it sooner may get none, as with any
+// server of net/http: then nothing was done.
 func TestHalfClosedClients(t *testing.T) {
 	t.Parallel()
 	u, answer := slow(t, "", "HTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\ndone")

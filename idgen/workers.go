@@ -114,7 +114,7 @@ func (w *Workers) Claim(ctx context.Context) (*Held, error) {
 	for empty, lost := 0, 0; ; {
 		h, wait, err := w.round(ctx)
 		if errors.Is(err, retrysafe.ErrLeaseLost) && lost < rounds {
-			lost++ // nobody has had the number, so another one will do
+			lost++ // no process has had the number, so another one will do
 			continue
 		}
 		if h != nil || err != nil {

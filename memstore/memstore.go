@@ -68,15 +68,16 @@ func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (got s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, row := s.at(req.Key)
-	if got.Status, err = protocol.Decide(row, now, &req); err != nil {
+	next, status, write, err := protocol.Acquire(*row, now, s.floor, &req)
+	if err != nil {
 		return got, err
 	}
-	if got.Status == storeapi.StatusAcquired {
-		row = s.win(row, now, &req)
+	if write {
+		next.Fingerprint, next.Binding = bytes.Clone(next.Fingerprint), bytes.Clone(next.Binding)
+		row = s.put(req.Key, row, next)
 	}
+	got = storeapi.Acquired{Status: status, Record: row.Record(req.Key, now)}
 	rec := &got.Record
-	rec.Key, rec.Now = req.Key, protocol.Time(now)
-	row.Fill(rec, now)
 	if bytes.Equal(rec.Fingerprint, req.Fingerprint) {
 		rec.Fingerprint = req.Fingerprint // the caller has just passed it, so it needs no copy
 	} else {
@@ -84,13 +85,6 @@ func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (got s
 	}
 	rec.Binding, rec.Answer.Body = bytes.Clone(rec.Binding), bytes.Clone(rec.Answer.Body)
 	return got, nil
-}
-
-// win grants req, and returns the row of its key as it is then.
-func (s *Store) win(row *protocol.Row, now protocol.Micros, req *storeapi.AcquireRequest) *protocol.Row {
-	next, _, _, _ := protocol.Acquire(*row, now, s.floor, req) //nolint:dogsled // Decide said StatusAcquired, so it has to be written
-	next.Fingerprint, next.Binding = bytes.Clone(next.Fingerprint), bytes.Clone(next.Binding)
-	return s.put(req.Key, row, next)
 }
 
 // Extend implements [storeapi.Store].

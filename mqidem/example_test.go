@@ -88,7 +88,8 @@ func (dropping) Receive(ctx context.Context) (mqidem.Delivery, error) {
 
 type dropped struct{}
 
-func (dropped) Message() *mqidem.Message                   { return &mqidem.Message{Source: "orders"} }
+func (dropped) Message() *mqidem.Message { return &mqidem.Message{Source: "orders"} }
+
 func (dropped) Lost() error                                { return errors.New("the stream was too short") }
 func (dropped) Ack(context.Context) error                  { return nil }
 func (dropped) Retry(context.Context, time.Duration) error { return nil }

@@ -20,23 +20,23 @@ import (
 func (s *Store) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	// Own copies: the caller may reuse its slices.
 	req.Fingerprint, req.Binding = bytes.Clone(req.Fingerprint), bytes.Clone(req.Binding)
-	req.Finish = protocol.OwnFinish(req.Finish)
+	size := len(req.Fingerprint) + len(req.Binding)
+	if req.Finish != nil {
+		req.Finish = protocol.OwnFinish(req.Finish)
+		size += len(req.Finish.Answer.Body)
+	}
 	var row protocol.Row
 	var now protocol.Micros
 	request := &acquireCall{req: req}
-	c, err := s.newCall(ctx, req.Key, request)
+	id, err := s.checkKey(ctx, &req.Key)
 	if err == nil {
-		c.NotAfter, c.Size = req.NotAfter, len(req.Fingerprint)+len(req.Binding)
-		if req.Finish != nil {
-			c.Size += len(req.Finish.Answer.Body)
-		}
-		row, now, err = s.queue.ClaimKey(c)
-	}
-	var lock *table.LockError
-	if errors.As(err, &lock) && lock.Ended == nil && !req.NotAfter.IsZero() && s.db.Clock().After(req.NotAfter) {
-		err = storeapi.ErrTooLate
+		row, now, err = s.queue.ClaimKey(&table.Call{Ctx: ctx, Key: req.Key, ID: id, NotAfter: req.NotAfter, Size: size, Request: request})
 	}
 	if err != nil {
+		var lock *table.LockError
+		if errors.As(err, &lock) && lock.Ended == nil && !req.NotAfter.IsZero() && s.db.Clock().After(req.NotAfter) {
+			err = storeapi.ErrTooLate
+		}
 		return storeapi.Acquired{}, err
 	}
 	return storeapi.Acquired{Status: request.status, Record: row.Record(req.Key, now)}, nil
@@ -61,12 +61,11 @@ func (s *Store) Extend(ctx context.Context, req storeapi.ExtendRequest) error {
 		own.Body = bytes.Clone(own.Body)
 		req.Progress, size = &own, len(own.Body)
 	}
-	c, err := s.newCall(ctx, req.Key, &extendCall{req})
+	id, err := s.checkKey(ctx, &req.Key)
 	if err != nil {
 		return err
 	}
-	c.Size = size
-	_, _, err = s.queue.ChangeRecord(c, batch.HeartbeatLine)
+	_, _, err = s.queue.ChangeRecord(batch.HeartbeatLine, &table.Call{Ctx: ctx, Key: req.Key, ID: id, Size: size, Request: &extendCall{req}})
 	return err
 }
 
@@ -83,24 +82,27 @@ func (s *Store) Complete(ctx context.Context, req storeapi.CompleteRequest) (sto
 	if s.grouped {
 		req.Answer.Body = bytes.Clone(req.Answer.Body)
 	}
-	c, err := s.newCall(ctx, req.Key, &completeCall{req, s.writesAgain()})
+	id, err := s.checkKey(ctx, &req.Key)
 	if err != nil {
 		return storeapi.Record{}, err
 	}
-	c.Size = len(req.Answer.Body)
-	row, now, err := s.queue.ChangeRecord(c, batch.ClaimLine)
+	request := &completeCall{req, s.db.Dialect == PostgreSQL}
+	row, now, err := s.queue.ChangeRecord(batch.ClaimLine, &table.Call{Ctx: ctx, Key: req.Key, ID: id, Size: len(req.Answer.Body), Request: request})
 	if err != nil {
 		return storeapi.Record{}, err
 	}
 	if !req.Quiet {
-		s.announceEnd(c.ID)
+		s.announceEnd(id)
 	}
 	return row.Record(req.Key, now), nil
 }
 
 // completeCall is a call of Complete.
 type completeCall struct {
-	req         storeapi.CompleteRequest
+	req storeapi.CompleteRequest
+	// writesAgain: a finish that is already stored is written once more. If PostgreSQL's wait for
+	// its synchronous replicas was interrupted, commits are visible before the replicas have them.
+	// So a repeated call, whose first outcome was unknown, is answered after a COMMIT of its own.
 	writesAgain bool
 }
 
@@ -111,13 +113,14 @@ func (c *completeCall) Decide(found table.Loaded) (next protocol.Row, write bool
 
 // Release implements [storeapi.Store].
 func (s *Store) Release(ctx context.Context, req storeapi.ReleaseRequest) error {
-	c, err := s.newCall(ctx, req.Key, &releaseCall{req, s.writesAgain()})
+	id, err := s.checkKey(ctx, &req.Key)
 	if err != nil {
 		return err
 	}
-	_, _, err = s.queue.ChangeRecord(c, batch.ClaimLine)
+	request := &releaseCall{req, s.db.Dialect == PostgreSQL}
+	_, _, err = s.queue.ChangeRecord(batch.ClaimLine, &table.Call{Ctx: ctx, Key: req.Key, ID: id, Request: request})
 	if err == nil && !req.Quiet {
-		s.announceEnd(c.ID)
+		s.announceEnd(id)
 	}
 	return err
 }
@@ -125,7 +128,7 @@ func (s *Store) Release(ctx context.Context, req storeapi.ReleaseRequest) error 
 // releaseCall is a call of Release.
 type releaseCall struct {
 	req         storeapi.ReleaseRequest
-	writesAgain bool
+	writesAgain bool // as in completeCall
 }
 
 func (c *releaseCall) Decide(found table.Loaded) (next protocol.Row, write bool, err error) {
@@ -133,18 +136,13 @@ func (c *releaseCall) Decide(found table.Loaded) (next protocol.Row, write bool,
 	return next, write || err == nil && c.writesAgain, err
 }
 
-// writesAgain reports whether a finish that is already stored is written once more. If PostgreSQL's
-// wait for its synchronous replicas was interrupted, commits are visible before the replicas have
-// them. So a repeated call, whose first outcome was unknown, is answered after a COMMIT of its own.
-func (s *Store) writesAgain() bool { return s.db.Dialect == PostgreSQL }
-
 // Lookup implements [storeapi.Store]. A key whose transaction (RunTx) is open in this process is
 // in progress; the content of its record is not known before the commit.
 func (s *Store) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
-	if err := s.checkKey(ctx, &key); err != nil {
+	id, err := s.checkKey(ctx, &key)
+	if err != nil {
 		return storeapi.Record{}, err
 	}
-	id := table.IDOf(key)
 	// asked first: if it is not open any more, the record shows its outcome
 	open := s.running.otherOf(id) != nil
 	found, err := s.queue.LookAt(ctx, id)
@@ -160,12 +158,12 @@ func (s *Store) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Rec
 
 // Issue implements [storeapi.Issuer].
 func (s *Store) Issue(ctx context.Context, req storeapi.IssueRequest) (storeapi.Status, error) {
-	request := &issueCall{req: req}
-	c, err := s.newCall(ctx, req.Key, request)
+	id, err := s.checkKey(ctx, &req.Key)
 	if err != nil {
 		return 0, err
 	}
-	if _, _, err := s.queue.ChangeRecord(c, batch.ClaimLine); err != nil {
+	request := &issueCall{req: req}
+	if _, _, err := s.queue.ChangeRecord(batch.ClaimLine, &table.Call{Ctx: ctx, Key: req.Key, ID: id, Request: request}); err != nil {
 		return 0, err
 	}
 	return request.status, nil
@@ -182,23 +180,21 @@ func (c *issueCall) Decide(found table.Loaded) (next protocol.Row, write bool, e
 	return next, write, nil
 }
 
-// newCall checks a call that changes a record.
-func (s *Store) newCall(ctx context.Context, key storeapi.StoreKey, r table.Request) (*table.Call, error) {
-	if err := s.checkKey(ctx, &key); err != nil {
-		return nil, err
-	}
-	return &table.Call{Ctx: ctx, Key: key, ID: table.IDOf(key), Request: r}, nil
-}
-
-// checkKey refuses invalid calls before they reach the database.
-func (s *Store) checkKey(ctx context.Context, key *storeapi.StoreKey) error {
+// checkKey refuses invalid calls before they reach the database, and returns the id of the record.
+func (s *Store) checkKey(ctx context.Context, key *storeapi.StoreKey) (id table.RecordID, err error) {
 	if err := checkContext(ctx, s.db.Pool); err != nil {
-		return err
+		return id, err
 	}
-	if err := key.Validate(); err != nil || s.db.SchemaKnown.Load() {
-		return err
+	if err := key.Validate(); err != nil {
+		return id, err
 	}
-	return s.findTables(ctx)
+	if !s.db.SchemaKnown.Load() {
+		if err := s.findTables(ctx); err != nil {
+			return id, err
+		}
+	}
+	text, _ := key.AppendText(make([]byte, 0, 256)) // never fails
+	return table.IDOf(text), nil
 }
 
 // checkCall is checkKey for a call without a key.
@@ -258,8 +254,8 @@ func (s *Store) findTables(ctx context.Context) error {
 		return nil
 	}
 	var schema string
-	err := s.backend.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
-		err := db.QueryRowContext(ctx, s.db.Statements().FindSchema).Scan(&schema)
+	err := s.db.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
+		err := db.QueryRowContext(ctx, s.db.Statements.Load().FindSchema).Scan(&schema)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}

@@ -42,7 +42,7 @@ func (s *Store) makeCharge(ctx context.Context, req storeapi.ChargeRequest) (cha
 	if err := req.Validate(); err != nil {
 		return storeapi.Charged{}, err
 	}
-	c := &charging{id: table.IDOfName(protocol.UsageName(req.Namespace, req.Tenant)), req: req, done: make(chan struct{})}
+	c := &charging{id: table.IDOf(protocol.UsageName(req.Namespace, req.Tenant)), req: req, Ticket: table.Ticket{Done: make(chan struct{})}}
 	if s.grouped {
 		err = s.chargeTogether(ctx, c)
 	} else {
@@ -62,9 +62,9 @@ func (s *Store) Usage(ctx context.Context, req storeapi.UsageRequest) (out store
 	if err := req.Validate(); err != nil {
 		return out, err
 	}
-	id := table.IDOfName(protocol.UsageName(req.Namespace, req.Tenant))
-	err = s.backend.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
-		u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, id)
+	id := table.IDOf(protocol.UsageName(req.Namespace, req.Tenant))
+	err = s.db.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
+		u, err := s.loadUsage(ctx, db, s.db.Statements.Load().LoadUsage, id)
 		out = u.Report(u.now)
 		return err
 	})
@@ -78,15 +78,15 @@ func (s *Store) Usage(ctx context.Context, req storeapi.UsageRequest) (out store
 func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
 	of := []*charging{c}
 	write := false
-	err := s.backend.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
-		u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, c.id)
+	err := s.db.ReadTables(ctx, table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
+		u, err := s.loadUsage(ctx, db, s.db.Statements.Load().LoadUsage, c.id)
 		_, write = decideCharges(&u, of)
 		return err
 	})
 	if err != nil || !write {
 		return err
 	}
-	return s.backend.WriteTables(ctx, c.id, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+	return s.db.WriteTables(ctx, c.id, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		return s.chargeTenant(ctx, w, of)
 	})
 }
@@ -95,7 +95,7 @@ func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
 // last call counts.
 func (s *Store) chargeTenant(ctx context.Context, w sqlkit.Execer, of []*charging) (wrote bool, err error) {
 	for len(of) > 0 {
-		u, err := s.loadUsage(ctx, w, s.db.Statements().LockUsage, of[0].id)
+		u, err := s.loadUsage(ctx, w, s.db.Statements.Load().LockUsage, of[0].id)
 		if err != nil {
 			return false, err
 		}
@@ -138,8 +138,8 @@ func (s *Store) loadUsage(ctx context.Context, db sqlkit.Execer, query string, i
 	var now sql.NullInt64
 	u.now = s.db.Clock().UnixMicro()
 	err = db.QueryRowContext(ctx, query, id[:]).Scan(&version, &now, &counts)
-	if err := s.db.CheckVersion(version, err); err != nil {
-		return u, err
+	if err != nil || version != s.db.Statements.Load().SchemaVersion {
+		return u, s.db.VersionError(version, err)
 	}
 	u.now, u.there = s.db.ServerTime(now, u.now), counts != nil
 	if u.Usage, err = protocol.ParseUsage(counts); err != nil {
@@ -152,22 +152,22 @@ func (s *Store) loadUsage(ctx context.Context, db sqlkit.Execer, query string, i
 // has inserted one meanwhile.
 func (s *Store) putUsage(ctx context.Context, db sqlkit.Execer, id table.RecordID, req *storeapi.ChargeRequest, was *usage, u *protocol.Usage) (done bool, err error) {
 	if u.Empty() {
-		_, err := db.ExecContext(ctx, s.db.Statements().DeleteUsage, id[:])
+		_, err := db.ExecContext(ctx, s.db.Statements.Load().DeleteUsage, id[:])
 		return true, err
 	}
 	counts, err := u.AppendBinary(nil)
 	if err != nil {
 		return false, err
 	}
-	query := s.db.Statements().InsertUsage
+	query := s.db.Statements.Load().InsertUsage
 	if was.there {
-		query = s.db.Statements().UpdateUsage
+		query = s.db.Statements.Load().UpdateUsage
 	}
 	r, err := db.ExecContext(ctx, query, id[:], []byte(req.Namespace), []byte(req.Tenant), u.Expires(), counts)
 	if err != nil || was.there {
 		return err == nil, err // MySQL counts no row if nothing has changed
 	}
-	return s.db.Statements().HasInserted(r)
+	return s.db.Statements.Load().HasInserted(r)
 }
 
 // sweepUsage removes tenants without any live count. It takes the lock only if there are some.
@@ -178,7 +178,7 @@ func (s *Store) sweepUsage(ctx context.Context) error {
 			return s.db.CallerError("look for expired counts", err)
 		}
 		var removed bool
-		err = s.backend.WriteTables(ctx, table.RecordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+		err = s.db.WriteTables(ctx, table.RecordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 			removed, err = s.removeUsage(ctx, w, now)
 			return true, err
 		})
@@ -190,31 +190,31 @@ func (s *Store) sweepUsage(ctx context.Context) error {
 
 // removeUsage removes a batch of them.
 func (s *Store) removeUsage(ctx context.Context, w sqlkit.Execer, now protocol.Micros) (removed bool, err error) {
-	if s.db.Statements().LockExpiredUsage == "" {
-		r, err := w.ExecContext(ctx, s.db.Statements().RemoveExpiredUsage, now, sweepBatch)
+	if s.db.Statements.Load().LockExpiredUsage == "" {
+		r, err := w.ExecContext(ctx, s.db.Statements.Load().RemoveExpiredUsage, now, sweepBatch)
 		if err != nil {
 			return false, err
 		}
 		return table.InsertedByCount(r)
 	}
-	ids, _, err := lockedRows(ctx, w, s.db.Statements().LockExpiredUsage, now, sweepBatch)
+	ids, _, err := lockedRows(ctx, w, s.db.Statements.Load().LockExpiredUsage, now, sweepBatch)
 	if err != nil || len(ids) == 0 {
 		return false, err
 	}
-	_, err = w.ExecContext(ctx, s.db.Statements().RemoveLockedUsage(len(ids)), ids...)
+	_, err = w.ExecContext(ctx, s.db.Statements.Load().RemoveLockedUsage(len(ids)), ids...)
 	return err == nil, err
 }
 
 func (s *Store) expiredUsage(ctx context.Context) (some bool, now protocol.Micros, err error) {
-	err = s.backend.ReadTables(ctx, table.AnyRows, func(ctx context.Context, db sqlkit.Execer) error {
+	err = s.db.ReadTables(ctx, table.AnyRows, func(ctx context.Context, db sqlkit.Execer) error {
 		// for the time
-		u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, table.RecordID{})
+		u, err := s.loadUsage(ctx, db, s.db.Statements.Load().LoadUsage, table.RecordID{})
 		if err != nil {
 			return err
 		}
 		now = u.now
 		var n int
-		err = db.QueryRowContext(ctx, s.db.Statements().FindExpiredUsage, now).Scan(&n)
+		err = db.QueryRowContext(ctx, s.db.Statements.Load().FindExpiredUsage, now).Scan(&n)
 		some = n > 0
 		return err
 	})
@@ -226,9 +226,8 @@ type charging struct {
 	id  table.RecordID
 	req storeapi.ChargeRequest
 	table.Ticket
-	done chan struct{}
 
-	got storeapi.Charged // got and err: the caller must not read them before done is closed
+	got storeapi.Charged // got and err: the caller must not read them before Done is closed
 	err error
 }
 
@@ -317,7 +316,7 @@ func (s *Store) chargeTogether(ctx context.Context, c *charging) error {
 	line := table.RecordID{c.id[0] % readLines}
 	s.charges.reading.joinLine(line, []*charging{c}, s.readCharges)
 	select {
-	case <-c.done:
+	case <-c.Done:
 		return c.err
 	case <-wait.Done():
 	}
@@ -327,7 +326,7 @@ func (s *Store) chargeTogether(ctx context.Context, c *charging) error {
 		return s.db.WaitedInVain(wait.Limit, wait.Caller.Err())
 	}
 	select { // it has begun, and may be counted
-	case <-c.done:
+	case <-c.Done:
 		return c.err
 	case <-wait.Caller.Done():
 		return &table.UnknownError{Ended: wait.Caller.Err()}
@@ -342,9 +341,9 @@ func (s *Store) readCharges(_ table.RecordID, batch []*charging) {
 		return
 	}
 	writes, failed := make([]bool, len(tenants)), make([]error, len(tenants))
-	err := s.backend.ReadTables(context.Background(), table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
+	err := s.db.ReadTables(context.Background(), table.OneRow, func(ctx context.Context, db sqlkit.Execer) error {
 		for i, of := range tenants {
-			u, err := s.loadUsage(ctx, db, s.db.Statements().LoadUsage, of[0].id)
+			u, err := s.loadUsage(ctx, db, s.db.Statements.Load().LoadUsage, of[0].id)
 			var state table.StateError
 			if err != nil && !errors.As(err, &state) {
 				// a failed tenant does not stop the others, as long as the database answers
@@ -377,7 +376,7 @@ func (s *Store) writeLine(c *charging) table.RecordID {
 func (s *Store) writeCharges(line table.RecordID, batch []*charging) {
 	for tenants := byTenant(batch); len(tenants) > 0; {
 		failed := -1
-		err := s.backend.WriteTables(context.Background(), line, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (commit bool, err error) {
+		err := s.db.WriteTables(context.Background(), line, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (commit bool, err error) {
 			failed = -1
 			for i, of := range tenants {
 				tenants[i] = slices.DeleteFunc(of, func(c *charging) bool { return !c.BeginCall() })
@@ -405,7 +404,7 @@ func (s *Store) writeCharges(line table.RecordID, batch []*charging) {
 func endCharges(of []*charging, err error) {
 	for _, c := range of {
 		c.err = err
-		close(c.done)
+		close(c.Done)
 	}
 }
 

@@ -34,7 +34,7 @@ func TestChargesOfCallersThatLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &silent{healthy: make(chan struct{})}
-		s := &Store{backend: f, db: &table.Database{LockWait: 5 * time.Second, Dialect: PostgreSQL, Clock: time.Now}}
+		s := &Store{db: &table.Database{Backend: f, LockWait: 5 * time.Second, Dialect: PostgreSQL, Clock: time.Now}}
 		var all sync.WaitGroup
 		for range 60 {
 			for i := range 200 {
@@ -42,7 +42,7 @@ func TestChargesOfCallersThatLeft(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 					defer cancel()
 					id := table.RecordID{byte(i)}
-					_ = s.chargeTogether(ctx, &charging{id: id, req: storeapi.ChargeRequest{}, done: make(chan struct{})})
+					_ = s.chargeTogether(ctx, &charging{id: id, req: storeapi.ChargeRequest{}, Ticket: table.Ticket{Done: make(chan struct{})}})
 				})
 			}
 			time.Sleep(time.Second)

@@ -40,7 +40,7 @@ func (j *joint) takeKey(ctx context.Context) (rec storeapi.Record, won bool, err
 // takeKeyWithin is takeKey within the time limit of ctx.
 func (j *joint) takeKeyWithin(ctx context.Context) (rec storeapi.Record, won bool, err error) {
 	tx, own := j.tx.(*table.MySQLTx)
-	if !own && !j.joins || own && tx.LimitsSession || j.claim.store.db.Statements().LimitJoinWait == nil {
+	if !own && !j.joins || own && tx.LimitsSession || j.claim.store.db.Statements.Load().LimitJoinWait == nil {
 		return j.claimKey(ctx)
 	}
 	if j.within = j.claim.store.db.LimitRowWait(j.claim.r.Wait); j.within != "" {
@@ -53,7 +53,7 @@ func (j *joint) takeKeyWithin(ctx context.Context) (rec storeapi.Record, won boo
 	if own {
 		return rec, false, errBeginAgain // the session's lock wait must be limited
 	}
-	if _, err := j.tx.Exec(ctx, j.claim.store.db.Statements().LimitJoinWait(j.claim.r.Wait, j.claim.store.db.LockWait)); err != nil {
+	if _, err := j.tx.Exec(ctx, j.claim.store.db.Statements.Load().LimitJoinWait(j.claim.r.Wait, j.claim.store.db.LockWait)); err != nil {
 		return j.answerFailed(ctx, err)
 	}
 	rec, won, err = j.claimKey(ctx)
@@ -73,7 +73,7 @@ func (j *joint) waitAsBefore(ctx context.Context) error {
 		_, err := j.tx.Exec(ctx, statement)
 		return err
 	}
-	err := within(j.claim.store.db.Statements().RestoreWait)
+	err := within(j.claim.store.db.Statements.Load().RestoreWait)
 	if err != nil {
 		_ = within(table.EndMySQLConnection) // its answer is that the connection has ended
 	}
@@ -88,20 +88,20 @@ func (j *joint) claimKey(ctx context.Context) (rec storeapi.Record, won bool, er
 	switch {
 	case once:
 		won, err = j.insertOnce(ctx, tx)
-	case j.claim.store.db.Statements().ClaimWithin != "":
+	case j.claim.store.db.Statements.Load().ClaimWithin != "":
 		won, err = j.insertWithin(ctx)
-	case j.claim.store.db.Statements().ClaimAt != "":
+	case j.claim.store.db.Statements.Load().ClaimAt != "":
 		won, err = j.insertAt(ctx)
 	case j.joins:
 		won, err = j.makeFirst(ctx)
 	default:
 		won, err = j.lookAndMake(ctx)
 	}
-	if err == nil && !won && (once || j.claim.store.db.Statements().ClaimsFirst()) {
+	if err == nil && !won && (once || j.claim.store.db.Statements.Load().ClaimsFirst()) {
 		// A finished key is answered without a lock, so that its duplicates do not wait for each
 		// other.
 		var l table.Loaded
-		if l, err = j.loadRecord(ctx, j.within+j.claim.store.db.Statements().LoadWithoutLock()); err == nil {
+		if l, err = j.loadRecord(ctx, j.within+j.claim.store.db.Statements.Load().LoadWithoutLock()); err == nil {
 			if next, mine, err := j.claim.decideClaim(l, l.Now); !mine {
 				return next.Record(j.claim.r.Key, l.Now), false, err
 			}
@@ -133,7 +133,7 @@ func (j *joint) takeOver(ctx context.Context) (rec storeapi.Record, won bool, er
 	}
 	for !won {
 		j.at = time.Now()
-		l, err := j.loadRecord(ctx, j.within+j.claim.store.db.Statements().LockToJoin)
+		l, err := j.loadRecord(ctx, j.within+j.claim.store.db.Statements.Load().LockToJoin)
 		if err != nil {
 			return rec, false, err
 		}
@@ -143,7 +143,7 @@ func (j *joint) takeOver(ctx context.Context) (rec storeapi.Record, won bool, er
 		}
 		j.row, j.now = next, l.Now
 		if l.Row.State != 0 {
-			_, err = j.tx.Exec(ctx, j.claim.store.db.Statements().UpdateRow, append(table.RowArgs(&next), j.claim.id[:])...)
+			_, err = j.tx.Exec(ctx, j.claim.store.db.Statements.Load().UpdateRow, append(table.RowArgs(&next), j.claim.id[:])...)
 			won = err == nil
 		} else {
 			won, err = j.insertRecord(ctx)
@@ -158,13 +158,13 @@ func (j *joint) takeOver(ctx context.Context) (rec storeapi.Record, won bool, er
 // limitWait limits the lock waits of the transaction to those of the claim, if the database needs a
 // separate statement for that. back restores them.
 func (j *joint) limitWait(ctx context.Context) (back func(context.Context) error, err error) {
-	if j.claim.store.db.Statements().LimitWait == "" {
+	if j.claim.store.db.Statements.Load().LimitWait == "" {
 		return func(context.Context) error { return nil }, nil
 	}
 	var was, ignored string
-	err = j.tx.QueryRow(ctx, j.claim.store.db.Statements().LimitWait, []any{table.LockTimeout(j.claim.r.Wait)}, &was, &ignored)
+	err = j.tx.QueryRow(ctx, j.claim.store.db.Statements.Load().LimitWait, []any{table.LockTimeout(j.claim.r.Wait)}, &was, &ignored)
 	return func(ctx context.Context) error {
-		return j.tx.QueryRow(ctx, j.claim.store.db.Statements().LimitWait, []any{was}, &ignored, &ignored)
+		return j.tx.QueryRow(ctx, j.claim.store.db.Statements.Load().LimitWait, []any{was}, &ignored, &ignored)
 	}, err
 }
 
@@ -183,14 +183,14 @@ func (j *joint) insertWithin(ctx context.Context) (won bool, err error) {
 	var fence, updated sql.NullInt64
 	var ignored any
 	args := append([]any{table.LockTimeout(j.claim.r.Wait)}, j.claimArgs()...)
-	err = j.tx.QueryRow(ctx, j.claim.store.db.Statements().ClaimWithin, args, &fence, &updated, &ignored)
+	err = j.tx.QueryRow(ctx, j.claim.store.db.Statements.Load().ClaimWithin, args, &fence, &updated, &ignored)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !fence.Valid {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	j.createdAt(updated.Int64, table.FenceOf(fence.Int64))
+	j.createdAt(updated.Int64, fence.Int64)
 	return true, nil
 }
 
@@ -199,11 +199,11 @@ func (j *joint) insertWithin(ctx context.Context) (won bool, err error) {
 func (j *joint) insertAt(ctx context.Context) (won bool, err error) {
 	j.row = j.newAttempt()
 	now := j.claim.store.db.Clock().UnixMicro()
-	n, err := j.tx.Exec(ctx, j.claim.store.db.Statements().ClaimAt, append([]any{now}, j.claimArgs()...)...)
+	n, err := j.tx.Exec(ctx, j.claim.store.db.Statements.Load().ClaimAt, append([]any{now}, j.claimArgs()...)...)
 	if err != nil || n == 0 {
 		return false, err
 	}
-	j.createdAt(now, table.FenceOf(now))
+	j.createdAt(now, now)
 	return true, nil
 }
 
@@ -216,8 +216,8 @@ func (j *joint) newAttempt() protocol.Row {
 }
 
 // createdAt sets what the statement of a claim has decided.
-func (j *joint) createdAt(now protocol.Micros, fence storeapi.Fence) {
-	j.now, j.row.Fence = now, fence
+func (j *joint) createdAt(now protocol.Micros, fence int64) {
+	j.now, j.row.Fence = now, storeapi.Fence(fence) //nolint:gosec // fences stay below 2^53
 	j.row.Created, j.row.Updated, j.row.LeaseEnd = now, now, now+protocol.Span(strayLease)
 }
 
@@ -229,9 +229,9 @@ func (j *joint) claimArgs() []any {
 // lookAndMake claims a key without a record with two statements. The first locks the record, or
 // fails if another transaction is just creating it.
 func (j *joint) lookAndMake(ctx context.Context) (won bool, err error) {
-	query := j.within + j.claim.store.db.Statements().LockToJoin
+	query := j.within + j.claim.store.db.Statements.Load().LockToJoin
 	if j.claim.r.Wait <= 0 {
-		query = j.claim.store.db.Statements().LockNow
+		query = j.claim.store.db.Statements.Load().LockNow
 	}
 	j.at = time.Now()
 	l, err := j.loadRecord(ctx, query)
@@ -249,7 +249,7 @@ func (j *joint) lookAndMake(ctx context.Context) (won bool, err error) {
 // the keys around it: at REPEATABLE READ none of those could be inserted until the caller's
 // transaction has ended.
 func (j *joint) makeFirst(ctx context.Context) (won bool, err error) {
-	l, err := j.loadRecord(ctx, j.within+j.claim.store.db.Statements().LoadUnlocked)
+	l, err := j.loadRecord(ctx, j.within+j.claim.store.db.Statements.Load().LoadUnlocked)
 	if err != nil || l.Row.State != 0 {
 		return false, err
 	}
@@ -269,12 +269,12 @@ func (j *joint) insertOnce(ctx context.Context, tx *table.MySQLTx) (won bool, er
 		wait = j.within
 	}
 	j.row = j.newAttempt()
-	now, err := tx.InsertClaim(ctx, wait+db.Statements().ClaimOnce, j.claimArgs()...)
+	now, err := tx.InsertClaim(ctx, wait+db.Statements.Load().ClaimOnce, j.claimArgs()...)
 	switch {
 	case err == nil && now != 0:
-		j.createdAt(now, table.FenceOf(now))
+		j.createdAt(now, now)
 		return true, nil
-	case err == nil, db.Statements().IsDuplicate(err):
+	case err == nil, db.Statements.Load().IsDuplicate(err):
 		return false, nil
 	case j.claim.r.Wait <= 0 && table.EndedRowWait(err):
 		// perhaps it met a lock on a gap, which says nothing about the key
@@ -295,16 +295,16 @@ var errBeginAgain = errors.New("sqlstore: the claim begins again")
 // insertRecord inserts the record. It returns false if another transaction has inserted it
 // meanwhile.
 func (j *joint) insertRecord(ctx context.Context) (made bool, err error) {
-	n, err := j.tx.Exec(ctx, j.within+j.claim.store.db.Statements().InsertToJoin, table.InsertArgs(&j.claim.r.Key, j.claim.id, &j.row)...)
-	if err != nil && j.claim.store.db.Statements().IsDuplicate != nil && j.claim.store.db.Statements().IsDuplicate(err) {
+	n, err := j.tx.Exec(ctx, j.within+j.claim.store.db.Statements.Load().InsertToJoin, table.InsertArgs(&j.claim.r.Key, j.claim.id, &j.row)...)
+	if err != nil && j.claim.store.db.Statements.Load().IsDuplicate != nil && j.claim.store.db.Statements.Load().IsDuplicate(err) {
 		return false, nil
 	}
 	return n > 0, err
 }
 
 func (j *joint) loadRecord(ctx context.Context, query string) (table.Loaded, error) {
-	scan := j.claim.store.db.NewRecordScan()
-	return scan.ReadRecord(j.tx.QueryRow(ctx, query, []any{j.claim.id[:]}, scan.AllColumns()...))
+	db := j.claim.store.db
+	return db.ReadRecord(db.Clock().UnixMicro(), func(to ...any) error { return j.tx.QueryRow(ctx, query, []any{j.claim.id[:]}, to...) })
 }
 
 func (j *joint) currentRecord() storeapi.Record { return j.row.Record(j.claim.r.Key, j.now) }
@@ -327,7 +327,7 @@ func (j *joint) answerFailed(ctx context.Context, err error) (rec storeapi.Recor
 	switch {
 	case err == errBeginAgain: //nolint:errorlint // nothing is wrapped around it
 		return rec, false, err
-	case j.claim.store.db.Statements().IsHeld != nil && j.claim.store.db.Statements().IsHeld(err):
+	case j.claim.store.db.Statements.Load().IsHeld != nil && j.claim.store.db.Statements.Load().IsHeld(err):
 		return storeapi.Record{Key: j.claim.r.Key}, false, &heldError{unavailableError(j.claim.store.db.CallerError("claim the key", err))}
 	case ctx.Err() != nil:
 		return rec, false, fmt.Errorf("sqlstore: the call ended while it waited for the key: %w", ctx.Err())
@@ -359,7 +359,7 @@ func (j *joint) completeRecord(ctx context.Context, state storeapi.State, answer
 	if err != nil {
 		return done, err
 	}
-	n, err := j.tx.Exec(ctx, j.claim.store.db.Statements().FinishAttempt, table.FinishArgs(j.claim.id, &row)...)
+	n, err := j.tx.Exec(ctx, j.claim.store.db.Statements.Load().FinishAttempt, table.FinishArgs(j.claim.id, &row)...)
 	if err != nil {
 		return j.currentRecord(), j.claim.brokenError(ctx, err)
 	}
@@ -473,7 +473,8 @@ func (t joined[Tx]) RunTx(ctx context.Context, r storeapi.TxRequest, work func(c
 	if d := t.same.Dialect(); d != s.db.Dialect {
 		return storeapi.Record{}, table.StateError("sqlstore: the transaction is one of " + d.String() + ", and the store is on " + s.db.Dialect.String() + ": join one of the same database")
 	}
-	c := &claim{store: s, r: &r, id: table.IDOf(r.Key)}
+	text, _ := r.Key.AppendText(nil) // never fails
+	c := &claim{store: s, r: &r, id: table.IDOf(text)}
 	var rec storeapi.Record
 	var answer storeapi.Answer
 	err := dbtx.Savepoint(ctx, t.same, func(ctx context.Context) (err error) {
@@ -531,7 +532,7 @@ func (t joined[Tx]) answerHeld(ctx context.Context, c *claim, held *heldError) (
 	func() {
 		ctx, ended := c.store.limitWait(ctx, c.store.db.LockWait, &err)
 		defer ended()
-		l, err = j.loadRecord(ctx, c.store.db.LimitRowWait(0)+j.claim.store.db.Statements().LoadWithoutLock())
+		l, err = j.loadRecord(ctx, c.store.db.LimitRowWait(0)+j.claim.store.db.Statements.Load().LoadWithoutLock())
 	}()
 	switch {
 	case err == nil:

@@ -29,9 +29,9 @@ func (s *Store) List(ctx context.Context, req storeapi.ListRequest) (page storea
 	if err != nil {
 		return page, err
 	}
-	err = s.backend.ReadTables(ctx, table.AnyRows, func(ctx context.Context, db sqlkit.Execer) error {
+	err = s.db.ReadTables(ctx, table.AnyRows, func(ctx context.Context, db sqlkit.Execer) error {
 		// load checks the version, as in any other call; there is no record with a zero id.
-		now, err := s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, table.RecordID{})
+		now, err := s.db.LoadRecord(ctx, db, s.db.Statements.Load().LoadRow, table.RecordID{})
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func prefixOf(req *storeapi.ListRequest) (prefix []byte) {
 		if part == "" {
 			break
 		}
-		prefix = table.AppendParts(prefix, part)
+		prefix = table.AppendField(prefix, part)
 	}
 	return prefix
 }
@@ -211,7 +211,7 @@ func (l *listing) selectsKey(key *storeapi.StoreKey) bool {
 // pageQuery returns the statement for the records after a place. It selects them by their parts as
 // far as the column shows them.
 func (l *listing) pageQuery(now protocol.Micros, from, to []byte, batch int) (query string, args []any) {
-	q := l.store.db.Statements()
+	q := l.store.db.Statements.Load()
 	query, args = q.ListRecords, []any{now}
 	add := func(condition string, values ...any) {
 		query += " AND " + condition
@@ -230,7 +230,7 @@ func (l *listing) pageQuery(now protocol.Micros, from, to []byte, batch int) (qu
 		}
 		for _, part := range []string{l.req.Layer, l.req.Tenant, l.req.Operation} {
 			if part != "" {
-				add(q.PartsContain, table.AppendParts(nil, part))
+				add(q.PartsContain, table.AppendField(nil, part))
 			}
 		}
 	}
@@ -263,7 +263,7 @@ func (l *listing) findPart(ctx context.Context, db sqlkit.Execer, from []byte, s
 	if !l.selectsSome() {
 		return nil, 0, nil
 	}
-	q := l.store.db.Statements()
+	q := l.store.db.Statements.Load()
 	after, args := ` FROM `+q.TableName+` r WHERE r.`+l.column+` > ?`, []any{from}
 	if l.end != nil {
 		after, args = after+` AND r.`+l.column+` < ?`, append(args, l.end)

@@ -25,23 +25,23 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.checkCall(ctx); err != nil {
 		return err
 	}
-	if err := s.backend.CheckSettings(ctx); err != nil {
+	if err := s.db.CheckSettings(ctx); err != nil {
 		return s.db.CallerError("migrate", err)
 	}
-	err := s.backend.MigrateTables(ctx, max(s.db.LockWait, tablesWait), s.createTables)
+	err := s.db.MigrateTables(ctx, max(s.db.LockWait, tablesWait), s.createTables)
 	if err != nil {
 		return s.db.CallerError("migrate", err)
 	}
 	if err := s.findTables(ctx); err != nil || !s.listing {
 		return err
 	}
-	return s.indexFailed(s.backend.MigrateTables(ctx, s.db.LockWait, s.indexKeys))
+	return s.indexFailed(s.db.MigrateTables(ctx, s.db.LockWait, s.indexKeys))
 }
 
 // indexFailed adds to err, which came from creating the index, the statement that does it without
 // Migrate.
 func (s *Store) indexFailed(err error) error {
-	q := s.db.Statements()
+	q := s.db.Statements.Load()
 	var inVain *table.LockError
 	switch {
 	case err == nil || q.CreateIndexOnline == "":
@@ -63,11 +63,11 @@ const tablesWait = time.Minute
 // checks those that are there.
 func (s *Store) createTables(ctx context.Context, w sqlkit.Execer) error {
 	var tables int
-	if err := w.QueryRowContext(ctx, s.db.Statements().CountTables).Scan(&tables); err != nil {
+	if err := w.QueryRowContext(ctx, s.db.Statements.Load().CountTables).Scan(&tables); err != nil {
 		return err
 	}
 	if tables == 0 {
-		if err := sqlkit.Run(ctx, w, s.db.Statements().CreateTables); err != nil {
+		if err := sqlkit.Run(ctx, w, s.db.Statements.Load().CreateTables); err != nil {
 			return err
 		}
 		if s.listing {
@@ -81,7 +81,7 @@ func (s *Store) createTables(ctx context.Context, w sqlkit.Execer) error {
 
 // indexKeys creates the index of [Options].Listing if there is none.
 func (s *Store) indexKeys(ctx context.Context, w sqlkit.Execer) error {
-	q := s.db.Statements()
+	q := s.db.Statements.Load()
 	var n int
 	if err := w.QueryRowContext(ctx, q.CountIndex).Scan(&n); err != nil || n > 0 {
 		return err
@@ -120,19 +120,19 @@ func SchemaSQL(d Dialect) string {
 // here and not at the first call.
 func (s *Store) upToDate(ctx context.Context, w sqlkit.Execer) error {
 	var version int
-	err := w.QueryRowContext(ctx, s.db.Statements().LoadVersion).Scan(&version)
+	err := w.QueryRowContext(ctx, s.db.Statements.Load().LoadVersion).Scan(&version)
 	switch {
-	case errors.Is(err, sql.ErrNoRows) && s.db.Statements().Resumes:
-		return sqlkit.Run(ctx, w, s.db.Statements().CreateTables)
+	case errors.Is(err, sql.ErrNoRows) && s.db.Statements.Load().Resumes:
+		return sqlkit.Run(ctx, w, s.db.Statements.Load().CreateTables)
 	case errors.Is(err, sql.ErrNoRows):
 		return s.db.NotMigratedError()
 	case err != nil:
 		return err
 	}
-	if _, err := s.db.LoadRecord(ctx, w, s.db.Statements().LockRow, table.RecordID{}); err != nil {
+	if _, err := s.db.LoadRecord(ctx, w, s.db.Statements.Load().LockRow, table.RecordID{}); err != nil {
 		return err
 	}
-	return sqlkit.Run(ctx, w, s.db.Statements().TouchTables)
+	return sqlkit.Run(ctx, w, s.db.Statements.Load().TouchTables)
 }
 
 var _ storeapi.Keeper = (*Store)(nil)
@@ -143,7 +143,7 @@ func (s *Store) Keeps(ctx context.Context) error {
 	if err := s.checkCall(ctx); err != nil {
 		return err
 	}
-	return s.db.CallerError("ask what the database keeps", s.backend.CheckDurability(ctx))
+	return s.db.CallerError("ask what the database keeps", s.db.CheckDurability(ctx))
 }
 
 var _ storeapi.Sharer = (*Store)(nil)

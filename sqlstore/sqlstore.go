@@ -16,7 +16,6 @@ import (
 // including heartbeats, but no longer than its context and [Options].LockWait.
 type Store struct {
 	db      *table.Database
-	backend table.Backend
 	listing bool // there is an index on the parts of keys
 
 	queue   *batch.Queue
@@ -49,7 +48,7 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 	}
 	own := table.Open(db, d, table.Settings{Table: o.Table, Clock: o.Now, LockWait: o.LockWait, Calls: o.StoreDB, Logger: o.Logger})
 	s := &Store{
-		db: own, backend: own.Backend, listing: o.Listing, listen: o.Listen, grouped: !o.NoGroupCommit,
+		db: own, listing: o.Listing, listen: o.Listen, grouped: !o.NoGroupCommit,
 		running: running{keys: make(map[table.RecordID]chan struct{})},
 	}
 	lanes := 2
@@ -59,7 +58,7 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 	if o.NoGroupCommit {
 		lanes = 0
 	}
-	s.queue = batch.New(own, s.backend, lanes)
+	s.queue = batch.New(own, lanes)
 	return s, nil
 }
 

@@ -25,13 +25,14 @@ var _ storeapi.StepStore[*sql.Tx] = (*Store)(nil)
 // with RunTx: no other process can take the record over in between, and no other call writes,
 // including heartbeats. The rules for work are those of RunTx.
 func (s *Store) StepTx(ctx context.Context, r storeapi.StepRequest, work func(context.Context, *sql.Tx) (storeapi.Answer, error)) error {
-	if err := s.checkKey(ctx, &r.Key); err != nil {
+	id, err := s.checkKey(ctx, &r.Key)
+	if err != nil {
 		return err
 	}
 	if s.db.Dialect != SQLite {
 		return s.StepOn(ctx, r, s.transactionOpener(s.db.LockWait), func(ctx context.Context, tx dbtx.Tx) (storeapi.Answer, error) { return work(ctx, sqlTxOf(tx)) })
 	}
-	step := &stepTx{store: s, r: &r, id: table.IDOf(r.Key), work: work}
+	step := &stepTx{store: s, r: &r, id: id, work: work}
 	return table.WithContextError(ctx, step.runStep(ctx))
 }
 
@@ -59,7 +60,7 @@ func (s *stepTx) runStep(ctx context.Context) error {
 		return unavailableError(s.store.db.CallerError("begin the transaction of a step", err))
 	}
 	defer tx.Close() // rolls back what was not committed, also if work panics
-	l, err := s.store.db.LoadRecord(ctx, tx, s.store.db.Statements().LockRow, s.id)
+	l, err := s.store.db.LoadRecord(ctx, tx, s.store.db.Statements.Load().LockRow, s.id)
 	if err != nil {
 		return unavailableError(s.store.db.CallerError("look for the record of a step", err))
 	}
@@ -78,7 +79,7 @@ func (s *stepTx) runStep(ctx context.Context) error {
 		return err
 	}
 	changed := false
-	res, err := tx.ExecContext(ctx, s.store.db.Statements().FinishAttempt, table.FinishArgs(s.id, &row)...)
+	res, err := tx.ExecContext(ctx, s.store.db.Statements.Load().FinishAttempt, table.FinishArgs(s.id, &row)...)
 	if err == nil {
 		changed, err = table.InsertedByCount(res)
 	}
@@ -140,7 +141,7 @@ func (s *stepTx) settleCommit(ctx context.Context, tx *table.WriteTx, progress *
 	var l table.Loaded
 	err := s.store.db.WriteInTurn(wait, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
-		l, err = s.store.db.LoadRecord(ctx, w, s.store.db.Statements().LockRow, s.id)
+		l, err = s.store.db.LoadRecord(ctx, w, s.store.db.Statements.Load().LockRow, s.id)
 		return false, err
 	})
 	return s.outcomeOf(ctx, &l, err, progress, failed)
@@ -174,14 +175,15 @@ func (s *stepTx) recordTouched() error {
 func (s *Store) StepOn(ctx context.Context, r storeapi.StepRequest, begin func(context.Context) (Transaction, error),
 	work func(context.Context, dbtx.Tx) (storeapi.Answer, error),
 ) error {
-	if err := s.checkKey(ctx, &r.Key); err != nil {
+	id, err := s.checkKey(ctx, &r.Key)
+	if err != nil {
 		return err
 	}
 	fateOf, err := s.serverFates("StepOn", "StepTx")
 	if err != nil {
 		return err
 	}
-	step := &serverStep{stepTx: &stepTx{store: s, r: &r, id: table.IDOf(r.Key)}, begin: begin, do: work, fateOf: fateOf}
+	step := &serverStep{stepTx: &stepTx{store: s, r: &r, id: id}, begin: begin, do: work, fateOf: fateOf}
 	return step.runStep(ctx)
 }
 
@@ -263,7 +265,7 @@ func (s *serverStep) callOn(ctx context.Context, tx Transaction) (storeapi.Answe
 	if hasEnded(tx) {
 		return progress, &endedError{cause: cmp.Or(err, sql.ErrTxDone), loose: true}
 	}
-	if q := s.store.db.Statements(); err != nil && !q.HasLeftSince {
+	if q := s.store.db.Statements.Load(); err != nil && !q.HasLeftSince {
 		var outside bool
 		if tx.QueryRow(ctx, q.HasLeft, nil, &outside) == nil && outside {
 			return progress, &endedError{cause: err, loose: true}
@@ -278,8 +280,10 @@ func (s *serverStep) keepProgress(call context.Context, tx dbtx.Tx, progress *st
 	ctx, ended := s.store.limitWait(call, s.store.db.LockWait, &err)
 	defer ended()
 	load := func(within string) (table.Loaded, error) {
-		scan := s.store.db.NewRecordScan()
-		return scan.ReadRecord(tx.QueryRow(ctx, within+s.store.db.Statements().LockToJoin, []any{s.id[:]}, scan.AllColumns()...))
+		db := s.store.db
+		return db.ReadRecord(db.Clock().UnixMicro(), func(to ...any) error {
+			return tx.QueryRow(ctx, within+db.Statements.Load().LockToJoin, []any{s.id[:]}, to...)
+		})
 	}
 	l, err := load(s.store.db.LimitRowWait(s.store.db.LockWait))
 	if s.store.db.CannotLimit(err) { // nothing was undone
@@ -294,7 +298,7 @@ func (s *serverStep) keepProgress(call context.Context, tx dbtx.Tx, progress *st
 	}
 	// a heartbeat may have extended the lease while this call waited for the row
 	row.LeaseEnd = max(row.LeaseEnd, l.Row.LeaseEnd)
-	n, err := tx.Exec(ctx, s.store.db.Statements().FinishAttempt, table.FinishArgs(s.id, &row)...)
+	n, err := tx.Exec(ctx, s.store.db.Statements.Load().FinishAttempt, table.FinishArgs(s.id, &row)...)
 	switch {
 	case err != nil:
 		return s.brokenError(call, err)
@@ -308,13 +312,13 @@ func (s *serverStep) keepProgress(call context.Context, tx dbtx.Tx, progress *st
 // transaction.
 func (s *serverStep) findOutcome(ctx context.Context, progress *storeapi.Answer, failed error) error {
 	var l table.Loaded
-	err := s.store.backend.WriteTables(context.WithoutCancel(ctx), s.id, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+	err := s.store.db.WriteTables(context.WithoutCancel(ctx), s.id, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
-		if l, err = s.store.db.LoadRecord(ctx, w, s.store.db.Statements().LockRow, s.id); err != nil {
+		if l, err = s.store.db.LoadRecord(ctx, w, s.store.db.Statements.Load().LockRow, s.id); err != nil {
 			return false, err
 		}
 		// as in serverClaim.claimAgain
-		_, err = w.ExecContext(ctx, s.store.db.Statements().ConfirmRow, s.id[:])
+		_, err = w.ExecContext(ctx, s.store.db.Statements.Load().ConfirmRow, s.id[:])
 		return true, err
 	})
 	return s.outcomeOf(ctx, &l, err, progress, failed)

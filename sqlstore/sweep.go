@@ -46,15 +46,15 @@ func (s *Store) sweepRecords(ctx context.Context, limit int) (removed int, err e
 // findExpired returns the keys of at most n expired records, the oldest first, and the time of that
 // read.
 func (s *Store) findExpired(ctx context.Context, n int) (ids [][]byte, now protocol.Micros, err error) {
-	err = s.backend.ReadTables(ctx, table.AnyRows, func(ctx context.Context, db sqlkit.Execer) error {
+	err = s.db.ReadTables(ctx, table.AnyRows, func(ctx context.Context, db sqlkit.Execer) error {
 		ids = nil
 		// for the version and the time
-		l, err := s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, table.RecordID{})
+		l, err := s.db.LoadRecord(ctx, db, s.db.Statements.Load().LoadRow, table.RecordID{})
 		if err != nil {
 			return err
 		}
 		now = l.Now
-		rows, err := db.QueryContext(ctx, s.db.Statements().FindExpired, now, n)
+		rows, err := db.QueryContext(ctx, s.db.Statements.Load().FindExpired, now, n)
 		if err != nil {
 			return err
 		}
@@ -79,17 +79,17 @@ func (s *Store) removeRecords(ctx context.Context, ids [][]byte, now protocol.Mi
 		return 0, nil
 	}
 	n := 0
-	err = s.backend.WriteTables(ctx, table.RecordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
+	err = s.db.WriteTables(ctx, table.RecordID{}, time.Time{}, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		n = 0
 		floor := int64(0)
 		one := ids // those that are removed one at a time
 		switch {
-		case s.db.Statements().RemoveExpired != "":
-			if err := w.QueryRowContext(ctx, s.db.Statements().RemoveExpired, now, len(ids)).Scan(&n, &floor); err != nil {
+		case s.db.Statements.Load().RemoveExpired != "":
+			if err := w.QueryRowContext(ctx, s.db.Statements.Load().RemoveExpired, now, len(ids)).Scan(&n, &floor); err != nil {
 				return false, err
 			}
 			one = nil
-		case s.db.Statements().LockExpired != nil:
+		case s.db.Statements.Load().LockExpired != nil:
 			var err error
 			if n, floor, err = s.removeLocked(ctx, w, ids, now); err != nil {
 				return false, err
@@ -98,7 +98,7 @@ func (s *Store) removeRecords(ctx context.Context, ids [][]byte, now protocol.Mi
 		}
 		for _, id := range one {
 			var fence int64
-			err := w.QueryRowContext(ctx, s.db.Statements().RemoveOne, id, now).Scan(&fence)
+			err := w.QueryRowContext(ctx, s.db.Statements.Load().RemoveOne, id, now).Scan(&fence)
 			if errors.Is(err, sql.ErrNoRows) {
 				continue // it was claimed again
 			}
@@ -111,7 +111,7 @@ func (s *Store) removeRecords(ctx context.Context, ids [][]byte, now protocol.Mi
 		if n == 0 {
 			return false, nil
 		}
-		_, err := w.ExecContext(ctx, s.db.Statements().RaiseFloor, floor)
+		_, err := w.ExecContext(ctx, s.db.Statements.Load().RaiseFloor, floor)
 		return true, err
 	})
 	if err != nil {
@@ -127,11 +127,11 @@ func (s *Store) removeLocked(ctx context.Context, w sqlkit.Execer, ids [][]byte,
 	for _, id := range ids {
 		args = append(args, id)
 	}
-	old, floor, err := lockedRows(ctx, w, s.db.Statements().LockExpired(len(ids)), append(args, now)...)
+	old, floor, err := lockedRows(ctx, w, s.db.Statements.Load().LockExpired(len(ids)), append(args, now)...)
 	if err != nil || len(old) == 0 {
 		return 0, 0, err
 	}
-	_, err = w.ExecContext(ctx, s.db.Statements().RemoveLocked(len(old)), append(old, now)...)
+	_, err = w.ExecContext(ctx, s.db.Statements.Load().RemoveLocked(len(old)), append(old, now)...)
 	return len(old), floor, err
 }
 

@@ -39,13 +39,14 @@ import (
 // committed is in doubt. So is what it may have written after a ROLLBACK as text, which commits
 // statement by statement; on MySQL only after autocommit was turned on, and not after DDL.
 func (s *Store) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, *sql.Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
-	if err := s.checkKey(ctx, &r.Key); err != nil {
+	id, err := s.checkKey(ctx, &r.Key)
+	if err != nil {
 		return storeapi.Record{}, err
 	}
 	if s.db.Dialect != SQLite {
 		return s.runOnServer(ctx, r, work)
 	}
-	c := &claim{store: s, r: &r, id: table.IDOf(r.Key), work: work}
+	c := &claim{store: s, r: &r, id: id, work: work}
 	end, rec, err := c.waitForTurn(ctx)
 	if end == nil {
 		return rec, err
@@ -110,12 +111,12 @@ func (c *claim) waitForTurn(ctx context.Context) (end func(), rec storeapi.Recor
 				return nil, storeapi.Record{Key: c.r.Key}, err
 			}
 		}
-		if c.isNew = c.store.queue.GuessNew(c.id); !c.isNew {
+		if c.isNew = c.store.queue.Seen.GuessNew(c.id); !c.isNew {
 			l, err := c.store.queue.LookAt(ctx, c.id)
 			if err != nil {
 				return nil, storeapi.Record{}, unavailableError(err)
 			}
-			c.store.queue.LearnNew(l.Row.State == 0)
+			c.store.queue.Seen.LearnNew(l.Row.State == 0)
 			if row, won, err := c.decideClaim(l, l.Now); !won {
 				return nil, row.Record(c.r.Key, l.Now), err
 			}
@@ -142,7 +143,7 @@ func (c *claim) awaitOther(ctx context.Context, other <-chan struct{}, limit <-c
 
 // runOnce claims the key, runs the work and completes the record in one transaction.
 func (c *claim) runOnce(ctx context.Context) (rec storeapi.Record, err error) {
-	q := c.store.db.Statements()
+	q := c.store.db.Statements.Load()
 	// Before a connection is held: preparing takes one.
 	statements, err := c.store.db.Cache.PrepareAll(ctx, c.store.db, q.ClaimAt, q.LoadRow, q.UpdateRow, q.InsertRow, q.FinishAttempt, beginWork, endWork)
 	if err != nil {
@@ -164,7 +165,7 @@ func (c *claim) runOnce(ctx context.Context) (rec storeapi.Record, err error) {
 	}
 	defer tx.Close() // rolls back what was not committed, also if work panics
 	if c.isNew {
-		c.store.queue.LearnNew(won)
+		c.store.queue.Seen.LearnNew(won)
 	}
 	if !won {
 		return rec, answer
@@ -260,7 +261,7 @@ func (c *claim) settleCommit(ctx context.Context, tx *table.WriteTx, rec storeap
 	defer cancel()
 	err := c.store.db.WriteInTurn(wait, func(ctx context.Context, w sqlkit.Execer) (bool, error) {
 		var err error
-		l, err = c.store.db.LoadRecord(ctx, w, c.store.db.Statements().LockRow, c.id)
+		l, err = c.store.db.LoadRecord(ctx, w, c.store.db.Statements.Load().LockRow, c.id)
 		return false, err
 	})
 	if err != nil {
@@ -399,20 +400,21 @@ type LastStatement interface {
 func (s *Store) RunOn(ctx context.Context, r storeapi.TxRequest, begin func(context.Context) (Transaction, error),
 	work func(context.Context, dbtx.Tx) (storeapi.State, storeapi.Answer, error),
 ) (storeapi.Record, error) {
-	if err := s.checkKey(ctx, &r.Key); err != nil {
+	id, err := s.checkKey(ctx, &r.Key)
+	if err != nil {
 		return storeapi.Record{}, err
 	}
 	fateOf, err := s.serverFates("RunOn", "RunTx")
 	if err != nil {
 		return storeapi.Record{}, err
 	}
-	c := &serverClaim{claim: &claim{store: s, r: &r, id: table.IDOf(r.Key)}, begin: begin, work: work, fateOf: fateOf}
+	c := &serverClaim{claim: &claim{store: s, r: &r, id: id}, begin: begin, work: work, fateOf: fateOf}
 	end, rec, err := c.waitForTurn(ctx)
 	if end == nil {
 		return rec, err
 	}
 	defer end()
-	c.claim.isNew = s.db.Statements().ClaimOnce != "" && s.queue.GuessNew(c.claim.id)
+	c.claim.isNew = s.db.Statements.Load().ClaimOnce != "" && s.queue.Seen.GuessNew(c.claim.id)
 	rec, err = c.runTries(ctx)
 	if err != nil && c.claim.worked && c.claim.ended == nil && !errors.Is(err, storeapi.ErrUnconfirmed) && c.claim.wasCommitted(ctx) {
 		c.claim.ended = &endedError{cause: err}
@@ -564,7 +566,7 @@ func (c *serverClaim) takeKey(ctx context.Context, j *joint) (rec storeapi.Recor
 	isNew := c.claim.isNew
 	rec, won, err = j.takeKey(ctx)
 	if isNew {
-		c.claim.store.queue.LearnNew(won)
+		c.claim.store.queue.Seen.LearnNew(won)
 	}
 	if t, ok := j.tx.(*table.MySQLTx); ok && won {
 		if err := t.RestoreWaits(ctx); err != nil {
@@ -589,7 +591,7 @@ func (c *serverClaim) answerUncommitted(ctx context.Context, tx Transaction, rec
 func (c *serverClaim) prepareCommit(ctx context.Context, j *joint, state storeapi.State, answer storeapi.Answer) (commit func(context.Context) (bool, error), done storeapi.Record, err error) {
 	tx := j.tx.(Transaction) //nolint:errcheck,forcetypeassert // RunOn has begun it
 	last, can := tx.(LastStatement)
-	if query := c.claim.store.db.Statements().FinishOrFail; can && query != "" {
+	if query := c.claim.store.db.Statements.Load().FinishOrFail; can && query != "" {
 		row, done, err := j.completedRow(state, answer)
 		return func(ctx context.Context) (bool, error) {
 			return last.ExecCommit(ctx, query, table.FinishArgs(c.claim.id, &row)...)
@@ -702,7 +704,7 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 			rec, won, err = j.takeKey(ctx)
 			mine := !won && rec.Owner == c.claim.r.Owner && rec.State.Finished()
 			if mine {
-				if _, err = tx.Exec(ctx, c.claim.store.db.Statements().ConfirmRow, c.claim.id[:]); err == nil {
+				if _, err = tx.Exec(ctx, c.claim.store.db.Statements.Load().ConfirmRow, c.claim.id[:]); err == nil {
 					err = tx.Commit(ctx)
 				}
 			}
@@ -733,7 +735,7 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 // it has), had ended the transaction by SQL text, so that what it wrote afterwards may stand. It
 // asks the server, and only after work that is not to be committed.
 func (c *serverClaim) leftTransaction(ctx context.Context, j *joint, failed error) *endedError {
-	q := c.claim.store.db.Statements()
+	q := c.claim.store.db.Statements.Load()
 	var args []any
 	if q.HasLeftSince {
 		args = []any{j.now}

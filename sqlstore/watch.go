@@ -19,10 +19,11 @@ func (s *Store) Watch(ctx context.Context, key storeapi.StoreKey, changed func()
 	if s.listen == nil {
 		return errors.ErrUnsupported
 	}
-	if err := s.checkKey(ctx, &key); err != nil {
+	id, err := s.checkKey(ctx, &key)
+	if err != nil {
 		return err
 	}
-	return s.ears.watchKey(ctx, s, hexID(table.IDOf(key)), changed)
+	return s.ears.watchKey(ctx, s, hexID(id), changed)
 }
 
 func hexID(id table.RecordID) string { return hex.EncodeToString(id[:]) }
@@ -164,7 +165,7 @@ func (s *Store) publishEnds() {
 		}
 		c.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), tellWithin)
-		_, _ = s.db.Calls.ExecContext(ctx, s.db.Statements().NotifyEnds, s.endChannel(), ids+"}")
+		_, _ = s.db.Calls.ExecContext(ctx, s.db.Statements.Load().NotifyEnds, s.endChannel(), ids+"}")
 		cancel()
 	}
 }

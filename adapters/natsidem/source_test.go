@@ -311,8 +311,11 @@ func TestHoldsFor(t *testing.T) {
 		retention jetstream.RetentionPolicy
 		want      time.Duration
 	}{
-		{0, jetstream.LimitsPolicy, retrysafe.Forever}, {72 * time.Hour, jetstream.LimitsPolicy, 72 * time.Hour},
-		{0, jetstream.WorkQueuePolicy, 0}, {72 * time.Hour, jetstream.WorkQueuePolicy, 72 * time.Hour}, {0, jetstream.InterestPolicy, 0},
+		{0, jetstream.LimitsPolicy, retrysafe.Forever},
+		{72 * time.Hour, jetstream.LimitsPolicy, 72 * time.Hour},
+		{0, jetstream.WorkQueuePolicy, 0},
+		{72 * time.Hour, jetstream.WorkQueuePolicy, 72 * time.Hour},
+		{0, jetstream.InterestPolicy, 0},
 	} {
 		q := newQueue(t, sharedServer(t).addr(), func(_ *natsidem.Options, c *jetstream.StreamConfig) { c.MaxAge, c.Retention = one.age, one.retention })
 		got, err := q.open(t).HoldsFor(t.Context())

@@ -117,7 +117,14 @@ func TestHostedRedis(t *testing.T) {
 		assert.Equal(t, effects(key), int64(1), "%q: effects", user)
 		assert.True(t, strings.Contains(log.String(), "tells neither its configuration") == warned, "%q: the log: %s", user, log)
 		for _, args := range [][]string{
-			{"keys", "list"}, {"keys", "list", "--in-doubt"}, {"keys", "show", key}, {"keys", "quota"}, {"keys", "release", key, "--fence", "1", "--reason", "x"}, {"keys", "list", "--layer", "audit"}, {"resume"}, {"secret", "check", "--namespace", "app"},
+			{"keys", "list"},
+			{"keys", "list", "--in-doubt"},
+			{"keys", "show", key},
+			{"keys", "quota"},
+			{"keys", "release", key, "--fence", "1", "--reason", "x"},
+			{"keys", "list", "--layer", "audit"},
+			{"resume"},
+			{"secret", "check", "--namespace", "app"},
 			{"dlq", "list", "--broker", store, "--queue", "rs:orders/stock", "--store", "none"},
 		} {
 			c := command(t, args...)

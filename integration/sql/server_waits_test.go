@@ -42,7 +42,7 @@ func TestServerWaitEnds(t *testing.T) {
 }
 
 // waitInVain acquires a held record until the time of the call ends, or until its caller leaves,
-// and sees that nobody waits on the server afterwards.
+// and sees that no session waits on the server afterwards.
 func waitInVain(t *testing.T, server *sqlServer, s *sqlstore.Store, others *sql.DB, req storeapi.AcquireRequest, leaves bool) error {
 	t.Helper()
 	if !leaves {

@@ -49,32 +49,27 @@ func isDigest(s string) bool {
 
 const upperHex = "0123456789ABCDEF"
 
-func unreserved(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
-}
-
 // AppendParts appends the text of a key to b.
 func AppendParts(b []byte, parts ...string) []byte {
-	for i, s := range parts {
-		if i > 0 {
+	for n, s := range parts {
+		if n > 0 {
 			b = append(b, '/')
 		}
-		b = appendPart(b, s)
+		from := 0 // what follows is not appended yet
+		for i := range len(s) {
+			c := s[i]
+			switch {
+			case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '.', c == '_':
+				continue
+			case c == '~' && (i > 0 || isDigest(s)):
+				continue
+			}
+			b = append(append(b, s[from:i]...), '%', upperHex[c>>4], upperHex[c&15])
+			from = i + 1
+		}
+		b = append(b, s[from:]...)
 	}
 	return b
-}
-
-func appendPart(b []byte, s string) []byte {
-	digest, from := isDigest(s), 0 // from: what follows is not appended yet
-	for i := range len(s) {
-		c := s[i]
-		if unreserved(c) && (c != '~' || i > 0 || digest) {
-			continue
-		}
-		b = append(append(b, s[from:i]...), '%', upperHex[c>>4], upperHex[c&15])
-		from = i + 1
-	}
-	return append(b, s[from:]...)
 }
 
 // ParseParts returns the n parts of a text.
@@ -87,7 +82,7 @@ func ParseParts(text []byte, n int) ([]string, error) {
 	for i, r := range raw {
 		s, ok := parsePart(r)
 		// Only one spelling of a key is accepted. Otherwise two texts would name one record.
-		if !ok || !bytes.Equal(appendPart(nil, s), r) {
+		if !ok || !bytes.Equal(AppendParts(nil, s), r) {
 			return nil, fmt.Errorf("%w: part %d of the text is not in canonical percent-encoding", ErrInvalid, i+1)
 		}
 		parts[i] = s

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 
 	"github.com/retrysafe/retrysafe/storeapi"
@@ -11,31 +12,66 @@ import (
 // largest fence that the store has ever removed. It returns the next row, and whether that must be
 // written.
 func Acquire(cur Row, now Micros, floor storeapi.Fence, req *storeapi.AcquireRequest) (next Row, status storeapi.Status, write bool, err error) {
-	status, err = Decide(&cur, now, req)
-	if status != storeapi.StatusAcquired {
-		return cur, status, false, err
-	}
-	if cur.State == storeapi.StateInProgress && cur.Owner == req.Owner && !cur.Absent(now) {
-		cur.renew(now, Span(req.Lease))
-		if !req.NotAfter.IsZero() {
-			// a late copy of this repeated call must also find the record
-			cur.NotAfter = max(cur.NotAfter, req.NotAfter.UnixMicro())
+	var notAfter Micros
+	if !req.NotAfter.IsZero() {
+		if notAfter = req.NotAfter.UnixMicro(); now > notAfter {
+			return cur, 0, false, storeapi.ErrTooLate
 		}
-		return cur, status, true, nil
-	}
-	return win(&cur, now, floor, req), status, true, nil
-}
-
-// Decide is Acquire for a caller that needs the next row only if the answer is StatusAcquired. A
-// replay copies no row then.
-func Decide(cur *Row, now Micros, req *storeapi.AcquireRequest) (storeapi.Status, error) {
-	if !req.NotAfter.IsZero() && now > req.NotAfter.UnixMicro() {
-		return 0, storeapi.ErrTooLate
 	}
 	if req.Finish != nil && !req.Finish.State.Finished() {
-		return 0, fmt.Errorf("retrysafe: Acquire that finishes with state %v; use completed or failed", req.Finish.State)
+		return cur, 0, false, fmt.Errorf("retrysafe: Acquire that finishes with state %v; use completed or failed", req.Finish.State)
 	}
-	return decide(cur, now, req), nil
+	if status = decide(&cur, now, req); status != storeapi.StatusAcquired {
+		return cur, status, false, nil
+	}
+	absent := cur.Absent(now)
+	if cur.State == storeapi.StateInProgress && cur.Owner == req.Owner && !absent {
+		cur.renew(now, Span(req.Lease))
+		// A late copy of this repeated call must also find the record.
+		cur.NotAfter = max(cur.NotAfter, notAfter)
+		return cur, status, true, nil
+	}
+	next = Row{
+		State: storeapi.StateInProgress, OnDoubt: cmp.Or(req.OnDoubt, storeapi.Refuse), Attempt: 1, Owner: req.Owner,
+		Fence: max(cur.Fence+1, floor+1, storeapi.Fence(max(now, 0))),
+		Asks:  req.Asks, Fingerprint: req.Fingerprint, Binding: req.Binding, Retention: Span(req.Retention), NotAfter: notAfter,
+		Created: now, Updated: now,
+	}
+	if !absent {
+		next.inheritFields(&cur, now, req)
+	}
+	if req.Finish != nil {
+		next.finish(now, req)
+	} else {
+		next.renew(now, Span(req.Lease))
+	}
+	return next, status, true, nil
+}
+
+// inheritFields sets what a new row keeps of the row before it.
+func (r *Row) inheritFields(cur *Row, now Micros, req *storeapi.AcquireRequest) {
+	r.Attempt = cur.Attempt + 1
+	r.Created, r.Issued, r.LastError = cur.Created, cur.Issued, cur.LastError
+	if cur.unfinished() {
+		r.Answer = cur.Answer
+		if req.Asks && cur.State == storeapi.StateInProgress {
+			r.DoubtBegan = cur.doubtSince(now)
+		}
+		r.Earlier, r.EarlierCut = cur.Earlier, cur.EarlierCut
+		if cur.mayHaveWorked() {
+			r.addEarlier(storeapi.Worked{Attempt: cur.Attempt, Fence: cur.Fence})
+		}
+	}
+	if req.IfFence != 0 {
+		r.OnDoubt = cur.OnDoubt
+		r.Retention = cur.Retention
+	}
+	if req.IfFence != 0 || r.Fingerprint == nil {
+		r.Fingerprint = cur.Fingerprint
+	}
+	if req.IfFence != 0 || r.Binding == nil {
+		r.Binding = cur.Binding
+	}
 }
 
 // Finished returns the answer to req if the record is finished, which needs no write; zero
@@ -52,14 +88,14 @@ func Finished(rec *storeapi.Record, req *storeapi.AcquireRequest) storeapi.Statu
 
 // decide is the table of docs/design.md; the first match decides.
 func decide(cur *Row, now Micros, req *storeapi.AcquireRequest) storeapi.Status {
-	mine := cur.Owner == req.Owner
-	live := cur.State == storeapi.StateInProgress && !cur.InDoubt(now)
+	absent, mine := cur.Absent(now), cur.Owner == req.Owner
+	live := cur.State == storeapi.StateInProgress && cur.LeaseEnd > now
 	switch {
-	case cur.Absent(now) && req.IfFence != 0:
+	case absent && req.IfFence != 0:
 		return storeapi.StatusFenceChanged
-	case cur.Absent(now) && req.MustBeIssued, !cur.Absent(now) && req.MustBeIssued && !cur.Issued:
+	case req.MustBeIssued && (absent || !cur.Issued):
 		return storeapi.StatusNotIssued
-	case cur.Absent(now):
+	case absent:
 		return storeapi.StatusAcquired
 	case req.Finish != nil && (req.IfFence == 0 || cur.Fence != req.IfFence):
 		return storeapi.StatusFenceChanged
@@ -109,50 +145,6 @@ func mismatch(a, b []byte) bool {
 	return len(a) > 0 && len(b) > 0 && a[0] == b[0] && !bytes.Equal(a, b)
 }
 
-func win(cur *Row, now Micros, floor storeapi.Fence, req *storeapi.AcquireRequest) Row {
-	next := Row{
-		State: storeapi.StateInProgress, OnDoubt: req.OnDoubt, Attempt: 1, Owner: req.Owner,
-		Fence: max(cur.Fence+1, floor+1, storeapi.Fence(max(now, 0))),
-		Asks:  req.Asks, Fingerprint: req.Fingerprint, Binding: req.Binding, Retention: Span(req.Retention), Created: now, Updated: now,
-	}
-	if !req.NotAfter.IsZero() {
-		next.NotAfter = req.NotAfter.UnixMicro()
-	}
-	if next.OnDoubt == 0 {
-		next.OnDoubt = storeapi.Refuse
-	}
-	if !cur.Absent(now) {
-		next.Attempt = cur.Attempt + 1
-		next.Created, next.Issued, next.LastError = cur.Created, cur.Issued, cur.LastError
-		if cur.unfinished() {
-			next.Answer = cur.Answer
-			if req.Asks && cur.State == storeapi.StateInProgress {
-				next.DoubtBegan = cur.doubtSince(now)
-			}
-			next.Earlier, next.EarlierCut = cur.Earlier, cur.EarlierCut
-			if cur.mayHaveWorked() {
-				next.addEarlier(storeapi.Worked{Attempt: cur.Attempt, Fence: cur.Fence})
-			}
-		}
-		if req.IfFence != 0 {
-			next.OnDoubt = cur.OnDoubt
-			next.Retention = cur.Retention
-		}
-		if req.IfFence != 0 || next.Fingerprint == nil {
-			next.Fingerprint = cur.Fingerprint
-		}
-		if req.IfFence != 0 || next.Binding == nil {
-			next.Binding = cur.Binding
-		}
-	}
-	if req.Finish != nil {
-		next.finish(now, req)
-		return next
-	}
-	next.renew(now, Span(req.Lease))
-	return next
-}
-
 // FinishRow returns the row of a request with Finish, without what the store and the record before
 // give it: owner, fence, attempt, times.
 func FinishRow(req *storeapi.AcquireRequest) Row {
@@ -186,17 +178,6 @@ func OwnFinish(f *storeapi.Finish) *storeapi.Finish {
 	own := *f
 	own.Answer.Body = bytes.Clone(f.Answer.Body)
 	return &own
-}
-
-// renew sets the lease. Under Refuse only a person removes the record while it is in progress.
-// Under Reexecute its retention starts at the end of the lease, if no call comes.
-func (r *Row) renew(now, lease Micros) {
-	r.LeaseEnd = now + lease
-	r.Updated = now
-	r.Expires = 0
-	if r.OnDoubt == storeapi.Reexecute {
-		r.Expires = after(r.LeaseEnd, r.Retention)
-	}
 }
 
 // Issue decides on a key that the server issues.

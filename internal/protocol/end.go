@@ -63,7 +63,7 @@ func Release(cur Row, now Micros, req *storeapi.ReleaseRequest) (next Row, write
 		}
 		return cur, true, nil
 	}
-	if !cur.hasProgress() {
+	if !cur.HasProgress() {
 		// otherwise the next call continues what this one has begun, so it must be the same request
 		cur.Fingerprint, cur.Binding = nil, nil
 	}
@@ -74,13 +74,4 @@ func Release(cur Row, now Micros, req *storeapi.ReleaseRequest) (next Row, write
 		cur.Expires = max(cur.Expires, cur.NotAfter+1)
 	}
 	return cur, true, nil
-}
-
-// end starts the retention.
-func (r *Row) end(now, retention Micros) {
-	if retention == 0 {
-		retention = r.Retention
-	}
-	r.LeaseEnd, r.Updated, r.Retention = 0, now, retention
-	r.Expires = after(now, retention)
 }

@@ -80,15 +80,14 @@ func (r *Row) doubtSince(now Micros) Micros {
 
 func (r *Row) abandoned() bool { return r.State == storeapi.StateInProgress && r.LeaseEnd == 0 }
 
-// HasProgress reports whether [storeapi.ListRequest].Progress selects the row.
+// HasProgress reports whether an unfinished row has stored progress;
+// [storeapi.ListRequest].Progress selects such rows.
 func (r *Row) HasProgress() bool { return r.unfinished() && r.Answer.Codec != "" }
 
 // unfinished reports whether an attempt may have stored progress in place of the answer.
 func (r *Row) unfinished() bool {
 	return r.State == storeapi.StateInProgress || r.State == storeapi.StateReleased
 }
-
-func (r *Row) hasProgress() bool { return r.unfinished() && r.Answer.Codec != "" }
 
 func (r *Row) holds(owner storeapi.Owner, fence storeapi.Fence) bool {
 	return r.Owner == owner && r.Fence == fence
@@ -97,14 +96,8 @@ func (r *Row) holds(owner storeapi.Owner, fence storeapi.Fence) bool {
 // Record returns the row as callers see it. For an absent row it has only the key and Now.
 func (r *Row) Record(key storeapi.StoreKey, now Micros) storeapi.Record {
 	rec := storeapi.Record{Key: key, Now: Time(now)}
-	r.Fill(&rec, now)
-	return rec
-}
-
-// Fill sets all fields of a zero record besides Key and Now.
-func (r *Row) Fill(rec *storeapi.Record, now Micros) {
 	if r.Absent(now) {
-		return
+		return rec
 	}
 	rec.State, rec.OnDoubt, rec.Issued = r.State, r.OnDoubt, r.Issued
 	rec.Attempt, rec.Fence, rec.Owner = r.Attempt, r.Fence, r.Owner
@@ -114,12 +107,33 @@ func (r *Row) Fill(rec *storeapi.Record, now Micros) {
 	rec.Answer, rec.Cause, rec.LastError = r.Answer, r.Cause, r.LastError
 	if r.State == storeapi.StateInProgress {
 		rec.LeaseLeft = max(0, time.Duration(r.LeaseEnd-now)*time.Microsecond)
-		if since := r.doubtSince(now); since != 0 {
-			rec.DoubtSince = Time(since)
+		if r.DoubtBegan != 0 || r.LeaseEnd <= now {
+			rec.DoubtSince = Time(r.doubtSince(now))
 		}
 	} else if r.Expires != 0 {
 		rec.Expires = Time(r.Expires)
 	}
+	return rec
+}
+
+// renew sets the lease. Under Refuse only a person removes the record while it is in progress.
+// Under Reexecute its retention starts at the end of the lease, if no call comes.
+func (r *Row) renew(now, lease Micros) {
+	r.LeaseEnd = now + lease
+	r.Updated = now
+	r.Expires = 0
+	if r.OnDoubt == storeapi.Reexecute {
+		r.Expires = after(r.LeaseEnd, r.Retention)
+	}
+}
+
+// end starts the retention.
+func (r *Row) end(now, retention Micros) {
+	if retention == 0 {
+		retention = r.Retention
+	}
+	r.LeaseEnd, r.Updated, r.Retention = 0, now, retention
+	r.Expires = after(now, retention)
 }
 
 // Time converts m to a time, in UTC.

@@ -296,7 +296,7 @@ var mutants = []mutant{
 	},
 	{
 		"the parts of a key change their places", "sqlstore/internal/table/rows.go",
-		"k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID)\n}", "k.Layer, k.Namespace, k.Tenant, k.Operation, k.ID)\n}",
+		"{k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID}", "{k.Layer, k.Namespace, k.Tenant, k.Operation, k.ID}",
 		".", "./sqlstore/internal/table TestKeysAreFrozen",
 	},
 	{

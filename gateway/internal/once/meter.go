@@ -106,7 +106,7 @@ func (m *meter) awaitReader() bool {
 	return m.reading
 }
 
-// Close closes the connection, so that nobody waits for its reader.
+// Close closes the connection, so that no request waits for its reader.
 func (m *meter) Close() error {
 	m.mu.Lock()
 	m.closed = true

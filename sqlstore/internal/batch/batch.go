@@ -4,6 +4,7 @@
 package batch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"runtime"
@@ -15,41 +16,25 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 )
 
-// Rows is the kind of database below a queue.
-type Rows interface {
-	// ChangeMany makes changes of different keys in one transaction. It leaves out changes whose
-	// caller has left, and those that it marks to be made alone. An error that is not a
-	// *CommitError means that no change was made.
-	ChangeMany(changes []*table.Change) error
-	// ChangeOne makes a change in a transaction of its own, and waits as long as its caller does.
-	ChangeOne(c *table.Change) error
-	// LookAtMany reads the records of many lookups without a lock.
-	LookAtMany(ctx context.Context, looks []*table.Look) error
-	// LookAtOne reads one record without a lock.
-	LookAtOne(ctx context.Context, id table.RecordID) (table.Loaded, error)
-	// TellsInserted reports whether a statement that inserts many rows tells which were there.
-	TellsInserted() bool
-}
-
 // Queue takes the calls of a store: claims, heartbeats, finishing calls and lookups.
 type Queue struct {
 	db            *table.Database
-	rows          Rows
 	changes       *changeQueue // nil: each change has its own transaction
 	lookups       *lookQueue   // nil: each lookup has its own statement
-	seen          seenKeys
-	written       writtenRows
-	insertsFirst  bool // a key that is probably new is inserted before it is looked at
-	usesLastWrite bool // a change of a record as this store wrote it needs no read
+	written       writtenRows  // if usesLastWrite
+	Seen          SeenKeys     // keys that this store has claimed
+	insertsFirst  bool         // a key that is probably new is inserted before it is looked at
+	usesLastWrite bool         // a change of a record as this store wrote it needs no read
 }
 
 // New returns the queue of a database. lanes is how many transactions run at one time;
 // zero: calls are not grouped.
-func New(db *table.Database, rows Rows, lanes int) *Queue {
-	q := &Queue{db: db, rows: rows}
+func New(db *table.Database, lanes int) *Queue {
+	q := &Queue{db: db}
 	if lanes > 0 {
-		q.changes, q.lookups = newChangeQueue(db, rows, lanes), newLookQueue(db, rows)
-		q.insertsFirst, q.usesLastWrite = rows.TellsInserted(), db.Statements().UpdateSame != ""
+		q.changes = &changeQueue{db: db, lanes: lanes, inFlight: make(map[table.RecordID]struct{})}
+		q.lookups = newLookQueue(db)
+		q.insertsFirst, q.usesLastWrite = db.Statements.Load().TellsInserted, db.Statements.Load().UpdateSame != ""
 	}
 	return q
 }
@@ -57,13 +42,15 @@ func New(db *table.Database, rows Rows, lanes int) *Queue {
 // ClaimKey makes a call that may be a duplicate's. If the key was seen before, it first reads the
 // record. If that is enough for the answer, nothing is locked and it waits for no other call.
 func (q *Queue) ClaimKey(c *table.Call) (protocol.Row, protocol.Micros, error) {
-	q.written.takeRow(c.ID)
+	if q.usesLastWrite {
+		q.written.takeRow(c.ID)
+	}
 	wait, cancel := q.db.NewPatience(c.Ctx, c.NotAfter)
 	defer cancel()
-	if q.insertsFirst && q.seen.guessNew(c.ID) {
+	if q.insertsFirst && q.Seen.GuessNew(c.ID) {
 		row, now, err := q.submitChange(wait, ClaimLine, &table.Change{Call: c, Knows: table.GuessesNone})
 		if err == nil {
-			q.seen.learnNew(true)
+			q.Seen.LearnNew(true)
 		}
 		if !errors.Is(err, table.ErrRecordThere) {
 			return row, now, err
@@ -76,7 +63,7 @@ func (q *Queue) ClaimKey(c *table.Call) (protocol.Row, protocol.Micros, error) {
 		}
 		return protocol.Row{}, 0, err
 	}
-	q.seen.learnNew(found.Row.State == 0)
+	q.Seen.LearnNew(found.Row.State == 0)
 	if next, write, err := c.Request.Decide(found); !write || err != nil {
 		return next, found.Now, err
 	}
@@ -88,10 +75,12 @@ func (q *Queue) ClaimKey(c *table.Call) (protocol.Row, protocol.Micros, error) {
 }
 
 // ChangeRecord makes a call that has to write.
-func (q *Queue) ChangeRecord(c *table.Call, l Line) (protocol.Row, protocol.Micros, error) {
+func (q *Queue) ChangeRecord(l Line, c *table.Call) (protocol.Row, protocol.Micros, error) {
 	try := &table.Change{Call: c}
-	if last := q.written.takeRow(c.ID); last != nil {
-		try.Knows, try.Last = table.WroteLast, *last
+	if q.usesLastWrite {
+		if last := q.written.takeRow(c.ID); last != nil {
+			try.Knows, try.Last = table.WroteLast, *last
+		}
 	}
 	wait, cancel := q.db.NewPatience(c.Ctx, c.NotAfter)
 	defer cancel()
@@ -102,7 +91,7 @@ func (q *Queue) ChangeRecord(c *table.Call, l Line) (protocol.Row, protocol.Micr
 func (q *Queue) submitChange(wait table.Patience, l Line, c *table.Change) (protocol.Row, protocol.Micros, error) {
 	var err error
 	if q.changes == nil {
-		err = q.rows.ChangeOne(c)
+		err = q.db.ChangeOne(c)
 	} else {
 		err = q.changes.submitAndWait(wait, l, c)
 	}
@@ -122,7 +111,7 @@ func (q *Queue) LookAt(ctx context.Context, id table.RecordID) (found table.Load
 	if q.lookups != nil {
 		found, err = q.lookups.lookTogether(ctx, id)
 	} else {
-		found, err = q.rows.LookAtOne(ctx, id)
+		found, err = q.db.LookAtOne(ctx, id)
 	}
 	if err != nil {
 		return found, q.db.CallerError("read", err)
@@ -130,12 +119,6 @@ func (q *Queue) LookAt(ctx context.Context, id table.RecordID) (found table.Load
 	q.db.ReportSkew(&found)
 	return found, nil
 }
-
-// GuessNew guesses whether a claim is the first one of its key.
-func (q *Queue) GuessNew(id table.RecordID) bool { return q.seen.guessNew(id) }
-
-// LearnNew tells what a claim has found whose key GuessNew had not seen.
-func (q *Queue) LearnNew(isNew bool) { q.seen.learnNew(isNew) }
 
 // CountWaiting returns how many changes are queued for a transaction.
 func (q *Queue) CountWaiting() (n int) {
@@ -150,6 +133,98 @@ func (q *Queue) CountWaiting() (n int) {
 	return n
 }
 
+// SeenKeys guesses whether a claim is the first one of its key. A first claim inserts at once. A
+// duplicate looks at the record first, which locks nothing. A wrong guess costs one statement.
+//
+// A key that this store has claimed before is a duplicate's. Any other key is new, unless most of
+// the latest claims of such keys were duplicates.
+type SeenKeys struct {
+	mu           sync.Mutex
+	newer, older map[table.RecordID]struct{}
+	newLately    int // grows with keys that were new, and shrinks with others
+}
+
+const (
+	// mostSeen is half of how many keys are known at most: about 3 MB.
+	mostSeen = 1 << 15
+	// mostLately bounds newLately, so that a change of traffic shows soon.
+	mostLately = 16
+)
+
+// GuessNew guesses whether a claim is the first one of its key, and counts the key as seen.
+func (k *SeenKeys) GuessNew(id table.RecordID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, seen := k.newer[id]
+	if !seen {
+		_, seen = k.older[id]
+	}
+	if seen {
+		return false
+	}
+	if k.newer == nil || len(k.newer) >= mostSeen {
+		k.newer, k.older = make(map[table.RecordID]struct{}), k.newer
+	}
+	k.newer[id] = struct{}{}
+	return k.newLately >= 0
+}
+
+// LearnNew tells what a claim has found whose key GuessNew had not seen.
+func (k *SeenKeys) LearnNew(isNew bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if isNew {
+		k.newLately = min(k.newLately+1, mostLately)
+	} else {
+		k.newLately = max(k.newLately-2, -mostLately)
+	}
+}
+
+// writtenRows has the records of attempts that this store has claimed, as they were last written.
+// The next change of such an attempt, a heartbeat or the end, needs no read: its statement writes
+// only if the record is still the same.
+type writtenRows struct {
+	mu   sync.Mutex
+	rows map[table.RecordID]protocol.Row
+}
+
+// mostWritten bounds the memory, together with the rule that a record with progress is not
+// remembered.
+const mostWritten = 4096
+
+// rememberRow remembers a record that was written.
+func (m *writtenRows) rememberRow(id table.RecordID, row *protocol.Row) {
+	if row.LeaseEnd == 0 || row.Answer.Body != nil {
+		return
+	}
+	own := *row // callers get the record too
+	own.Fingerprint, own.Binding = bytes.Clone(row.Fingerprint), bytes.Clone(row.Binding)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.rows == nil {
+		m.rows = make(map[table.RecordID]protocol.Row)
+	}
+	if len(m.rows) >= mostWritten {
+		for other := range m.rows {
+			delete(m.rows, other)
+			break
+		}
+	}
+	m.rows[id] = own
+}
+
+// takeRow returns what is remembered of a record, and forgets it: the call may write.
+func (m *writtenRows) takeRow(id table.RecordID) *protocol.Row {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	row, ok := m.rows[id]
+	if !ok {
+		return nil
+	}
+	delete(m.rows, id)
+	return &row
+}
+
 // changeQueue commits the changes of many callers in one transaction: the changes that arrive
 // during a commit form the next one. There is no timer, and a lone call waits for no other.
 // Databases do the same with their logs (DeWitt et al., Implementation Techniques for Main Memory
@@ -159,25 +234,18 @@ func (q *Queue) CountWaiting() (n int) {
 // for claims.
 type changeQueue struct {
 	db    *table.Database
-	rows  Rows
 	lanes int // concurrent transactions of one line
 
 	mu       sync.Mutex
 	lines    [2]changeLine
 	inFlight map[table.RecordID]struct{}
-	solos    []*queuedChange // changes that must be made alone
+	solos    []*table.Change // changes that must be made alone
 	solo     int             // how many are being made alone
-}
-
-// queuedChange is a change with the caller that waits for it.
-type queuedChange struct {
-	*table.Change
-	done chan struct{} // closed when the change was made or has failed
 }
 
 // changeLine has the waiting changes in order of arrival.
 type changeLine struct {
-	waiting []*queuedChange
+	waiting []*table.Change
 	busy    int // lanes in use
 }
 
@@ -189,20 +257,16 @@ const (
 	HeartbeatLine
 )
 
-func newChangeQueue(db *table.Database, rows Rows, lanes int) *changeQueue {
-	return &changeQueue{db: db, rows: rows, lanes: lanes, inFlight: make(map[table.RecordID]struct{})}
-}
-
 // submitAndWait makes a change together with others. wait limits how long it stays in the line. A
 // change that has begun is completed, but no caller waits for it longer than its own context.
-func (q *changeQueue) submitAndWait(wait table.Patience, l Line, change *table.Change) error {
-	c := &queuedChange{change, make(chan struct{})}
+func (q *changeQueue) submitAndWait(wait table.Patience, l Line, c *table.Change) error {
+	c.Done = make(chan struct{})
 	q.mu.Lock()
 	q.lines[l].waiting = append(q.lines[l].waiting, c)
 	q.startBatches()
 	q.mu.Unlock()
 	select {
-	case <-c.done:
+	case <-c.Done:
 		return c.Err
 	case <-wait.Done():
 	}
@@ -218,7 +282,7 @@ func (q *changeQueue) submitAndWait(wait table.Patience, l Line, change *table.C
 		late = t.C
 	}
 	select {
-	case <-c.done:
+	case <-c.Done:
 		return c.Err
 	case <-wait.Caller.Done():
 		return &table.UnknownError{Ended: wait.Caller.Err()}
@@ -231,7 +295,7 @@ func (q *changeQueue) submitAndWait(wait table.Patience, l Line, change *table.C
 var errNoAnswerInTime = errors.New("its NotAfter has passed")
 
 // dropChange removes a change that no caller waits for from its line.
-func (q *changeQueue) dropChange(l Line, c *queuedChange) {
+func (q *changeQueue) dropChange(l Line, c *table.Change) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	line := &q.lines[l]
@@ -271,7 +335,7 @@ func (q *changeQueue) mostSolo() int {
 }
 
 // takeBatch removes the changes of one transaction from the line, and marks their keys.
-func (l *changeLine) takeBatch(inFlight map[table.RecordID]struct{}) (batch []*queuedChange) {
+func (l *changeLine) takeBatch(inFlight map[table.RecordID]struct{}) (batch []*table.Change) {
 	size := 0
 	left := l.waiting[:0]
 	for _, c := range l.waiting {
@@ -293,29 +357,22 @@ func (l *changeLine) takeBatch(inFlight map[table.RecordID]struct{}) (batch []*q
 // its row is held by another transaction, it is left out. Each change that was not made is then
 // made alone, in its own transaction. If a COMMIT was not answered, its outcome is unknown: all
 // callers get that error, and may make the same call again.
-func (q *changeQueue) runBatch(line *changeLine, batch []*queuedChange) {
-	changes := make([]*table.Change, len(batch))
-	for i, c := range batch {
-		changes[i] = c.Change
-	}
-	err := q.rows.ChangeMany(changes)
+func (q *changeQueue) runBatch(line *changeLine, batch []*table.Change) {
+	err := q.db.ChangeMany(batch)
 	var commit *table.CommitError
 	unknown := errors.As(err, &commit)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, c := range batch {
-		alone := c.Err == table.ErrMakeAlone //nolint:errorlint // nothing is wrapped around it
-		switch {
-		case c.Err != nil && !alone:
-			q.answerCaller(c)
-		case unknown:
+		if c.Err == nil || c.Err == table.ErrMakeAlone { //nolint:errorlint // nothing is wrapped around it
+			if !unknown && (err != nil || c.Err != nil) {
+				q.solos = append(q.solos, c)
+				continue
+			}
 			c.Err = err
-			q.answerCaller(c)
-		case err != nil || alone:
-			q.solos = append(q.solos, c)
-		default:
-			q.answerCaller(c)
 		}
+		delete(q.inFlight, c.ID) // the next change of the key may begin
+		close(c.Done)
 	}
 	q.mu.Unlock()
 	runtime.Gosched() // callers that were just answered may make their next change
@@ -324,21 +381,16 @@ func (q *changeQueue) runBatch(line *changeLine, batch []*queuedChange) {
 	q.startBatches()
 }
 
-// answerCaller answers the caller, and lets the next change of the key start. q.mu is held.
-func (q *changeQueue) answerCaller(c *queuedChange) {
-	delete(q.inFlight, c.ID)
-	close(c.done)
-}
-
 // runAlone makes a change in its own transaction, and waits for it as long as its caller does.
-func (q *changeQueue) runAlone(c *queuedChange) {
+func (q *changeQueue) runAlone(c *table.Change) {
 	if c.BeginChange() {
-		c.Err = q.rows.ChangeOne(c.Change)
+		c.Err = q.db.ChangeOne(c)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.solo--
-	q.answerCaller(c)
+	delete(q.inFlight, c.ID)
+	close(c.Done)
 	q.startBatches()
 }
 
@@ -346,19 +398,11 @@ func (q *changeQueue) runAlone(c *queuedChange) {
 // read form the next one. There is no timer, and a lone call waits for no other.
 type lookQueue struct {
 	db   *table.Database
-	rows Rows
 	solo chan struct{} // limits how many callers look alone at one time
 
 	mu      sync.Mutex
-	waiting []*queuedLook
+	waiting []*table.Look
 	busy    int // lanes in use
-}
-
-// queuedLook is a lookup with the caller that waits for it.
-type queuedLook struct {
-	table.Look
-	err  error
-	done chan struct{}
 }
 
 // lookLanes is 2, so that one connection that does not answer does not block all lookups.
@@ -368,8 +412,8 @@ const lookLanes = 2
 // all its callers look alone, each on its own connection.
 const mostLookAlone = 4
 
-func newLookQueue(db *table.Database, rows Rows) *lookQueue {
-	return &lookQueue{db: db, rows: rows, solo: make(chan struct{}, mostLookAlone)}
+func newLookQueue(db *table.Database) *lookQueue {
+	return &lookQueue{db: db, solo: make(chan struct{}, mostLookAlone)}
 }
 
 // lookTogether reads a record together with others. If that fails, the caller looks alone, since
@@ -377,18 +421,18 @@ func newLookQueue(db *table.Database, rows Rows) *lookQueue {
 func (q *lookQueue) lookTogether(ctx context.Context, id table.RecordID) (table.Loaded, error) {
 	wait, cancel := q.db.NewPatience(ctx, time.Time{})
 	defer cancel()
-	l := &queuedLook{Look: table.Look{ID: id}, done: make(chan struct{})}
+	l := &table.Look{ID: id, Done: make(chan struct{})}
 	q.mu.Lock()
 	q.waiting = append(q.waiting, l)
 	q.startLooks()
 	q.mu.Unlock()
 	select {
-	case <-l.done:
+	case <-l.Done:
 	case <-wait.Done():
 		q.dropLook(l)
 		return table.Loaded{}, q.db.WaitedInVain(wait.Limit, ctx.Err())
 	}
-	if l.err == nil {
+	if l.Err == nil {
 		return l.Found, nil
 	}
 	select {
@@ -397,12 +441,12 @@ func (q *lookQueue) lookTogether(ctx context.Context, id table.RecordID) (table.
 		return table.Loaded{}, q.db.WaitedInVain(wait.Limit, ctx.Err())
 	}
 	defer func() { <-q.solo }()
-	return q.rows.LookAtOne(ctx, id)
+	return q.db.LookAtOne(ctx, id)
 }
 
 // dropLook removes a lookup whose caller has left, so that the line does not grow while the
 // database does not answer.
-func (q *lookQueue) dropLook(l *queuedLook) {
+func (q *lookQueue) dropLook(l *table.Look) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if i := slices.Index(q.waiting, l); i >= 0 {
@@ -421,15 +465,11 @@ func (q *lookQueue) startLooks() {
 	}
 }
 
-func (q *lookQueue) runLooks(batch []*queuedLook) {
-	looks := make([]*table.Look, len(batch))
-	for i, l := range batch {
-		looks[i] = &l.Look
-	}
-	err := q.rows.LookAtMany(context.Background(), looks)
+func (q *lookQueue) runLooks(batch []*table.Look) {
+	err := q.db.LookAtMany(context.Background(), batch)
 	for _, l := range batch {
-		l.err = err
-		close(l.done)
+		l.Err = err
+		close(l.Done)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

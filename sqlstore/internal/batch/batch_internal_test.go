@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/sqlkit"
 	"github.com/retrysafe/retrysafe/sqlstore/internal/table"
 )
 
@@ -20,7 +21,7 @@ func TestBatchLimits(t *testing.T) {
 	inFlight := make(map[table.RecordID]struct{})
 	q := changeLine{}
 	add := func(id byte, size int) {
-		q.waiting = append(q.waiting, &queuedChange{Change: &table.Change{Call: &table.Call{ID: table.RecordID{id}, Size: size}}})
+		q.waiting = append(q.waiting, &table.Change{Call: &table.Call{ID: table.RecordID{id}, Size: size}})
 	}
 	add(1, table.MostBytes+1)
 	add(2, 1)
@@ -41,7 +42,7 @@ func TestBatchLimits(t *testing.T) {
 	assert.Equal(t, len(q.waiting), 0, "what is left")
 	clear(inFlight)
 	for i := range 2 * table.MostTogether {
-		q.waiting = append(q.waiting, &queuedChange{Change: &table.Change{Call: &table.Call{ID: table.RecordID{byte(i), byte(i >> 8)}}}})
+		q.waiting = append(q.waiting, &table.Change{Call: &table.Call{ID: table.RecordID{byte(i), byte(i >> 8)}}})
 	}
 	assert.Equal(t, len(q.takeBatch(inFlight)), table.MostTogether, "a batch of many")
 	assert.Equal(t, len(q.waiting), table.MostTogether, "what is left of many")
@@ -49,7 +50,7 @@ func TestBatchLimits(t *testing.T) {
 
 // failing is a database in which grouped reads fail, and each single read takes a second.
 type failing struct {
-	Rows
+	table.Backend
 	now, most atomic.Int32
 	take      func() // the time of a read
 }
@@ -58,14 +59,14 @@ func (f *failing) LookAtMany(context.Context, []*table.Look) error {
 	return errors.New("a row of somebody else")
 }
 
-func (f *failing) LookAtOne(context.Context, table.RecordID) (table.Loaded, error) {
+func (f *failing) ReadTables(context.Context, table.Span, func(context.Context, sqlkit.Execer) error) error {
 	n := f.now.Add(1)
 	defer f.now.Add(-1)
 	if n > f.most.Load() {
 		f.most.Store(n)
 	}
 	f.take()
-	return table.Loaded{}, nil
+	return nil
 }
 
 // TestLooksAlone: after a grouped read has failed, only a few callers read alone at one time, and
@@ -74,7 +75,7 @@ func TestLooksAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &failing{take: func() { time.Sleep(time.Second) }}
-		q := newLookQueue(&table.Database{LockWait: time.Hour, Clock: time.Now}, f)
+		q := newLookQueue(&table.Database{Backend: f, LockWait: time.Hour, Clock: time.Now})
 		var all sync.WaitGroup
 		for i := range 40 {
 			all.Go(func() {
@@ -90,7 +91,7 @@ func TestLooksAlone(t *testing.T) {
 
 // hanging is a database that does not answer for a while.
 type hanging struct {
-	Rows
+	table.Backend
 	healthy chan struct{}
 }
 
@@ -104,12 +105,12 @@ func (f *hanging) LookAtMany(context.Context, []*table.Look) error {
 	}
 }
 
-func (f *hanging) LookAtOne(context.Context, table.RecordID) (table.Loaded, error) {
+func (f *hanging) ReadTables(context.Context, table.Span, func(context.Context, sqlkit.Execer) error) error {
 	select {
 	case <-f.healthy:
-		return table.Loaded{}, nil
+		return nil
 	case <-time.After(6 * time.Second):
-		return table.Loaded{}, errNoAnswerInTime
+		return errNoAnswerInTime
 	}
 }
 
@@ -119,7 +120,7 @@ func TestLookupsOfCallersThatLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &hanging{healthy: make(chan struct{})}
-		q := newLookQueue(&table.Database{LockWait: 5 * time.Second, Clock: time.Now}, f)
+		q := newLookQueue(&table.Database{Backend: f, LockWait: 5 * time.Second, Clock: time.Now})
 		var all sync.WaitGroup
 		for range 60 { // a minute, 200 calls a second, each of which waits for a second
 			for i := range 200 {

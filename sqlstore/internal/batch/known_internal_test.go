@@ -16,28 +16,28 @@ func TestSeenKeys(t *testing.T) {
 		binary.BigEndian.PutUint64(id[:], uint64(n))
 		return id
 	}
-	var k seenKeys
+	var k SeenKeys
 	for n := range 5 * mostSeen {
-		assert.True(t, k.guessNew(id(n)), "key %d is new", n)
-		k.learnNew(true)
-		assert.True(t, !k.guessNew(id(n)) && !k.guessNew(id(max(0, n-mostSeen+1))), "key %d is seen, and the latest before it", n)
+		assert.True(t, k.GuessNew(id(n)), "key %d is new", n)
+		k.LearnNew(true)
+		assert.True(t, !k.GuessNew(id(n)) && !k.GuessNew(id(max(0, n-mostSeen+1))), "key %d is seen, and the latest before it", n)
 		assert.True(t, len(k.newer)+len(k.older) <= 2*mostSeen, "it is bounded")
 	}
 	n := 5 * mostSeen
 	guesses := 0
 	for range 100 { // of keys from before a restart
-		if n++; k.guessNew(id(n)) {
+		if n++; k.GuessNew(id(n)) {
 			guesses++
 		}
-		k.learnNew(false)
+		k.LearnNew(false)
 	}
 	assert.True(t, guesses < 10, "%d of 100 duplicates insert first", guesses)
 	guesses = 0
 	for range 100 {
-		if n++; k.guessNew(id(n)) {
+		if n++; k.GuessNew(id(n)) {
 			guesses++
 		}
-		k.learnNew(true)
+		k.LearnNew(true)
 	}
 	assert.True(t, guesses > 80, "%d of 100 new keys insert first", guesses)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 	"github.com/retrysafe/retrysafe/storeapi"
 )
 
@@ -27,8 +28,9 @@ type Call struct {
 
 // Request is one kind of call.
 type Request interface {
-	// Decide returns the next state of the record. It has no side effects but on the request, since
-	// it may be called several times; the last time counts.
+	// Decide returns the next state of the record, and whether it is written; with an error it is
+	// not. It has no side effects but on the request, since it may be called several times; the
+	// last time counts.
 	Decide(found Loaded) (next protocol.Row, write bool, err error)
 }
 
@@ -56,18 +58,14 @@ type Change struct {
 	Knows Knowledge
 	Last  protocol.Row // if Knows is WroteLast
 
-	Decision
-	// Err is nil if the change was made, ErrMakeAlone if it must be made in a transaction of its
-	// own, and otherwise says why it was not made.
-	Err error
-}
-
-// Decision is what a request has decided on a record.
-type Decision struct {
+	// what the request has decided
 	Found   Loaded
 	Next    protocol.Row
 	Writes  bool
 	Refused error
+	// Err is nil if the change was made, ErrMakeAlone if it must be made in a transaction of its
+	// own, and otherwise says why it was not made.
+	Err error
 }
 
 // ErrMakeAlone means that a change could not be made together with others. No caller gets it.
@@ -77,7 +75,10 @@ var ErrMakeAlone = errors.New("sqlstore: the change must be made alone")
 var ErrRecordThere = errors.New("sqlstore: the key has a record")
 
 // Ticket is the place of a call in a queue. Its caller may leave until the call has begun.
-type Ticket struct{ state atomic.Uint32 }
+type Ticket struct {
+	state atomic.Uint32
+	Done  chan struct{} // closed when the call was made or has failed
+}
 
 // States of a ticket; zero: it waits.
 const (
@@ -87,7 +88,7 @@ const (
 
 // BeginCall reports whether the call is to be made, that is, whether its caller has not left.
 func (t *Ticket) BeginCall() bool {
-	return t.state.CompareAndSwap(0, callBegun) || t.state.Load() == callBegun
+	return t.state.CompareAndSwap(0, callBegun) || !t.HasLeft()
 }
 
 // LeaveQueue reports whether the call has not begun. In that case it never will.
@@ -108,25 +109,24 @@ func (c *Change) BeginChange() bool {
 }
 
 // beginChanges marks the changes that are made now, and leaves out those whose callers have left.
-// notAfter is the earliest of all changes; zero: none has one.
+// notAfter is the earliest of those that are made; zero: none has one.
 func beginChanges(changes []*Change) (begun []*Change, notAfter time.Time) {
 	begun = make([]*Change, 0, len(changes))
 	for _, c := range changes {
+		if !c.BeginChange() {
+			continue
+		}
+		begun = append(begun, c)
 		if notAfter.IsZero() || !c.NotAfter.IsZero() && c.NotAfter.Before(notAfter) {
 			notAfter = c.NotAfter
-		}
-		if c.BeginChange() {
-			begun = append(begun, c)
 		}
 	}
 	return begun, notAfter
 }
 
-// decideOn decides on a record that was read under a lock.
-func (c *Change) decideOn(found Loaded) {
-	c.Found = found
-	c.Next, c.Writes, c.Refused = c.Request.Decide(found)
-	c.Writes = c.Writes && c.Refused == nil
+// ChangeOne makes a change in a transaction of its own, and waits as long as its caller does.
+func (d *Database) ChangeOne(c *Change) error {
+	return d.WriteTables(c.Ctx, c.ID, c.NotAfter, func(ctx context.Context, w sqlkit.Execer) (bool, error) { return d.changeRow(ctx, w, c) })
 }
 
 // changeRow reads and locks the record, on databases that lock records, decides, and writes.
@@ -136,57 +136,60 @@ func (c *Change) decideOn(found Loaded) {
 // again.
 func (d *Database) changeRow(ctx context.Context, w sqlkit.Execer, c *Change) (commit bool, err error) {
 	wasThere := c.Knows == GuessesNone || c.Knows == SawOne
-	for {
-		found, err := d.LoadRecord(ctx, w, d.Statements().LockRow, c.ID)
-		if err == nil && found.Row.State == 0 && wasThere {
-			found, err = d.LoadRecord(ctx, w, d.Statements().LockRow, c.ID)
+	for q := d.Statements.Load(); ; wasThere = true {
+		c.Found, err = d.LoadRecord(ctx, w, q.LockRow, c.ID)
+		if err == nil && c.Found.Row.State == 0 && wasThere {
+			c.Found, err = d.LoadRecord(ctx, w, q.LockRow, c.ID)
 		}
 		if err != nil {
 			return false, err
 		}
-		if c.decideOn(found); !c.Writes {
+		if c.Next, c.Writes, c.Refused = c.Request.Decide(c.Found); !c.Writes {
 			return false, nil
 		}
-		if done, err := d.putRow(ctx, w, c); done || err != nil {
+		if c.Found.Row.State != 0 {
+			// MySQL counts no row if nothing has changed, so the count is of no use
+			_, err = w.ExecContext(ctx, q.UpdateRow, append(RowArgs(&c.Next), c.ID[:])...)
 			return true, err
 		}
-		wasThere = true // another call has inserted the record meanwhile
+		r, err := w.ExecContext(ctx, q.InsertRow, InsertArgs(&c.Key, c.ID, &c.Next)...)
+		if err != nil {
+			return true, err
+		}
+		if inserted, err := q.HasInserted(r); inserted || err != nil {
+			return true, err
+		}
+		// another call has inserted the record meanwhile
 	}
 }
 
 // manyRows reads and writes many rows at once on one kind of database.
 type manyRows interface {
-	// LoadRows reads the records of ids that are available, and returns what holds for absent ones:
-	// version, floor and clock.
-	loadMany(ctx context.Context, w querier, ids []RecordID) (found map[RecordID]Loaded, absent Loaded, err error)
+	// loadMany reads the records of ids with LoadRows or LockRows, and returns what holds for
+	// absent ones: floor and clock.
+	loadMany(ctx context.Context, w querier, query string, ids []RecordID) (found map[RecordID]Loaded, absent Loaded, err error)
 	// writeMany inserts the rows of made, whose records were absent, and overwrites the rows of
-	// changed. If tellsInserted, it marks changes of made to be made alone whose record was there.
+	// changed. If TellsInserted, it marks changes of made to be made alone whose record was there.
 	// It also marks those of changed that know what this store wrote last, if the record has
 	// changed since.
 	writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*Change) error
-	// tellsInserted reports whether a change whose earlier look has found no record, or whose key
-	// is probably new, needs no look: writeMany can tell which records were there.
-	tellsInserted() bool
-	// surelyAbsent reports whether a record that was not found is certainly absent, so that the
-	// change can be decided.
-	surelyAbsent(c *Change) bool
 }
 
 // changeRows decides on the changes and writes them.
-func changeRows(ctx context.Context, w sqlkit.Execer, m manyRows, changes []*Change) (commit bool, err error) {
+func (d *Database) changeRows(ctx context.Context, w sqlkit.Execer, m manyRows, changes []*Change) (commit bool, err error) {
 	// In the same order everywhere, so that two transactions that lock the same rows do not
 	// deadlock.
 	slices.SortFunc(changes, func(a, b *Change) int { return strings.Compare(string(a.ID[:]), string(b.ID[:])) })
 	ids := make([]RecordID, 0, len(changes))
 	for _, c := range changes {
-		if c.needsLook(m) {
+		if d.needsLook(c) {
 			ids = append(ids, c.ID)
 		}
 	}
 	if len(ids) == 0 {
 		ids = append(ids, RecordID{}) // there is no such record; for the floor and the clock
 	}
-	records, absent, err := m.loadMany(ctx, w, ids)
+	records, absent, err := m.loadMany(ctx, w, d.Statements.Load().LockRows, ids)
 	if err != nil {
 		return false, err
 	}
@@ -198,12 +201,14 @@ func changeRows(ctx context.Context, w sqlkit.Execer, m manyRows, changes []*Cha
 			found = Loaded{Row: c.Last, Floor: absent.Floor, Now: absent.Now}
 		case !there:
 			found = absent
-			if c.needsLook(m) && !m.surelyAbsent(c) {
+			// Another transaction may have locked it, but on SQLite no other call writes.
+			if d.needsLook(c) && c.Knows != SawNone && d.Dialect != dbtx.SQLite {
 				c.Err = ErrMakeAlone
 				continue
 			}
 		}
-		switch c.decideOn(found); {
+		c.Found = found
+		switch c.Next, c.Writes, c.Refused = c.Request.Decide(found); {
 		case !c.Writes && c.Knows == WroteLast:
 			c.Err = ErrMakeAlone // perhaps the record has changed
 		case !c.Writes && c.Knows == GuessesNone:
@@ -231,12 +236,12 @@ func (c *Change) metRecord() {
 
 // needsLook reports whether the record of a change has to be read before it is decided: nothing is
 // known of it, or the write would not tell that there is one.
-func (c *Change) needsLook(m manyRows) bool {
+func (d *Database) needsLook(c *Change) bool {
 	switch c.Knows {
 	case WroteLast, GuessesNone:
 		return false
 	case SawNone:
-		return !m.tellsInserted()
+		return !d.Statements.Load().TellsInserted
 	}
 	return true
 }
@@ -245,10 +250,21 @@ func (c *Change) needsLook(m manyRows) bool {
 type Look struct {
 	ID    RecordID
 	Found Loaded
+	Err   error         // of the batch
+	Done  chan struct{} // closed when Found or Err is set
+}
+
+// LookAtOne reads one record without a lock.
+func (d *Database) LookAtOne(ctx context.Context, id RecordID) (found Loaded, err error) {
+	err = d.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) error {
+		found, err = d.LoadRecord(ctx, db, d.Statements.Load().LoadRow, id)
+		return err
+	})
+	return found, err
 }
 
 // lookAtRows reads the records of many lookups.
-func lookAtRows(ctx context.Context, w querier, m manyRows, looks []*Look) error {
+func (d *Database) lookAtRows(ctx context.Context, w querier, m manyRows, looks []*Look) error {
 	first := make(map[RecordID]*Look, len(looks))
 	ids := make([]RecordID, 0, len(looks))
 	for _, l := range looks {
@@ -257,7 +273,7 @@ func lookAtRows(ctx context.Context, w querier, m manyRows, looks []*Look) error
 			ids = append(ids, l.ID)
 		}
 	}
-	found, absent, err := m.loadMany(ctx, w, ids)
+	found, absent, err := m.loadMany(ctx, w, d.Statements.Load().LoadRows, ids)
 	for _, l := range looks {
 		var there bool
 		if l.Found, there = found[l.ID]; !there {

@@ -28,18 +28,17 @@ type Database struct {
 	Table   string
 	// schema has the tables, if Options.Table names it. PostgreSQL.
 	schema string
-	// statements of the store, which name the schema or the database once it is known
-	current     atomic.Pointer[Statements]
-	SchemaKnown atomic.Bool // current names it, or cannot
+	// Statements name the schema or the database once it is known.
+	Statements  atomic.Pointer[Statements]
+	SchemaKnown atomic.Bool // Statements name it, or cannot
 	// Cache has prepared statements. SQLite.
 	Cache    *StatementCache
 	Clock    func() time.Time
 	LockWait time.Duration
 	logger   *slog.Logger
-	waits    string // the error text of a call that waited in vain
-	// Backend is the kind of database.
-	Backend Backend
-	skewed  atomic.Bool // a difference of clocks was reported
+	waits    string      // the error text of a call that waited in vain
+	Backend              // the kind of database
+	skewed   atomic.Bool // a difference of clocks was reported
 	// writer is held by the one call of this store that writes to a SQLite file; the others queue
 	// in order of arrival.
 	writer  chan struct{}
@@ -72,25 +71,17 @@ func Open(pool *sql.DB, d dbtx.Dialect, o Settings) *Database {
 	db.UseSchema(schema)
 	switch d {
 	case dbtx.SQLite:
-		db.Backend = sqlite{db}
+		db.Backend, db.waits = sqlite{db}, sqliteWaits
 	case dbtx.PostgreSQL:
-		db.Backend = newPostgres(db)
+		db.Backend = postgres{server{db, postgresManner{db.Table}, newKeyTurns(), arrays{db}}}
 	case dbtx.MySQL:
-		db.Backend = newMySQL(db)
+		db.Backend = mysql{server{db, mysqlManner{db.Table, db.LockWait, &db.words, new(atomic.Bool)}, newKeyTurns(), lists{db}}}
 	}
-	if d == dbtx.SQLite {
-		db.waits = sqliteWaits
-		if db.Clock == nil {
-			db.Clock = time.Now
-		}
-		return db
+	if db.Clock == nil {
+		db.Clock = func() time.Time { return time.Now().Add(time.Duration(db.ahead.Load()) * time.Microsecond) }
 	}
-	db.Clock = func() time.Time { return time.Now().Add(time.Duration(db.ahead.Load()) * time.Microsecond) }
 	return db
 }
-
-// Statements returns the statements.
-func (d *Database) Statements() *Statements { return d.current.Load() }
 
 // UseSchema writes a schema (PostgreSQL) or a database (MySQL) into all statements. Empty: the
 // session decides. SQLite looks for tables in its own file.
@@ -104,7 +95,7 @@ func (d *Database) UseSchema(schema string) {
 	case dbtx.MySQL:
 		q = mysqlStatements(schema, d.Table)
 	}
-	d.current.Store(&q)
+	d.Statements.Store(&q)
 	d.SchemaKnown.Store(schema != "" || d.Dialect == dbtx.SQLite)
 }
 
@@ -222,13 +213,8 @@ type Backend interface {
 	// caller has left, and those that it marks to be made alone. An error that is not a
 	// *CommitError means that no change was made.
 	ChangeMany(changes []*Change) error
-	// ChangeOne makes a change in a transaction of its own.
-	ChangeOne(c *Change) error
-	// LookAtMany reads the records of many lookups, and LookAtOne one record, without a lock.
+	// LookAtMany reads the records of many lookups without a lock.
 	LookAtMany(ctx context.Context, looks []*Look) error
-	LookAtOne(ctx context.Context, id RecordID) (Loaded, error)
-	// TellsInserted reports whether a statement that inserts many rows tells which were there.
-	TellsInserted() bool
 	// CheckSettings refuses an unusable database, and warns about settings that can lose answered
 	// calls.
 	CheckSettings(ctx context.Context) error

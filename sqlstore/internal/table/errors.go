@@ -39,14 +39,29 @@ func (d *Database) NotMigratedError() error {
 	return StateError(fmt.Sprintf("sqlstore: the table %s is not there; call Store.Migrate once before the store is used", d.Table))
 }
 
-func (d *Database) wrongVersionError(found int) error {
-	if found > d.Statements().SchemaVersion {
+// VersionError says why this build may not use the tables: the version that was read is another
+// one, or the read has failed.
+func (d *Database) VersionError(version int, failed error) error {
+	switch {
+	case errors.Is(failed, sql.ErrNoRows):
+		return d.NotMigratedError()
+	case failed != nil:
+		return failed
+	case version == transacts:
+		return errTransacts
+	case version > d.Statements.Load().SchemaVersion:
 		return StateError(fmt.Sprintf("sqlstore: the table %s was written by a newer retrysafe (schema %d, this build knows %d); update this program, nothing was changed",
-			d.Table, found, d.Statements().SchemaVersion))
+			d.Table, version, d.Statements.Load().SchemaVersion))
 	}
 	return StateError(fmt.Sprintf("sqlstore: the table %s has schema %d, which no retrysafe has written; look whether the name is used by something else, nothing was changed",
-		d.Table, found))
+		d.Table, version))
 }
+
+// errTransacts means that the session has autocommit off, and that nothing was read.
+var errTransacts = errors.New("sqlstore: the session has autocommit off")
+
+// transacts replaces the version of the tables; no version has this number.
+const transacts = -1
 
 // CallerError returns the error of a step for callers. It never contains a key, since drivers do
 // not include arguments.

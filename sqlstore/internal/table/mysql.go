@@ -20,12 +20,6 @@ import (
 // mysql is the backend for MySQL and MariaDB.
 type mysql struct{ server }
 
-func newMySQL(db *Database) mysql {
-	return mysql{server{
-		db: db, turns: newKeyTurns(), manner: mysqlManner{db.Table, db.LockWait, &db.words, new(atomic.Bool)}, looking: lists{db, false}, locking: lists{db, true},
-	}}
-}
-
 // mysqlManner has the statements for MySQL and MariaDB; it sends one at a time.
 type mysqlManner struct {
 	table    string
@@ -89,13 +83,21 @@ func (l limitedReads) QueryRowContext(ctx context.Context, query string, args ..
 
 // beginOn ends waits at the call's time limit, since the server counts in whole seconds.
 func (m mysqlManner) beginOn(call context.Context, conn *sql.Conn, wait Patience) (within context.Context, err error) {
-	// at least 5 s
+	// The server ends the session if its client sends nothing for so many seconds, at least 5.
 	idle := (time.Duration(wait.millisLeft())*time.Millisecond + 6*Slack) / time.Second
-	return wait, m.words.beginReadCommitted(call, conn, mysqlBeginning(int64(idle)))
+	return wait, m.words.beginReadCommitted(call, conn, fmt.Sprintf(mysqlKeep, idle))
 }
 
+// commitOn commits by turning autocommit on, and restores the session. If it reaches the server
+// after notAfter, it fails and changes nothing: the server checks all values before it sets the
+// first, and 2 is not a valid value for a switch. A plain COMMIT would be carried out whenever it
+// arrives, and a single statement cannot have a condition before it.
 func (mysqlManner) commitOn(call context.Context, conn *sql.Conn, notAfter time.Time) error {
-	_, err := conn.ExecContext(call, mysqlCommitting(notAfterMicros(notAfter)))
+	on := "1"
+	if !notAfter.IsZero() {
+		on = fmt.Sprintf("IF(%s <= %d, 1, 2)", mysqlNow, notAfter.UnixMicro())
+	}
+	_, err := conn.ExecContext(call, "SET autocommit = "+on+", "+mysqlPutBack)
 	if dberr.MySQLNumber(err) == numberWrongValue {
 		return storeapi.ErrTooLate
 	}
@@ -317,38 +319,6 @@ const (
 	// mysqlLongestWait is the maximum that MySQL 8 accepts.
 	mysqlLongestWait = 1 << 30
 )
-
-// mysqlJoining is the first statement of a transaction of the caller's work.
-func mysqlJoining(limited bool, wait, table time.Duration) string {
-	if !limited {
-		return mysqlJoin
-	}
-	return mysqlJoin + `, ` + fmt.Sprintf(mysqlLimit, mysqlSeconds(wait), mysqlTableSeconds(table))
-}
-
-// mysqlLeaving is the statement after such a transaction.
-func mysqlLeaving(limited bool) string {
-	if !limited {
-		return mysqlLeft
-	}
-	return mysqlLeft + `, ` + mysqlNoLimit
-}
-
-// mysqlBeginning is the first statement of a transaction. The server ends the session if its client
-// sends nothing for idle seconds.
-func mysqlBeginning(idle int64) string { return fmt.Sprintf(mysqlKeep, idle) }
-
-// mysqlCommitting commits by turning autocommit on, and restores the session. If it reaches the
-// server after notAfter, it fails and changes nothing: the server checks all values before it sets
-// the first, and 2 is not a valid value for a switch. A plain COMMIT would be carried out whenever
-// it arrives, and a single statement cannot have a condition before it.
-func mysqlCommitting(notAfter int64) string {
-	on := "1"
-	if notAfter != 0 {
-		on = fmt.Sprintf("IF(%s <= %d, 1, 2)", mysqlNow, notAfter)
-	}
-	return "SET autocommit = " + on + ", " + mysqlPutBack
-}
 
 // smallestPacket has room for a record with the longest answer if every byte is escaped, as by
 // drivers that write arguments into the statement's text.
@@ -583,37 +553,29 @@ func mysqlSeconds(wait time.Duration) int64 {
 
 // lists reads and writes many rows of MySQL with one statement, which has a placeholder for each
 // value.
-type lists struct {
-	db    *Database
-	locks bool // the rows, to write them
-}
+type lists struct{ db *Database }
 
-func (l lists) loadMany(ctx context.Context, w querier, ids []RecordID) (map[RecordID]Loaded, Loaded, error) {
+func (l lists) loadMany(ctx context.Context, w querier, query string, ids []RecordID) (map[RecordID]Loaded, Loaded, error) {
 	args := make([]any, len(ids))
 	for i := range ids {
 		args[i] = ids[i][:]
 	}
-	return l.db.loadRecords(ctx, w, strings.Replace(l.db.Statements().manyStatement(l.locks), "(?)", "("+sqlkit.List(len(ids))+")", 1), args...)
+	return l.db.loadRecords(ctx, w, strings.Replace(query, "(?)", "("+sqlkit.List(len(ids))+")", 1), args...)
 }
-
-func (lists) surelyAbsent(c *Change) bool { return c.Knows == SawNone }
-
-// tellsInserted: the server does not tell which records were there.
-func (lists) tellsInserted() bool { return false }
 
 func (l lists) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*Change) error {
 	if len(made) > 0 {
-		query, args := l.repeatRow(l.db.Statements().InsertRows, made)
+		query, args := l.repeatRow(l.db.Statements.Load().InsertRows, made)
 		r, err := w.ExecContext(ctx, query, args...)
 		if err != nil {
 			return err
 		}
-		if all, err := l.db.Statements().HasInserted(r); err != nil || !all {
+		if all, err := l.db.Statements.Load().HasInserted(r); err != nil || !all {
 			return errMadeMeanwhile
 		}
 	}
 	if len(changed) > 0 {
-		query, args := l.repeatRow(l.db.Statements().UpdateRows, changed)
+		query, args := l.repeatRow(l.db.Statements.Load().UpdateRows, changed)
 		if _, err := w.ExecContext(ctx, query, args...); err != nil {
 			return err
 		}
@@ -678,7 +640,11 @@ func (d *Database) OpenMySQL(ctx context.Context, wait time.Duration) (*MySQLTx,
 		return nil, err
 	}
 	t := &MySQLTx{conn: conn, LimitsSession: d.words.noSetStatement.Load()}
-	if err = d.words.beginReadCommitted(ctx, conn, mysqlJoining(t.LimitsSession, wait, d.LockWait)); err == nil {
+	first := mysqlJoin
+	if t.LimitsSession {
+		first += `, ` + fmt.Sprintf(mysqlLimit, mysqlSeconds(wait), mysqlTableSeconds(d.LockWait))
+	}
+	if err = d.words.beginReadCommitted(ctx, conn, first); err == nil {
 		t.SQLTx, err = conn.BeginTx(ctx, nil)
 	}
 	if err != nil {
@@ -698,7 +664,7 @@ func (t *MySQLTx) RestoreWaits(ctx context.Context) error {
 	return err
 }
 
-// InsertClaim runs queries.ClaimOnce. It returns the time of the new record, or zero if the
+// InsertClaim runs ClaimOnce. It returns the time of the new record, or zero if the
 // statement has inserted nothing.
 func (t *MySQLTx) InsertClaim(ctx context.Context, query string, args ...any) (now int64, err error) {
 	res, err := t.SQLTx.ExecContext(ctx, query, args...)
@@ -730,11 +696,15 @@ func (t *MySQLTx) Rollback(ctx context.Context) error {
 func (t *MySQLTx) restoreSession(ctx context.Context, open bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Slack)
 	defer cancel()
-	last := []string{mysqlLeaving(t.LimitsSession)}
+	var last []string
 	if open {
-		last = []string{mysqlRollback, last[0]}
+		last = append(last, mysqlRollback)
 	}
-	if err := sqlkit.Run(ctx, t.conn, last); err != nil && !errors.Is(err, sql.ErrConnDone) {
+	leave := mysqlLeft
+	if t.LimitsSession {
+		leave += `, ` + mysqlNoLimit
+	}
+	if err := sqlkit.Run(ctx, t.conn, append(last, leave)); err != nil && !errors.Is(err, sql.ErrConnDone) {
 		sqlkit.Discard(t.conn)
 		return
 	}

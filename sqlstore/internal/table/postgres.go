@@ -20,12 +20,6 @@ import (
 // postgres is the backend for PostgreSQL.
 type postgres struct{ server }
 
-func newPostgres(db *Database) postgres {
-	return postgres{server{
-		db: db, turns: newKeyTurns(), manner: postgresManner{db.Table}, looking: arrays{db, false}, locking: arrays{db, true},
-	}}
-}
-
 // postgresManner has the statements for PostgreSQL. No setting outlives a transaction.
 type postgresManner struct{ table string }
 
@@ -55,8 +49,8 @@ func (postgresManner) beginOn(call context.Context, conn *sql.Conn, wait Patienc
 // message. A plain COMMIT would be carried out whenever it arrives.
 func (postgresManner) commitOn(call context.Context, conn *sql.Conn, notAfter time.Time) error {
 	commit := "COMMIT"
-	if last := notAfterMicros(notAfter); last != 0 {
-		commit = fmt.Sprintf("SELECT 1 / (%s <= %d)::int; COMMIT", afterLocking, last)
+	if !notAfter.IsZero() {
+		commit = fmt.Sprintf("SELECT 1 / (%s <= %d)::int; COMMIT", afterLocking, notAfter.UnixMicro())
 	}
 	_, err := conn.ExecContext(call, commit)
 	if dberr.SQLState(err) == stateDivision {
@@ -147,6 +141,7 @@ func postgresStatements(schema, table string) Statements {
 		UpdateRow:     updateStatement(t),
 		InsertRow:     `INSERT INTO ` + t + ` (` + columns + `) VALUES (` + sqlkit.List(len(inserted)) + `) ON CONFLICT (id) DO NOTHING`,
 		HasInserted:   InsertedByCount,
+		TellsInserted: true,
 		// The wait is limited for this one statement only: the outer SELECT is evaluated last.
 		ClaimWithin: `WITH s AS MATERIALIZED (SELECT current_setting('lock_timeout') AS was, set_config('lock_timeout', ?, true) AS held, ` + afterLocking + ` AS now),
 			made AS (INSERT INTO ` + t + ` (id, parts, owner, data, state, fence, lease_end, expires, updated)
@@ -308,24 +303,17 @@ func (p postgres) migrateAlone(ctx context.Context, w sqlkit.Execer, f func(cont
 
 // arrays reads and writes many rows of PostgreSQL with one statement, each column as one array. So
 // the server parses the same statement whatever the number of rows.
-type arrays struct {
-	db    *Database
-	locks bool // the rows, to write them
-}
+type arrays struct{ db *Database }
 
-func (a arrays) loadMany(ctx context.Context, w querier, ids []RecordID) (map[RecordID]Loaded, Loaded, error) {
+func (a arrays) loadMany(ctx context.Context, w querier, query string, ids []RecordID) (map[RecordID]Loaded, Loaded, error) {
 	var b strings.Builder
 	b.Grow(len(ids) * 68)
 	for i := range ids {
 		b.WriteByte("{,"[min(i, 1)])
 		arrayValue(&b, ids[i][:])
 	}
-	return a.db.loadRecords(ctx, w, a.db.Statements().manyStatement(a.locks), b.String()+"}")
+	return a.db.loadRecords(ctx, w, query, b.String()+"}")
 }
-
-func (arrays) surelyAbsent(c *Change) bool { return c.Knows == SawNone }
-
-func (arrays) tellsInserted() bool { return true }
 
 func (a arrays) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*Change) error {
 	if len(made) > 0 {
@@ -334,7 +322,7 @@ func (a arrays) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []
 		}
 		// The insert may have waited for a sweep, which has removed a record and raised the floor.
 		var floor int64
-		if err := w.QueryRowContext(ctx, a.db.Statements().LoadFloor).Scan(&floor); err != nil {
+		if err := w.QueryRowContext(ctx, a.db.Statements.Load().LoadFloor).Scan(&floor); err != nil {
 			return err
 		}
 		if storeapi.Fence(floor) > made[0].Found.Floor { //nolint:gosec // fences stay below 2^53
@@ -344,13 +332,13 @@ func (a arrays) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []
 	if len(changed) == 0 {
 		return nil
 	}
-	_, err := w.ExecContext(ctx, a.db.Statements().UpdateRows, arrayArgs(changed)...)
+	_, err := w.ExecContext(ctx, a.db.Statements.Load().UpdateRows, arrayArgs(changed)...)
 	return err
 }
 
 // insertMany marks those changes to be made alone whose record was there.
 func (a arrays) insertMany(ctx context.Context, w sqlkit.Execer, made []*Change) error {
-	rows, err := w.QueryContext(ctx, a.db.Statements().InsertRows, arrayArgs(made)...)
+	rows, err := w.QueryContext(ctx, a.db.Statements.Load().InsertRows, arrayArgs(made)...)
 	if err != nil {
 		return err
 	}

@@ -33,33 +33,19 @@ func InsertArgs(key *storeapi.StoreKey, id RecordID, row *protocol.Row) []any {
 	return append([]any{id[:], PartsOf(key)}, RowArgs(row)...)
 }
 
-// RowArgs returns the values of stored.
+// RowArgs returns the values of stored. Those of finished are all but the first two.
 func RowArgs(r *protocol.Row) []any {
-	return append([]any{r.Owner[:], int64(r.Fence)}, finishedArgs(r)...) //nolint:gosec // fences stay below 2^53
-}
-
-// finishedArgs returns the values of finished.
-func finishedArgs(r *protocol.Row) []any {
-	data := AppendData(make([]byte, 0, 96), r)
-	return []any{int64(r.State), r.LeaseEnd, r.Expires, r.Updated, data, nullBlob(r.Answer.Body)}
-}
-
-// FinishArgs returns the arguments of queries.finish for the attempt of a row.
-func FinishArgs(id RecordID, r *protocol.Row) []any {
-	return append(finishedArgs(r), id[:], r.Owner[:], int64(r.Fence)) //nolint:gosec // fences stay below 2^53
-}
-
-// FenceOf returns the fence of a column.
-func FenceOf(n int64) storeapi.Fence {
-	return storeapi.Fence(n) //nolint:gosec // fences stay below 2^53
-}
-
-// nullBlob returns NULL for nil. Some drivers turn a typed nil into an empty value.
-func nullBlob(b []byte) any {
-	if b == nil {
-		return nil
+	var answer any // NULL for nil: some drivers turn a typed nil into an empty value
+	if r.Answer.Body != nil {
+		answer = r.Answer.Body
 	}
-	return b
+	data := AppendData(make([]byte, 0, 96), r)
+	return []any{r.Owner[:], int64(r.Fence), int64(r.State), r.LeaseEnd, r.Expires, r.Updated, data, answer} //nolint:gosec // fences stay below 2^53
+}
+
+// FinishArgs returns the arguments of FinishAttempt for the attempt of a row.
+func FinishArgs(id RecordID, r *protocol.Row) []any {
+	return append(RowArgs(r)[2:], id[:], r.Owner[:], int64(r.Fence)) //nolint:gosec // fences stay below 2^53
 }
 
 // RowScan receives the columns of selected and the answer after them.
@@ -88,7 +74,7 @@ func (s *RowScan) ParseRow() (protocol.Row, error) {
 		return protocol.Row{}, fmt.Errorf("the record is damaged: state %d, owner of %d bytes; look at it by its id before you remove it",
 			s.state, len(s.owner))
 	}
-	r.Fence = FenceOf(s.fence)
+	r.Fence = storeapi.Fence(s.fence) //nolint:gosec // fences stay below 2^53
 	copy(r.Owner[:], s.owner)
 	if err := parseData(&r, s.data); err != nil {
 		return protocol.Row{}, err
@@ -106,6 +92,7 @@ type querier interface {
 const (
 	dataVersion = 1
 
+	// in the order of AppendData
 	flagReexecute = 1 << 0
 	flagIssued    = 1 << 1
 	flagKept      = 1 << 2 // the answer is stored
@@ -122,20 +109,25 @@ var errData = errors.New("the record is damaged: its data column is cut or was c
 // AppendData appends the value of the data column.
 func AppendData(b []byte, r *protocol.Row) []byte {
 	hasDigest := r.Answer.Digest != [sha256.Size]byte{}
-	flags := flagBit(r.OnDoubt == storeapi.Reexecute, flagReexecute) | flagBit(r.Issued, flagIssued) | flagBit(r.Answer.Kept, flagKept) |
-		flagBit(r.Answer.Body == nil, flagNilBody) | flagBit(r.Fingerprint == nil, flagNilPrint) | flagBit(r.Binding == nil, flagNilBind) |
-		flagBit(hasDigest, flagDigest)
+	var flags byte
+	for bit, set := range []bool{
+		r.OnDoubt == storeapi.Reexecute, r.Issued, r.Answer.Kept, r.Answer.Body == nil, r.Fingerprint == nil, r.Binding == nil, hasDigest,
+	} {
+		if set {
+			flags |= 1 << bit
+		}
+	}
 	b = append(b, dataVersion, flags)
 	b = binary.AppendUvarint(b, uint64(r.Attempt)) //nolint:gosec // never negative
 	b = binary.AppendVarint(b, r.Updated-r.Created)
 	b = binary.AppendVarint(b, r.NotAfter)
 	b = binary.AppendVarint(b, r.Retention)
-	b = appendField(b, r.Fingerprint)
-	b = appendField(b, r.Binding)
-	b = appendField(b, r.Cause)
-	b = appendField(b, r.LastError)
-	b = appendField(b, r.AppendWorked(nil))
-	b = appendField(b, r.Answer.Codec)
+	b = AppendField(b, r.Fingerprint)
+	b = AppendField(b, r.Binding)
+	b = AppendField(b, r.Cause)
+	b = AppendField(b, r.LastError)
+	b = AppendField(b, r.AppendWorked(nil))
+	b = AppendField(b, r.Answer.Codec)
 	b = binary.AppendVarint(b, r.Answer.Size)
 	if hasDigest {
 		b = append(b, r.Answer.Digest[:]...)
@@ -143,14 +135,8 @@ func AppendData(b []byte, r *protocol.Row) []byte {
 	return b
 }
 
-func flagBit(set bool, b byte) byte {
-	if set {
-		return b
-	}
-	return 0
-}
-
-func appendField[T string | []byte](b []byte, field T) []byte {
+// AppendField appends a field after its length.
+func AppendField[T string | []byte](b []byte, field T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(field))), field...)
 }
 
@@ -170,17 +156,18 @@ func parseData(r *protocol.Row, data []byte) error {
 	}
 	r.Issued, r.Answer.Kept = flags&flagIssued != 0, flags&flagKept != 0
 	p := dataParser{rest: data[2:]}
-	attempt := p.takeUvarint()
+	attempt := takeNumber(&p, binary.Uvarint)
 	r.Attempt = int(attempt) //nolint:gosec // checked below
-	r.Created = r.Updated - p.takeVarint()
-	r.NotAfter, r.Retention = p.takeVarint(), p.takeVarint()
+	r.Created = r.Updated - takeNumber(&p, binary.Varint)
+	r.NotAfter, r.Retention = takeNumber(&p, binary.Varint), takeNumber(&p, binary.Varint)
 	r.Fingerprint, r.Binding = p.takeCopy(flags&flagNilPrint != 0), p.takeCopy(flags&flagNilBind != 0)
 	r.Cause, r.LastError = string(p.takeField()), string(p.takeField())
 	worked := p.takeField()
 	r.Answer.Codec = string(p.takeField())
-	r.Answer.Size = p.takeVarint()
+	r.Answer.Size = takeNumber(&p, binary.Varint)
 	if flags&flagDigest != 0 {
-		copy(r.Answer.Digest[:], p.takeBytes(sha256.Size))
+		p.bad = p.bad || len(p.rest) < sha256.Size
+		p.rest = p.rest[copy(r.Answer.Digest[:], p.rest):]
 	}
 	if p.bad || len(p.rest) > 0 || attempt > 1<<32 {
 		return errData
@@ -191,7 +178,10 @@ func parseData(r *protocol.Row, data []byte) error {
 	case r.Answer.Body == nil:
 		r.Answer.Body = []byte{}
 	}
-	return r.ParseWorked(worked)
+	if len(worked) > 0 {
+		return r.ParseWorked(worked)
+	}
+	return nil
 }
 
 // dataParser takes fields from the front. After the first one that does not fit, bad is set and all
@@ -201,37 +191,27 @@ type dataParser struct {
 	bad  bool
 }
 
-func (p *dataParser) takeBytes(n uint64) []byte {
+// takeNumber takes a number that read decodes.
+func takeNumber[T int64 | uint64](p *dataParser, read func([]byte) (T, int)) T {
+	v, n := read(p.rest)
+	if n <= 0 {
+		p.bad = true
+		return 0
+	}
+	p.rest = p.rest[n:]
+	return v
+}
+
+func (p *dataParser) takeField() []byte {
+	n := takeNumber(p, binary.Uvarint)
 	if p.bad || n > uint64(len(p.rest)) {
 		p.bad = true
 		return nil
 	}
-	got := p.rest[:n]
+	field := p.rest[:n]
 	p.rest = p.rest[n:]
-	return got
+	return field
 }
-
-func (p *dataParser) takeUvarint() uint64 {
-	v, n := binary.Uvarint(p.rest)
-	if n <= 0 {
-		p.bad = true
-		return 0
-	}
-	p.rest = p.rest[n:]
-	return v
-}
-
-func (p *dataParser) takeVarint() int64 {
-	v, n := binary.Varint(p.rest)
-	if n <= 0 {
-		p.bad = true
-		return 0
-	}
-	p.rest = p.rest[n:]
-	return v
-}
-
-func (p *dataParser) takeField() []byte { return p.takeBytes(p.takeUvarint()) }
 
 // takeCopy returns a copy of a field, or nil.
 func (p *dataParser) takeCopy(null bool) []byte {
@@ -248,14 +228,8 @@ func (p *dataParser) takeCopy(null bool) []byte {
 // record of another tenant, an attacker has to find a name with a given digest of 128 bits.
 type RecordID [sha256.Size / 2]byte
 
-// IDOf returns the id of the record of a key.
-func IDOf(key storeapi.StoreKey) RecordID {
-	text, _ := key.AppendText(make([]byte, 0, 256)) // never fails
-	return IDOfName(text)
-}
-
-// IDOfName returns the id of a row that is not the record of a key.
-func IDOfName(name []byte) RecordID {
+// IDOf returns the id of the row with a name. A record has the text of its key as its name.
+func IDOf(name []byte) RecordID {
 	sum := sha256.Sum256(name)
 	return RecordID(sum[:len(RecordID{})])
 }
@@ -263,19 +237,13 @@ func IDOfName(name []byte) RecordID {
 // The parts column has the parts of a key: namespace, layer, tenant, operation and id, each after
 // its length. All records with the same first parts are a range of an index on the column.
 
-// AppendParts appends the value of the parts column, or the beginning that keys with the same first
-// parts share.
-func AppendParts(b []byte, parts ...string) []byte {
-	for _, part := range parts {
-		b = appendField(b, part)
-	}
-	return b
-}
-
 // PartsOf returns the value of the parts column.
 func PartsOf(k *storeapi.StoreKey) []byte {
-	size := len(k.Namespace) + len(k.Layer) + len(k.Tenant) + len(k.Operation) + len(k.ID)
-	return AppendParts(make([]byte, 0, size+10), k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID)
+	b := make([]byte, 0, len(k.Namespace)+len(k.Layer)+len(k.Tenant)+len(k.Operation)+len(k.ID)+10)
+	for _, part := range []string{k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID} {
+		b = AppendField(b, part)
+	}
+	return b
 }
 
 // ParseParts parses the parts column.
@@ -303,46 +271,35 @@ func EndOfPrefix(prefix []byte) []byte {
 	return nil
 }
 
-// RecordScan receives the row of queries.load and of statements like it.
-type RecordScan struct {
-	db      *Database
-	here    protocol.Micros // this machine's time from before the read
-	version int
-	floor   int64
-	now     sql.NullInt64
-	RowScan
+// LoadRecord reads the record, and checks in the same statement whether this build may use the
+// tables.
+func (d *Database) LoadRecord(ctx context.Context, db sqlkit.Execer, query string, id RecordID) (Loaded, error) {
+	here := d.Clock().UnixMicro()
+	return d.ReadRecord(here, db.QueryRowContext(ctx, query, id[:]).Scan)
 }
 
-// NewRecordScan returns what reads one row; call it before the read.
-func (d *Database) NewRecordScan() *RecordScan {
-	return &RecordScan{db: d, here: d.Clock().UnixMicro()}
-}
-
-// AllColumns returns where the columns go; more come after the first three.
-func (s *RecordScan) AllColumns(more ...any) []any {
-	return append(append([]any{&s.version, &s.floor, &s.now}, more...), s.Columns()...)
-}
-
-// ReadRecord returns what was read, unless that has failed, or this build may not use the tables.
-func (s *RecordScan) ReadRecord(failed error) (l Loaded, err error) {
-	l.Now = s.here
-	if err := s.db.CheckVersion(s.version, failed); err != nil {
-		return l, err
+// ReadRecord returns the record of a row like that of LoadRow, unless scan fails, or this build may
+// not use the tables. here is this machine's time from before the read; more is where the columns
+// after the first three go.
+func (d *Database) ReadRecord(here protocol.Micros, scan func(to ...any) error, more ...any) (l Loaded, err error) {
+	var s struct {
+		version int
+		floor   int64
+		now     sql.NullInt64
+		RowScan
 	}
-	l.Now = s.db.ServerTime(s.now, s.here)
+	l.Now = here
+	err = scan(append(append([]any{&s.version, &s.floor, &s.now}, more...), s.Columns()...)...)
+	if err != nil || s.version != d.Statements.Load().SchemaVersion {
+		return l, d.VersionError(s.version, err)
+	}
+	l.Now = d.ServerTime(s.now, here)
 	l.Floor = storeapi.Fence(s.floor) //nolint:gosec // fences stay below 2^53
 	l.Row, err = s.ParseRow()
 	return l, err
 }
 
-// LoadRecord reads the record, and checks in the same statement whether this build may use the
-// tables.
-func (d *Database) LoadRecord(ctx context.Context, db sqlkit.Execer, query string, id RecordID) (Loaded, error) {
-	scan := d.NewRecordScan()
-	return scan.ReadRecord(db.QueryRowContext(ctx, query, id[:]).Scan(scan.AllColumns()...))
-}
-
-// loadRecords reads the rows of a statement like queries.LoadRows.
+// loadRecords reads the rows of a statement like LoadRows.
 func (d *Database) loadRecords(ctx context.Context, w querier, query string, args ...any) (found map[RecordID]Loaded, absent Loaded, err error) {
 	here := d.Clock().UnixMicro()
 	rows, err := w.QueryContext(ctx, query, args...)
@@ -354,11 +311,7 @@ func (d *Database) loadRecords(ctx context.Context, w querier, query string, arg
 	migrated := false
 	for rows.Next() {
 		var id []byte
-		scan := &RecordScan{db: d, here: here}
-		if err := rows.Scan(scan.AllColumns(&id)...); err != nil {
-			return nil, absent, err
-		}
-		l, err := scan.ReadRecord(nil)
+		l, err := d.ReadRecord(here, rows.Scan, &id)
 		if err != nil {
 			return nil, absent, err
 		}
@@ -374,21 +327,6 @@ func (d *Database) loadRecords(ctx context.Context, w querier, query string, arg
 		return nil, absent, d.NotMigratedError()
 	}
 	return found, absent, nil
-}
-
-// CheckVersion returns nil if this build may use the tables, given the version that was read.
-func (d *Database) CheckVersion(version int, err error) error {
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return d.NotMigratedError()
-	case err != nil:
-		return err
-	case version == transacts:
-		return errTransacts
-	case version != d.Statements().SchemaVersion:
-		return d.wrongVersionError(version)
-	}
-	return nil
 }
 
 // ServerTime returns the database's time if it has sent one, else here, this machine's time from
@@ -425,24 +363,3 @@ func (d *Database) ReportSkew(l *Loaded) {
 			"table", d.Table, "ahead", ahead)
 	}
 }
-
-// putRow replaces the row that a change was decided on. It returns false if there was no row, and
-// another call has inserted one meanwhile.
-func (d *Database) putRow(ctx context.Context, w sqlkit.Execer, c *Change) (done bool, err error) {
-	if c.Found.Row.State != 0 {
-		// MySQL counts no row if nothing has changed
-		_, err := w.ExecContext(ctx, d.Statements().UpdateRow, append(RowArgs(&c.Next), c.ID[:])...)
-		return err == nil, err
-	}
-	r, err := w.ExecContext(ctx, d.Statements().InsertRow, InsertArgs(&c.Key, c.ID, &c.Next)...)
-	if err != nil {
-		return false, err
-	}
-	return d.Statements().HasInserted(r)
-}
-
-// errTransacts means that the session has autocommit off, and that nothing was read.
-var errTransacts = errors.New("sqlstore: the session has autocommit off")
-
-// transacts replaces the version of the tables; no version has this number.
-const transacts = -1

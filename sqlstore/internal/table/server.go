@@ -19,9 +19,7 @@ type server struct {
 	db     *Database
 	manner manner
 	turns  *keyTurns
-	// looking reads many rows without locks; locking skips rows that another transaction has
-	// locked, and writes.
-	looking, locking manyRows
+	many   manyRows
 }
 
 // manner is what differs between the kinds of server.
@@ -107,23 +105,14 @@ type reads struct {
 	restores bool // the session is to be restored afterwards: MySQL
 }
 
-// LookAtOne implements [Backend].
-func (s server) LookAtOne(ctx context.Context, id RecordID) (found Loaded, err error) {
-	err = s.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) error {
-		found, err = s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, id)
-		return err
-	})
-	return found, err
-}
-
 // LookAtMany implements [Backend].
 func (s server) LookAtMany(ctx context.Context, looks []*Look) error {
 	return s.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) (err error) {
 		if l := looks[0]; len(looks) == 1 {
-			l.Found, err = s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, l.ID)
+			l.Found, err = s.db.LoadRecord(ctx, db, s.db.Statements.Load().LoadRow, l.ID)
 			return err
 		}
-		return lookAtRows(ctx, db, s.looking, looks)
+		return s.db.lookAtRows(ctx, db, s.many, looks)
 	})
 }
 
@@ -157,11 +146,6 @@ func (s server) writeWithin(wait Patience, id RecordID, notAfter time.Time, f fu
 	}
 }
 
-// ChangeOne implements [Backend].
-func (s server) ChangeOne(c *Change) error {
-	return s.WriteTables(c.Ctx, c.ID, c.NotAfter, func(ctx context.Context, w sqlkit.Execer) (bool, error) { return s.db.changeRow(ctx, w, c) })
-}
-
 // rowWait is the longest that grouped changes wait for a row: a row that is held longer would delay
 // all of them. MySQL rounds it to whole seconds.
 const rowWait = 50 * time.Millisecond
@@ -173,7 +157,7 @@ func (s server) ChangeMany(changes []*Change) error {
 	wait.lock = rowWait
 	call, cancel := context.WithTimeout(context.Background(), wait.Limit+Slack)
 	defer cancel()
-	for lost := 0; ; lost++ {
+	for tries := (serverTries{s, wait, 0}); ; {
 		tx, err := s.beginTransaction(call, wait)
 		if err == nil {
 			commit := false
@@ -183,22 +167,16 @@ func (s server) ChangeMany(changes []*Change) error {
 				// the statements for many are slower for one
 				commit, err = s.db.changeRow(tx.within, tx.conn, begun[0])
 			case len(begun) > 0:
-				commit, err = changeRows(tx.within, tx.conn, s.locking, begun)
+				commit, err = s.db.changeRows(tx.within, tx.conn, s.many, begun)
 			}
 			err = tx.endTransaction(notAfter, commit, err)
 		}
-		if err == nil {
-			return nil
-		}
-		var gone *lostError
-		if lost == LostConnections || isOwnError(err) || !errors.As(err, &gone) || s.manner.errorFate(err) != OnlyLost || !sqlkit.Pause(wait) {
+		// After a deadlock each change is made alone.
+		if err == nil || s.fateOf(err) == Blocked || !tries.mayRepeat(err) {
 			return err
 		}
 	}
 }
-
-// TellsInserted implements [Backend].
-func (s server) TellsInserted() bool { return s.locking.tellsInserted() }
 
 // serverTx is a transaction on its own connection.
 type serverTx struct {
@@ -280,11 +258,8 @@ type serverTries struct {
 // effect and may succeed the next time, since another transaction was in the way, or the connection
 // was dead.
 func (t *serverTries) mayRepeat(err error) bool {
-	if err == nil || isOwnError(err) {
-		return false
-	}
 	var gone *lostError
-	switch fate := t.manner.errorFate(err); {
+	switch fate := t.fateOf(err); {
 	case fate == Blocked:
 	case errors.As(err, &gone) && t.lost < LostConnections && fate == OnlyLost:
 		t.lost++
@@ -296,11 +271,10 @@ func (t *serverTries) mayRepeat(err error) bool {
 
 // waitError returns the error of a wait in vain, or err unchanged if it is another error.
 func (s server) waitError(wait Patience, err error) error {
-	fate := s.manner.errorFate(err)
-	switch {
-	case err == nil, isOwnError(err):
+	if err == nil || isOwnError(err) {
 		return err
-	case wait.Caller.Err() != nil, fate == timedOut, fate == Blocked:
+	}
+	if fate := s.manner.errorFate(err); wait.Caller.Err() != nil || fate == timedOut || fate == Blocked {
 		return wait.waitedError()
 	}
 	return err
@@ -322,14 +296,6 @@ func (p Patience) millisLeft() int64 {
 		left = min(left, p.lock)
 	}
 	return max(1, left.Milliseconds())
-}
-
-// notAfterMicros converts NotAfter to microseconds; zero: no limit.
-func notAfterMicros(notAfter time.Time) int64 {
-	if notAfter.IsZero() {
-		return 0
-	}
-	return notAfter.UnixMicro()
 }
 
 // ServerFates returns the function that classifies a server's errors; not ok: SQLite is no server.

@@ -93,7 +93,7 @@ var sqliteSchema string
 func sqliteStatements(table string) Statements {
 	t, meta, counts := `"`+table+`"`, `"`+table+`_meta"`, `"`+table+`_limits"`
 	q := Statements{
-		SchemaVersion: 1, TableName: t, PartsContain: `instr(r.parts, ?) > 0`, HasInserted: InsertedByCount, Numbered: func(q string) string { return q },
+		SchemaVersion: 1, TableName: t, PartsContain: `instr(r.parts, ?) > 0`, HasInserted: InsertedByCount, TellsInserted: true, Numbered: func(q string) string { return q },
 		CreateTables: sqlkit.Statements(sqliteSchema, DefaultTable, table),
 		LoadVersion:  `SELECT version FROM ` + meta + ` WHERE id = 1`,
 		CountTables:  sqlkit.TableExists(dbtx.SQLite, table+"_meta"),
@@ -132,19 +132,13 @@ func sqliteStatements(table string) Statements {
 	}
 	// A writer has locked the file: nothing can change between reading and writing.
 	q.LockToJoin, q.InsertToJoin = q.LoadRow, q.InsertRow
-	q.LockRow, q.LockUsage, q.InsertUsage = q.LoadRow, q.LoadUsage, q.UpdateUsage
+	q.LockRow, q.LockRows, q.LockUsage, q.InsertUsage = q.LoadRow, q.LoadRows, q.LoadUsage, q.UpdateUsage
 	return q
 }
 
 // CheckSettings refuses a database that connections do not share, and warns about weak settings.
 func (s sqlite) CheckSettings(ctx context.Context) error {
-	wait, cancel := s.db.NewPatience(ctx, time.Time{})
-	defer cancel()
-	for {
-		if err := s.readOnce(ctx, wait, ctx, s.checkSession); !wait.mayRepeat(err) {
-			return wait.sqliteError(err)
-		}
-	}
+	return s.ReadTables(ctx, AnyRows, s.checkSession)
 }
 
 func (s sqlite) checkSession(ctx context.Context, se sqlkit.Execer) error {
@@ -176,11 +170,6 @@ func (s sqlite) CheckDurability(ctx context.Context) error {
 	return s.ReadTables(ctx, OneRow, s.db.refuseLosses)
 }
 
-// ChangeOne implements [Backend].
-func (s sqlite) ChangeOne(c *Change) error {
-	return s.WriteTables(c.Ctx, c.ID, c.NotAfter, func(ctx context.Context, w sqlkit.Execer) (bool, error) { return s.db.changeRow(ctx, w, c) })
-}
-
 // ChangeMany makes changes in one transaction. If other processes keep the file locked, making each
 // change alone would not help.
 func (s sqlite) ChangeMany(changes []*Change) error {
@@ -201,12 +190,12 @@ func (s sqlite) changeInOne(changes []*Change) error {
 	ctx := context.Background() // once the lock is held, the rest is short
 	list := inList{s.db, 0}
 	for _, c := range changes {
-		if c.needsLook(list) {
+		if s.db.needsLook(c) {
 			list.least++
 		}
 	}
 	// Before a connection is held: preparing takes one.
-	q := s.db.Statements()
+	q := s.db.Statements.Load()
 	statements, err := s.db.Cache.PrepareAll(ctx, s.db, q.LockFile, q.InsertRow, q.UpdateRow, q.UpdateSame, list.listQuery(1))
 	if err != nil {
 		return err
@@ -221,7 +210,7 @@ func (s sqlite) changeInOne(changes []*Change) error {
 	if len(now) == 0 {
 		return nil
 	}
-	commit, err := changeRows(ctx, statements.Within(tx.Tx), list, now)
+	commit, err := s.db.changeRows(ctx, statements.Within(tx.Tx), list, now)
 	if err != nil || !commit {
 		return err
 	}
@@ -246,15 +235,6 @@ func (s sqlite) timeLeft(changes []*Change) time.Duration {
 	return limit
 }
 
-// LookAtOne implements [Backend].
-func (s sqlite) LookAtOne(ctx context.Context, id RecordID) (found Loaded, err error) {
-	err = s.ReadTables(ctx, OneRow, func(ctx context.Context, db sqlkit.Execer) error {
-		found, err = s.db.LoadRecord(ctx, db, s.db.Statements().LoadRow, id)
-		return err
-	})
-	return found, err
-}
-
 // LookAtMany implements [Backend]. It uses no session: no caller waits for SQLite longer than its
 // own context, whatever busy_timeout is.
 func (s sqlite) LookAtMany(ctx context.Context, looks []*Look) error {
@@ -267,14 +247,11 @@ func (s sqlite) LookAtMany(ctx context.Context, looks []*Look) error {
 	wait, cancel := s.db.NewPatience(ctx, time.Time{})
 	defer cancel()
 	for {
-		if err := lookAtRows(ctx, pooledStatement{statements[query]}, list, looks); !wait.mayRepeat(err) {
+		if err := s.db.lookAtRows(ctx, pooledStatement{statements[query]}, list, looks); !wait.mayRepeat(err) {
 			return wait.sqliteError(err)
 		}
 	}
 }
-
-// TellsInserted implements [Backend].
-func (sqlite) TellsInserted() bool { return true }
 
 // inList reads many rows with one statement that lists their ids, and writes each row with a
 // prepared one.
@@ -283,7 +260,7 @@ type inList struct {
 	least int // how many ids the statement has at least
 }
 
-func (l inList) loadMany(ctx context.Context, w querier, ids []RecordID) (map[RecordID]Loaded, Loaded, error) {
+func (l inList) loadMany(ctx context.Context, w querier, _ string, ids []RecordID) (map[RecordID]Loaded, Loaded, error) {
 	args := make([]any, l.countPlaces(len(ids)))
 	for i := range args {
 		args[i] = ids[min(i, len(ids)-1)][:]
@@ -293,21 +270,16 @@ func (l inList) loadMany(ctx context.Context, w querier, ids []RecordID) (map[Re
 
 // listQuery returns a statement with placeholders for n ids; the last id fills the rest.
 func (l inList) listQuery(n int) string {
-	return strings.Replace(l.db.Statements().LoadRows, "(?)", "("+sqlkit.List(l.countPlaces(n))+")", 1)
+	return strings.Replace(l.db.Statements.Load().LoadRows, "(?)", "("+sqlkit.List(l.countPlaces(n))+")", 1)
 }
 
 // countPlaces returns the number of ids in a statement for n, a power of two. So there are few
 // different statements to prepare.
 func (l inList) countPlaces(n int) int { return 1 << bits.Len(uint(max(1, l.least, n)-1)) }
 
-// surelyAbsent is always true, since no other call writes.
-func (inList) surelyAbsent(*Change) bool { return true }
-
-func (inList) tellsInserted() bool { return true }
-
 func (l inList) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []*Change) error {
 	for _, c := range made {
-		r, err := w.ExecContext(ctx, l.db.Statements().InsertRow, InsertArgs(&c.Key, c.ID, &c.Next)...)
+		r, err := w.ExecContext(ctx, l.db.Statements.Load().InsertRow, InsertArgs(&c.Key, c.ID, &c.Next)...)
 		if err != nil {
 			return err
 		}
@@ -330,7 +302,7 @@ func (l inList) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []
 			}
 			continue
 		}
-		if _, err := w.ExecContext(ctx, l.db.Statements().UpdateRow, append(RowArgs(&c.Next), c.ID[:])...); err != nil {
+		if _, err := w.ExecContext(ctx, l.db.Statements.Load().UpdateRow, append(RowArgs(&c.Next), c.ID[:])...); err != nil {
 			return err
 		}
 	}
@@ -341,7 +313,7 @@ func (l inList) writeMany(ctx context.Context, w sqlkit.Execer, made, changed []
 func (l inList) putSame(ctx context.Context, w sqlkit.Execer, c *Change) (same bool, err error) {
 	was := &c.Last
 	args := append(RowArgs(&c.Next), c.ID[:], was.Owner[:], int64(was.Fence), int64(was.State), was.LeaseEnd, was.Updated, AppendData(nil, was)) //nolint:gosec // fences stay below 2^53
-	r, err := w.ExecContext(ctx, l.db.Statements().UpdateSame, args...)
+	r, err := w.ExecContext(ctx, l.db.Statements.Load().UpdateSame, args...)
 	if err != nil {
 		return false, err
 	}
@@ -534,7 +506,7 @@ func (d *Database) BeginWrite(ctx context.Context) (*WriteTx, error) {
 // database/sql begins without the lock. If it read first and another process wrote in between, it
 // could not get the lock any more.
 func (d *Database) lockFile(ctx context.Context, tx sqlkit.Execer) error {
-	_, err := tx.ExecContext(ctx, d.Statements().LockFile)
+	_, err := tx.ExecContext(ctx, d.Statements.Load().LockFile)
 	return err
 }
 

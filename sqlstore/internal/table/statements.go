@@ -48,8 +48,7 @@ type Statements struct {
 	LoadRow, LockRow string
 	// LoadRows, LockRows: ids. The ids are an array on PostgreSQL, else a list whose single
 	// placeholder is to be repeated. They return a row for each existing record, or one row without
-	// an id. The fourth column is the id. LockRows skips rows that another transaction has
-	// locked: PostgreSQL.
+	// an id. The fourth column is the id. LockRows skips rows that another transaction has locked.
 	LoadRows, LockRows string
 	// UpdateRows, InsertRows: like UpdateRow and InsertRow for many rows, each with the columns of
 	// inserted. On PostgreSQL they take an array for each column, and InsertRows returns the ids of
@@ -58,6 +57,8 @@ type Statements struct {
 	// UpdateRow overwrites an existing row: the columns of stored, then id. InsertRow inserts a new
 	// one: the columns of inserted.
 	UpdateRow, InsertRow string
+	// TellsInserted: a statement that inserts many rows tells which were there.
+	TellsInserted bool
 	// HasInserted reports whether InsertRow or InsertUsage has inserted a row.
 	HasInserted func(sql.Result) (bool, error)
 	// UpdateSame is like UpdateRow, if the record is still the same: the columns of stored, then
@@ -165,14 +166,6 @@ const selected = `r.owner, coalesce(r.fence, 0), coalesce(r.state, 0), coalesce(
 // updateStatement returns the statement that overwrites an existing row.
 func updateStatement(table string) string {
 	return `UPDATE ` + table + ` SET ` + strings.Join(stored, " = ?, ") + ` = ? WHERE id = ?`
-}
-
-// manyStatement returns LockRows, or LoadRows.
-func (q *Statements) manyStatement(locks bool) string {
-	if locks {
-		return q.LockRows
-	}
-	return q.LoadRows
 }
 
 // LoadWithoutLock returns the statement that reads a record in a transaction, without a lock: id.
