@@ -111,47 +111,12 @@ func MustBeIssued() CallOption {
 	return optionFunc(func(c *callOptions) { c.issued.must = true })
 }
 
-// Call sets several options at once, for callers on a hot path. A *Call is a [CallOption]. Zero
-// fields change nothing.
-type Call struct {
-	// Fingerprint is the digest that [WithFingerprint] sets.
-	Fingerprint []byte
-	// FingerprintRule is the number of the rule that made the fingerprint, 1 to 127. Fingerprints
-	// of different rules are not compared. Zero means that there is only one rule.
-	FingerprintRule uint8
-	// Binding is the credential that [WithBinding] sets.
-	Binding []byte
-	// Account is the account that [WithAccount] sets.
-	Account string
-	// Detached does the same as the function [Detached].
-	Detached bool
-	// MustBeIssued does the same as the function [MustBeIssued].
-	MustBeIssued bool
-	// SignedUntil is for a key whose signature proves that the server issued it: until this time,
-	// by the store's clock, the store need not know the key. It counts only with MustBeIssued.
-	SignedUntil time.Time
-	// Life is how long issued keys may be used for the first time. Their records are kept for at
-	// least a minute longer, so that a key that was released can be used again.
-	Life time.Duration
-}
-
-func (c *Call) apply(o *callOptions) {
-	if c.Fingerprint != nil {
-		o.setFingerprint(c.Fingerprint)
-		if c.FingerprintRule != 0 && len(o.fingerprint) > 0 {
-			o.fingerprint[0] = fingerprintOfRules | c.FingerprintRule
-		}
-	}
-	if c.Binding != nil {
-		o.binding = c.Binding
-	}
-	if c.Account != "" {
-		o.account = KeyPart(c.Account)
-	}
-	o.detached = o.detached || c.Detached
-	if c.MustBeIssued {
-		o.issued = issued{must: true, signedUntil: c.SignedUntil, life: c.Life}
-	}
+// MustBeIssuedFor is [MustBeIssued] for keys that may be used for the first time during life. Their
+// records are kept for at least a minute longer, so that a key that was released can be used again.
+// If a signature proves that the server issued the key, the store need not know it until
+// signedUntil, by the store's clock; zero: there is no such signature.
+func MustBeIssuedFor(life time.Duration, signedUntil time.Time) CallOption {
+	return optionFunc(func(c *callOptions) { c.issued = issued{must: true, signedUntil: signedUntil, life: life} })
 }
 
 // Versions of fingerprints: the first byte of what is stored. Fingerprints of different versions
@@ -159,7 +124,7 @@ func (c *Call) apply(o *callOptions) {
 const (
 	fingerprintGiven   = 1
 	fingerprintPayload = 2
-	// fingerprintOfRules and the values above it stand for [Call].FingerprintRule.
+	// fingerprintOfRules and the values above it stand for the rules of [WithRuleFingerprint].
 	fingerprintOfRules = 128
 )
 
@@ -169,10 +134,22 @@ const maxFingerprint = 254
 // WithFingerprint sets the digest of the request, of at most 254 bytes. A duplicate with another
 // digest gets [ErrFingerprintMismatch]. An empty digest sets none.
 func WithFingerprint(digest []byte) CallOption {
-	return optionFunc(func(c *callOptions) { c.setFingerprint(digest) })
+	return optionFunc(func(c *callOptions) { c.setFingerprint(fingerprintGiven, digest) })
 }
 
-func (c *callOptions) setFingerprint(digest []byte) {
+// WithRuleFingerprint is [WithFingerprint] for a digest that a rule has made. rule is the number of
+// the rule, 1 to 127; fingerprints of different rules are not compared.
+func WithRuleFingerprint(rule uint8, digest []byte) CallOption {
+	return optionFunc(func(c *callOptions) {
+		if rule == 0 || rule >= fingerprintOfRules {
+			c.err = errors.Join(c.err, fmt.Errorf("retrysafe: WithRuleFingerprint(%d): use 1 to %d", rule, fingerprintOfRules-1))
+			return
+		}
+		c.setFingerprint(fingerprintOfRules|rule, digest)
+	})
+}
+
+func (c *callOptions) setFingerprint(version byte, digest []byte) {
 	if len(digest) == 0 {
 		return
 	}
@@ -180,7 +157,7 @@ func (c *callOptions) setFingerprint(digest []byte) {
 		c.err = errors.Join(c.err, fmt.Errorf("retrysafe: the fingerprint has %d bytes, at most %d are allowed; hash it", len(digest), maxFingerprint))
 		return
 	}
-	c.fingerprint = append(append(c.space[:0], fingerprintGiven), digest...)
+	c.fingerprint = append(append(c.space[:0], version), digest...)
 }
 
 // WithPayload sets the fingerprint to the SHA-256 of the request in JSON; of a []byte or string, to

@@ -58,7 +58,7 @@ func TestIssueWithoutAnIssuer(t *testing.T) {
 		err := e.Issue(ctx, charge, time.Minute)
 		assert.ErrorIs(t, err, errors.ErrUnsupported, "%s: issue", name)
 		assert.Contains(t, err.Error(), "use one that implements storeapi.Issuer", "%s: advice", name)
-		signed := &retrysafe.Call{MustBeIssued: true, SignedUntil: time.Now().Add(time.Minute)}
+		signed := retrysafe.MustBeIssuedFor(0, time.Now().Add(time.Minute))
 		_, err = retrysafe.Run(ctx, e, charge, func(context.Context) error { return nil }, signed)
 		assert.ErrorIs(t, err, errors.ErrUnsupported, "%s: use of a signed key", name)
 	}
@@ -101,7 +101,7 @@ func TestSignedKeyIssuedTooLate(t *testing.T) {
 		s := newStore()
 		h := heldUp{s, s, make(chan struct{})}
 		e, stopped, c := engineOn(t, s, retrysafe.Policy{Retention: time.Hour}), engineOn(t, h, retrysafe.Policy{Retention: time.Hour}), new(counter)
-		signed := &retrysafe.Call{MustBeIssued: true, SignedUntil: time.Now().Add(5 * time.Minute)}
+		signed := retrysafe.MustBeIssuedFor(0, time.Now().Add(5*time.Minute))
 		var held error
 		go func() { _, held = retrysafe.Do(ctx, stopped, charge, c.work, signed) }()
 		time.Sleep(time.Second)

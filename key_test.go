@@ -139,7 +139,7 @@ func TestFormats(t *testing.T) {
 	}, retrysafe.WithFingerprint([]byte{0xAB}))
 	refused := lookup(t, e, failed)
 	ruled := retrysafe.Key{Operation: "charge", ID: "ruled"}
-	_, _, err = e.Begin(ctx, ruled, &retrysafe.Call{Fingerprint: []byte{0xCD}, FingerprintRule: 3})
+	_, _, err = e.Begin(ctx, ruled, retrysafe.WithRuleFingerprint(3, []byte{0xCD}))
 	assert.NoError(t, err, "call with a rule")
 	given := retrysafe.Key{Operation: "charge", ID: "bytes"}
 	_, _, err = e.Begin(ctx, given, retrysafe.WithPayload("some bytes"))

@@ -347,7 +347,7 @@ func TestLimitsGiveBackAgain(t *testing.T) {
 func TestLimitsOfIssuedKeysLast(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := engineOn(t, newStore(), limited(retrysafe.Limits{Live: 1}))
-		signed := &retrysafe.Call{MustBeIssued: true, SignedUntil: time.Now().Add(10 * time.Hour), Life: 10 * time.Hour}
+		signed := retrysafe.MustBeIssuedFor(10*time.Hour, time.Now().Add(10*time.Hour))
 		_, err := retrysafe.Do(ctx, e, charge, new(counter).work, signed)
 		assert.NoError(t, err, "a signed key")
 		time.Sleep(9 * time.Hour)

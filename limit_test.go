@@ -278,7 +278,7 @@ func TestLimitsOfIssuedKeys(t *testing.T) {
 		assert.NoError(t, e.Issue(ctx, charge, 2*time.Hour), "issue")
 		tooMany(t, e, charge, retrysafe.MustBeIssued())
 		tooMany(t, e, numbered("ann", 5), retrysafe.MustBeIssued())
-		signed := &retrysafe.Call{MustBeIssued: true, SignedUntil: time.Now().Add(2 * time.Hour), Life: 2 * time.Hour}
+		signed := retrysafe.MustBeIssuedFor(2*time.Hour, time.Now().Add(2*time.Hour))
 		tooMany(t, e, numbered("ann", 2), signed)
 		assert.Equal(t, s.Len(), 2, "records: a signed key that is refused is not stored")
 		time.Sleep(time.Hour + time.Hour/16)

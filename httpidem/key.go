@@ -365,7 +365,7 @@ func DerivedPolicy(own, base retrysafe.Policy) retrysafe.Policy {
 
 // make derives the id of a request, and the fingerprint that its duplicates must have. The id is
 // empty if the request lacks a field and passes without a guard.
-func (k *maker) make(r *http.Request, body []byte, c *retrysafe.Call) (id string, p *Problem) {
+func (k *maker) make(r *http.Request, body []byte, x *claim) (id string, p *Problem) {
 	if !k.any {
 		sum, err := k.rule.Sum(r.Header.Get("Content-Type"), r.URL.RawQuery, body)
 		if err != nil {
@@ -374,7 +374,7 @@ func (k *maker) make(r *http.Request, body []byte, c *retrysafe.Call) (id string
 		if len(k.fields) == 0 {
 			return madeMark + base64.RawURLEncoding.EncodeToString(sum), nil
 		}
-		c.Fingerprint, c.FingerprintRule = sum, k.mark
+		x.add(retrysafe.WithRuleFingerprint(k.mark, sum))
 	}
 	values, in, lacks := []byte("retrysafe fields 1\n"), reqfield.In(r, body), false
 	for _, f := range k.fields {
@@ -399,13 +399,13 @@ func (k *maker) make(r *http.Request, body []byte, c *retrysafe.Call) (id string
 
 // print sets the fingerprint of a request that sends a key. A request that the rule cannot parse is
 // compared byte for byte, and never equals one that it can parse.
-func (k *maker) print(r *http.Request, body []byte, c *retrysafe.Call) {
+func (k *maker) print(r *http.Request, body []byte, x *claim) {
 	sum, err := k.rule.Sum(r.Header.Get("Content-Type"), r.URL.RawQuery, body)
 	if err != nil {
 		whole := payloadSum(r, r.URL.RawQuery, body)
 		sum = whole[:]
 	}
-	c.Fingerprint, c.FingerprintRule = sum, k.mark
+	x.add(retrysafe.WithRuleFingerprint(k.mark, sum))
 }
 
 // unmade says why no key could be derived.
@@ -438,9 +438,9 @@ const (
 // Tokens is what a route with Key [Token] needs of the issuer of its tokens. The Issuer of the
 // package token implements it.
 type Tokens interface {
-	// Redeem adds to c what is known of a token of that tenant. It never refuses a token: the store
-	// does that, in the same way for every invalid token.
-	Redeem(tenant, token string, c *retrysafe.Call)
+	// Redeem returns what a call requires of a token of that tenant. It never refuses a token: the
+	// store does that, in the same way for every invalid token.
+	Redeem(tenant, token string) retrysafe.CallOption
 }
 
 // tokenKey returns the key of a tenant's token.
@@ -448,12 +448,12 @@ func tokenKey(tenant, token string) retrysafe.Key {
 	return retrysafe.Key{Tenant: retrysafe.KeyPart(tenant), Operation: tokenOperation, ID: retrysafe.KeyPart(token)}
 }
 
-// redeem sets what the call requires of a token.
-func (m *Middleware) redeem(tenant, token string, c *retrysafe.Call) {
-	c.MustBeIssued = true
+// redeem returns what the call requires of a token.
+func (m *Middleware) redeem(tenant, token string) retrysafe.CallOption {
 	if m.o.KeySource.Tokens != nil {
-		m.o.KeySource.Tokens.Redeem(tenant, token, c)
+		return m.o.KeySource.Tokens.Redeem(tenant, token)
 	}
+	return retrysafe.MustBeIssued()
 }
 
 // mayBeInForm reports whether a request without a key in its header may have one in its body.

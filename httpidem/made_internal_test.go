@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
@@ -30,12 +29,18 @@ func TestMadeFormats(t *testing.T) {
 		r := httptest.NewRequest("POST", "/votes?q=a", strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("X-V", "v")
-		var c retrysafe.Call
-		id, p := k.make(r, []byte(body), &c)
+		x := new(claim)
+		id, p := k.make(r, []byte(body), x)
 		assert.True(t, p == nil, "problem %v", p)
 		mark, id := id[:1], id[1:]
 		assert.Equal(t, mark, "\x01", "the mark")
-		assert.Equal(t, fmt.Sprint(id, " ", c.FingerprintRule, " ", len(c.Fingerprint)), tt.want, "%v", tt.o.Request.Fields)
+		rule, sum := uint8(0), []byte(nil)
+		if len(x.opts) == 1 {
+			rule = k.mark
+			sum, err = k.rule.Sum(r.Header.Get("Content-Type"), r.URL.RawQuery, []byte(body))
+			assert.NoError(t, err, "sum")
+		}
+		assert.Equal(t, fmt.Sprint(id, " ", rule, " ", len(sum)), tt.want, "%v", tt.o.Request.Fields)
 	}
 }
 

@@ -356,7 +356,7 @@ func (m *Middleware) claim(w http.ResponseWriter, r *http.Request, next http.Han
 	if m.o.Ready != nil || m.o.Admit != nil {
 		a, p, err = m.beginIfAdmitted(r, who.key, x)
 	} else {
-		a, err = m.engine.BeginTo(r.Context(), who.key, &x.found, x.opts[:]...)
+		a, err = m.engine.BeginTo(r.Context(), who.key, &x.found, x.opts...)
 	}
 	busy := m.o.Answer.InProgress != nil && errors.Is(err, retrysafe.ErrInProgress)
 	if err != nil && p == nil && !busy {
@@ -379,25 +379,24 @@ func (m *Middleware) describe(r *http.Request, who *asker, body []byte, x *claim
 	switch {
 	case strings.HasPrefix(who.id, madeMark):
 	case m.maker != nil: // RequestOptions.Rule also applies to a request that sends a key
-		m.maker.print(r, body, &x.call)
+		m.maker.print(r, body, x)
 	case m.meaning != nil:
 		x.print = m.meaning.sum(r, body)
-		x.call.Fingerprint, x.call.FingerprintRule = x.print[:], m.meaning.mark
+		x.add(retrysafe.WithRuleFingerprint(m.meaning.mark, x.print[:]))
 	default:
 		x.print = payloadSum(r, r.URL.RawQuery, body)
-		x.call.Fingerprint = x.print[:]
+		x.add(retrysafe.WithFingerprint(x.print[:]))
 	}
-	x.call.Detached = true
+	x.add(retrysafe.Detached())
 	if l := &m.policy.Limits; m.account != nil && (l.Live > 0 || l.PerSecond > 0 || l.Bytes > 0) {
-		x.call.Account = m.account(r)
+		x.add(retrysafe.WithAccount(m.account(r)))
 	}
 	if m.o.Binding != nil {
-		x.call.Binding = m.o.Binding(r)
+		x.add(retrysafe.WithBinding(m.o.Binding(r)))
 	}
 	if m.o.Key == Token {
-		m.redeem(who.tenant, who.id, &x.call)
+		x.add(m.redeem(who.tenant, who.id))
 	}
-	x.opts[0] = &x.call
 }
 
 // refused returns the problem for an error of the engine.
@@ -426,7 +425,7 @@ func (m *Middleware) setKeyFromBody(r *http.Request, lines []string, body []byte
 	var id string
 	switch {
 	case m.maker != nil:
-		id, p = m.maker.make(r, body, &x.call)
+		id, p = m.maker.make(r, body, x)
 	case m.keyField != nil && m.mayBeInField(r):
 		id, p = m.fieldKey(r, lines, body)
 	default:
@@ -449,9 +448,16 @@ func (m *Middleware) pass(w http.ResponseWriter, r *http.Request, next http.Hand
 // the engine nor a handler keeps a reference to it, so it can be reused.
 type claim struct {
 	print [sha256.Size]byte
-	call  retrysafe.Call
-	opts  [1]retrysafe.CallOption
+	opts  []retrysafe.CallOption // in room
+	room  [5]retrysafe.CallOption
 	found retrysafe.Record
+}
+
+func (x *claim) add(o retrysafe.CallOption) {
+	if x.opts == nil {
+		x.opts = x.room[:0]
+	}
+	x.opts = append(x.opts, o)
 }
 
 var claims = sync.Pool{New: func() any { return new(claim) }}
@@ -488,6 +494,6 @@ func (m *Middleware) beginIfAdmitted(r *http.Request, key retrysafe.Key, x *clai
 			defer func() { begun(a != nil) }() // also if BeginTo panics
 		}
 	}
-	a, err = m.engine.BeginTo(r.Context(), key, &x.found, x.opts[:]...)
+	a, err = m.engine.BeginTo(r.Context(), key, &x.found, x.opts...)
 	return a, nil, err
 }

@@ -107,7 +107,7 @@ func (g *Guard) Serve(ctx context.Context, c *Call, run func(context.Context) Re
 		run(ctx)
 		return nil, Served{}, nil
 	}
-	key, call, refusal := g.identify(ctx, c)
+	key, options, refusal := g.identify(ctx, c)
 	switch {
 	case refusal != nil:
 		return nil, Served{}, refusal
@@ -120,7 +120,7 @@ func (g *Guard) Serve(ctx context.Context, c *Call, run func(context.Context) Re
 		run(ctx) // an outer guard has the key: this one would wait for it
 		return nil, served, nil
 	}
-	a, rec, err := g.engine.Begin(ctx, *key, call)
+	a, rec, err := g.engine.Begin(ctx, *key, options...)
 	switch {
 	case err != nil:
 		return nil, served, refusalOf(err)
@@ -134,7 +134,7 @@ func (g *Guard) Serve(ctx context.Context, c *Call, run func(context.Context) Re
 }
 
 // identify returns the key of a call, or nil if it has none and needs none.
-func (g *Guard) identify(ctx context.Context, c *Call) (*retrysafe.Key, *retrysafe.Call, *Refusal) {
+func (g *Guard) identify(ctx context.Context, c *Call) (*retrysafe.Key, []retrysafe.CallOption, *Refusal) {
 	who, err := g.o.Tenant(ctx, c.Metadata)
 	if err != nil {
 		return nil, nil, refusalFor(retrysafe.CodeTenantMissing, err)
@@ -162,11 +162,11 @@ func (g *Guard) identify(ctx context.Context, c *Call) (*retrysafe.Key, *retrysa
 	if err != nil {
 		return nil, nil, refusalFor(retrysafe.CodeRequestUnreadable, err)
 	}
-	call := &retrysafe.Call{Fingerprint: payloadSum(c.Method, payload), Detached: true}
+	options := []retrysafe.CallOption{retrysafe.WithFingerprint(payloadSum(c.Method, payload)), retrysafe.Detached()}
 	if g.o.Binding != nil {
-		call.Binding = g.o.Binding(ctx, c.Metadata)
+		options = append(options, retrysafe.WithBinding(g.o.Binding(ctx, c.Metadata)))
 	}
-	return &retrysafe.Key{Tenant: retrysafe.KeyPart(who), Operation: retrysafe.KeyPart(c.Method), ID: id}, call, nil
+	return &retrysafe.Key{Tenant: retrysafe.KeyPart(who), Operation: retrysafe.KeyPart(c.Method), ID: id}, options, nil
 }
 
 var errNothingDone = retrysafe.NothingDone(errors.New("the method says that nothing was done"))

@@ -11,10 +11,8 @@ import (
 // is unknown, expired or another tenant's it returns retrysafe.ErrNotIssued. An error that says
 // that nothing was done (retrysafe.NothingDone) leaves the token unused.
 func Do[T any](ctx context.Context, i *Issuer, tenant, token string, fn func(context.Context) (T, error), opts ...retrysafe.CallOption) (retrysafe.Result[T], error) {
-	call := new(retrysafe.Call)
-	i.Redeem(tenant, token, call)
 	all := append(make([]retrysafe.CallOption, 0, len(opts)+1), opts...)
-	return retrysafe.Do(ctx, i.engine, i.Key(tenant, token), fn, append(all, call)...)
+	return retrysafe.Do(ctx, i.engine, i.Key(tenant, token), fn, append(all, i.Redeem(tenant, token))...)
 }
 
 // Run is Do for work without an answer.

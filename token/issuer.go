@@ -112,12 +112,13 @@ func (*Issuer) Key(tenant, token string) retrysafe.Key {
 // Resolve.
 func (i *Issuer) Engine() *retrysafe.Engine { return i.engine }
 
-// Redeem adds to a call what is known of the token. It refuses nothing: the store does, in the same
+// Redeem returns what a call requires of the token. It refuses nothing: the store does, in the same
 // way for a token that is unknown, forged, expired or another tenant's. [Do], [Run] and httpidem
 // call it themselves.
-func (i *Issuer) Redeem(tenant, token string, c *retrysafe.Call) {
-	c.MustBeIssued, c.Life = true, i.o.Life
+func (i *Issuer) Redeem(tenant, token string) retrysafe.CallOption {
+	var signed time.Time
 	if len(i.o.StatelessSecret) > 0 {
-		c.SignedUntil = i.signedUntil(tenant, token)
+		signed = i.signedUntil(tenant, token)
 	}
+	return retrysafe.MustBeIssuedFor(i.o.Life, signed)
 }
