@@ -457,8 +457,9 @@ func (a *Attempt) finishWith(ctx context.Context, e finishRequest) error {
 		a.call.cause = e.release.Cause
 	}
 	if !e.completes() && !e.release.InDoubt && a.lost.Load() && !nothingDoneSays(e.why) {
-		a.unregister(e.outcome, e.why)
-		return a.c.wrap(a.key, a.n, ErrLeaseLost, 0)
+		err := a.c.wrap(a.key, a.n, ErrLeaseLost, 0)
+		a.unregister("lease-lost", errors.Join(e.why, err))
+		return err
 	}
 	begun := time.Now()
 	a.late.Begin(ctx, begun.Add(storecall.AckTime)) // the call is made also if ctx has ended
@@ -487,7 +488,7 @@ func (a *Attempt) finishLater(e finishRequest, begun time.Time, err error) error
 	e.complete.Answer.Body = bytes.Clone(e.complete.Answer.Body)
 	result := make(chan error, 1)
 	if !a.c.life.Go(func() { result <- a.sendUntilAnswered(&e) }) {
-		a.unregister(e.outcome, e.why)
+		a.unregister("unconfirmed", errors.Join(e.why, ErrUnconfirmed, err))
 		return a.unconfirmed(err)
 	}
 	t := time.NewTimer(storecall.AckTime - time.Since(begun))
@@ -534,8 +535,9 @@ func (a *Attempt) sendUntilAnswered(e *finishRequest) error {
 			return a.endAnswered(e, err)
 		}
 	}
-	a.unregister(e.outcome, e.why)
-	return errors.Join(ErrUnconfirmed, err)
+	err = errors.Join(ErrUnconfirmed, err)
+	a.unregister("unconfirmed", errors.Join(e.why, err))
+	return err
 }
 
 // endAnswered ends an attempt whose finishing call the store has answered with err. The bytes of an

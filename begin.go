@@ -121,6 +121,7 @@ func (c *core) acquire(ctx context.Context, key storeapi.StoreKey, o *callOption
 			if waitsUntil.IsZero() && o.policy.Wait > 0 {
 				waitsUntil = time.Now().Add(o.policy.Wait)
 			}
+			// Without a time to wait, await returns ErrInProgress at once.
 			if finished, err := c.await(ctx, rec, o.policy, waitsUntil); finished || err != nil {
 				return nil, err
 			}

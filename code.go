@@ -19,7 +19,8 @@ const (
 	// CodeOutcomeUnknown: it is not known whether the work took effect ([ErrInDoubt]). Every error
 	// that has no code of its own has this one, since it does not say that nothing was done.
 	CodeOutcomeUnknown Code = iota + 1
-	// CodeLeaseLost: another attempt has taken the key over ([ErrLeaseLost]).
+	// CodeLeaseLost: another attempt has taken the key over, or may have, since the lease was not
+	// renewed in time ([ErrLeaseLost]).
 	CodeLeaseLost
 	// CodeInProgress: the first call with the key is running ([ErrInProgress]).
 	CodeInProgress
@@ -365,11 +366,11 @@ var knownErrors = []errorRow{
 	{ErrPrincipalChanged, CodePrincipalChanged, never, "principal-changed", "retry with the credential that was used first"},
 	{ErrDuplicate, CodeAlreadyDone, never, "duplicate", "look up what it made; nothing was run again"},
 	{ErrAnswerNotKept, CodeAnswerNotKept, never, "not-kept", "look up what it made; nothing was run again"},
-	{ErrFailedBefore, CodeResolvedFailed, never, "failed-before", "nothing was done, and a retry would be told the same; a new request needs a new key"},
+	{ErrFailedBefore, CodeResolvedFailed, never, "failed-before", "nothing was done, and a retry gets the same error; a new request needs a new key"},
 	{ErrNotIssued, CodeTokenRefused, never, "not-issued", "ask for a new key, unless an earlier call with this one may have gone through: find that out first"},
 	{ErrTooManyKeys, CodeTooManyKeys, always, "too-many-keys", "nothing was run; retry with the same key after RetryAfter"},
 	{ErrTooManyRequests, CodeTooManyRequests, always, "too-many-requests", "nothing was run; retry after RetryAfter"},
-	{ErrFenceChanged, CodeOutcomeUnknown, never, "", "look the record up again and decide anew"},
+	{ErrFenceChanged, CodeOutcomeUnknown, never, "", "look the record up again, and resolve what you find"},
 	{ErrSecretChanged, CodeOutcomeUnknown, never, "", "use the Options.Secret (RETRYSAFE_SECRET of the gateway and the commands) that the other processes have: with another one a retry of an earlier call can run again; to change it on purpose, stop them all and run \"retrysafe secret replace --store STORE --namespace NAME --by YOU --reason WHY\" with the new one"},
 	{ErrNoAttempt, CodeOutcomeUnknown, never, "", "call it inside of the work, with the context that the work was given"},
 	{ErrStepRepeated, CodeOutcomeUnknown, never, "", "give each step a name of its own (number those of a loop), and try again inside of a step"},

@@ -172,14 +172,20 @@ func TestStoreAwayAtComplete(t *testing.T) {
 func TestStoreAwayForGood(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var out outage
-		s := newStore()
-		e, c := engineOn(t, storetest.NewFaulty(s, out.hook), retrysafe.Policy{}), new(counter)
+		done := make(chan string, 2)
+		e := engineWith(t, storetest.NewFaulty(newStore(), out.hook), &retrysafe.Options{Trace: &retrysafe.Trace{
+			Call: func(ctx context.Context, _ retrysafe.CallInfo) (context.Context, func(retrysafe.CallDone)) {
+				return ctx, func(d retrysafe.CallDone) { done <- d.Outcome }
+			},
+		}})
+		c := new(counter)
 		_, err := retrysafe.Do(ctx, e, charge, func(ctx context.Context) (string, error) {
 			out.on.Store(true)
 			return c.work(ctx)
 		})
 		assert.NoError(t, err, "the caller has its value")
 		time.Sleep(long)
+		assert.Equal(t, <-done, "unconfirmed", "the outcome in the trace")
 		out.on.Store(false)
 		_, err = retrysafe.Do(ctx, e, charge, c.work)
 		assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "nobody knows, and nobody runs it again")

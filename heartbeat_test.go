@@ -95,10 +95,15 @@ func TestLeaseOutlivesALostExtend(t *testing.T) {
 // cause.
 func TestMaxRun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		lost := make(chan error, 1)
+		lost, done := make(chan error, 1), make(chan string, 2)
 		e := engineWith(t, newStore(), &retrysafe.Options{
 			Policy: retrysafe.Policy{Lease: 10 * time.Second, MaxRun: 45 * time.Second, OnDoubt: retrysafe.Reexecute},
-			Trace:  &retrysafe.Trace{Lost: func(_ context.Context, a retrysafe.AttemptInfo) { lost <- a.Err }},
+			Trace: &retrysafe.Trace{
+				Lost: func(_ context.Context, a retrysafe.AttemptInfo) { lost <- a.Err },
+				Call: func(ctx context.Context, _ retrysafe.CallInfo) (context.Context, func(retrysafe.CallDone)) {
+					return ctx, func(d retrysafe.CallDone) { done <- d.Outcome }
+				},
+			},
 		})
 		begun := time.Now()
 		_, err := retrysafe.Do(ctx, e, charge, func(ctx context.Context) (string, error) {
@@ -108,7 +113,8 @@ func TestMaxRun(t *testing.T) {
 			return "", errWork
 		})
 		assert.ErrorIs(t, err, errWork, "the caller's error")
-		assert.ErrorIs(t, <-lost, retrysafe.ErrMaxRun, "the trace was told")
+		assert.ErrorIs(t, <-lost, retrysafe.ErrMaxRun, "the error in the trace")
+		assert.Equal(t, <-done, "lease-lost", "the outcome in the trace")
 		// E4: not released, although Reexecute would release it. Its lease has to expire first.
 		rec := lookup(t, e, charge)
 		assert.Equal(t, rec.State, retrysafe.StateInProgress, "state")

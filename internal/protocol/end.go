@@ -35,6 +35,7 @@ func Complete(cur Row, now Micros, req *storeapi.CompleteRequest) (next Row, wri
 	case cur.State != storeapi.StateInProgress:
 		return cur, false, storeapi.ErrLeaseLost
 	}
+	// An expired lease does not matter: the holder finishes unless another attempt has taken over.
 	cur.State, cur.Answer, cur.Cause = req.State, req.Answer, ""
 	cur.Asks, cur.DoubtBegan, cur.Earlier, cur.EarlierCut = false, 0, nil, false
 	cur.end(now, Span(req.Retention))

@@ -48,9 +48,10 @@ func (q *Queue) ClaimKey(c *table.Call) (protocol.Row, protocol.Micros, error) {
 	wait, cancel := q.db.NewPatience(c.Ctx, c.NotAfter)
 	defer cancel()
 	if q.insertsFirst && q.Seen.GuessNew(c.ID) {
-		row, now, err := q.submitChange(wait, ClaimLine, &table.Change{Call: c, Knows: table.GuessesNone})
+		change := &table.Change{Call: c, Knows: table.GuessesNone}
+		row, now, err := q.submitChange(wait, ClaimLine, change)
 		if err == nil {
-			q.Seen.LearnNew(true)
+			q.Seen.LearnNew(change.Found.Row.State == 0)
 		}
 		if !errors.Is(err, table.ErrRecordThere) {
 			return row, now, err

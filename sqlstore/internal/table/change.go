@@ -40,8 +40,9 @@ type Knowledge uint8
 const (
 	// KnowsNothing: the record is read and locked.
 	KnowsNothing Knowledge = iota
-	// GuessesNone: the key is probably new, and nothing was read. If there is a record, the change
-	// fails with ErrRecordThere.
+	// GuessesNone: the key is probably new, and nothing was read. If there is a record, a change
+	// that inserts first fails with ErrRecordThere. One that reads first, as a change alone on
+	// PostgreSQL does, is decided by what it finds.
 	GuessesNone
 	// SawNone: a look without a lock has found no record.
 	SawNone

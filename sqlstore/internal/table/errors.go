@@ -86,7 +86,8 @@ const serverWaits = "other transactions have held the row of this key, or its ta
 const sqliteWaits = "other transactions have held the database file, or all connections to it, for %v, and nothing was changed; SQLite has " +
 	"one writer at a time: keep transactions short, look for one that was left open, or raise Options.LockWait"
 
-// lostError means that the call failed without a COMMIT, and that its connection is lost.
+// lostError means that the call failed and that its connection is lost. Nothing was committed,
+// unless it wraps a *CommitError: then that is unknown.
 type lostError struct{ cause error }
 
 func (e *lostError) Unwrap() error { return e.cause }

@@ -256,7 +256,7 @@ type serverTries struct {
 
 // mayRepeat reports, after a pause, whether the call is to be made again: it certainly had no
 // effect and may succeed the next time, since another transaction was in the way, or the connection
-// was dead.
+// was dead. A COMMIT whose outcome is unknown is neither: see fateOf.
 func (t *serverTries) mayRepeat(err error) bool {
 	var gone *lostError
 	switch fate := t.fateOf(err); {
