@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -121,6 +122,31 @@ func TestWordsNobodyAskedFor(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAnswersWithoutBodies tests that many answers without a body, whose connections are used again
+// before their requests have ended, all reach their clients.
+func TestAnswersWithoutBodies(t *testing.T) {
+	t.Parallel()
+	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool {
+		_, err := io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
+		return err == nil
+	})
+	base := before(t, u, retrysafe.Policy{}, 0)
+	var all sync.WaitGroup
+	for i := range 32 {
+		all.Go(func() {
+			for n := range 50 {
+				resp, body, err := send(t, base, "POST", fmt.Sprint("key-", i, "-", n), "x")
+				if err != nil || resp.StatusCode != http.StatusNoContent {
+					t.Errorf("an answer: %v %s", err, body)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	assert.Equal(t, u.effects.Load(), int64(32*50), "effects")
 }
 
 // TestWhatTheServiceReads tests the request as it is sent, byte for byte.

@@ -24,13 +24,12 @@ type Delivery struct {
 	got    bool // there is a connection
 	away   bool // no connection could be made
 	conn   *meter
-	writes int // on the connection before this request
-	reads  int
-	turn   int // of this request on the connection
+	start  // of this request on the connection
 	reused bool
 	shared bool // HTTP/2: other requests share the connection
 	// encrypted: what comes on the connection is not the service's alone
 	encrypted bool
+	onlyHTTP1 bool  // the request could be sent twice over HTTP/2
 	stopped   error // error of Check: nothing was written
 }
 
@@ -46,11 +45,11 @@ func (t *Delivery) Follow(ctx context.Context) context.Context {
 		PutIdleConn:      func(error) { t.rests() },
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { t.connects(err) },
 		GotConn: func(info httptrace.GotConnInfo) {
-			t.has(info)
-			if t.Check == nil {
-				return
+			err := t.has(info)
+			if err == nil && t.Check != nil {
+				err = t.Check()
 			}
-			if err := t.Check(); err != nil {
+			if err != nil {
 				t.Stop(err)
 				cancel(err) // net/http checks it before it writes the head of a request of HTTP/2
 			}
@@ -64,20 +63,29 @@ func (t *Delivery) connects(err error) {
 	t.away = t.away || err != nil
 }
 
-func (t *Delivery) has(info httptrace.GotConnInfo) {
+// errNowHTTP2 means that the service spoke HTTP/1.1 when it was asked, and now speaks HTTP/2.
+var errNowHTTP2 = errors.New("the service has begun to speak HTTP/2")
+
+// has notes the connection of the request. An error means that the request must not be sent on it.
+func (t *Delivery) has(info httptrace.GotConnInfo) error {
 	c, encrypted, shared := info.Conn, false, false
 	if over, ok := c.(*tls.Conn); ok {
 		encrypted, shared = true, over.ConnectionState().NegotiatedProtocol == "h2"
 		c = over.NetConn()
 	}
 	m, _ := c.(*meter)
-	if m != nil && info.Reused && !shared && !m.awaitReader() {
-		m.seal()
+	var begun start
+	if m != nil { // a new connection of TLS has tickets to read
+		begun = m.assign(!shared && (info.Reused || !encrypted), encrypted)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.encrypted, t.shared = encrypted, shared
-	t.on(m, info.Reused)
+	t.got, t.reused, t.conn, t.start = true, info.Reused, m, begun
+	if shared && t.onlyHTTP1 {
+		return errNowHTTP2
+	}
+	return nil
 }
 
 // rejectUnasked reports whether an answer came although nothing of the request was written, so that
@@ -89,7 +97,8 @@ func (t *Delivery) rejectUnasked() bool {
 		return false
 	}
 	t.conn.mu.Lock()
-	asked := t.conn.asked == t.turn
+	// The next request may have the connection already: it gets it only after this one was written.
+	asked := t.conn.asked >= t.turn
 	t.conn.mu.Unlock()
 	if !asked {
 		t.conn.seal()
@@ -105,19 +114,6 @@ func (t *Delivery) rests() {
 	if t.conn != nil {
 		t.conn.rest(t.turn)
 	}
-}
-
-// on starts counting on a connection; m is nil if it is not a meter. The caller holds t.mu.
-func (t *Delivery) on(m *meter, reused bool) {
-	t.got, t.reused, t.conn = true, reused, m
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.turn++
-	m.kept, m.encrypted, m.spoiled = reused && !t.shared, t.encrypted, false
-	t.writes, t.reads, t.turn = m.writes, m.reads, m.turn
 }
 
 // Stop records that err stopped the request before anything of it was written, and makes sure that

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
@@ -32,7 +34,6 @@ func TestUnasked(t *testing.T) {
 			read <- fmt.Sprint(n, " ", err)
 		}()
 		if late {
-			assert.True(t, m.awaitReader(), "net/http waits for bytes")
 			second.on(m, true)
 			_, err = m.Write([]byte("request"))
 			assert.NoError(t, err, "the second request")
@@ -88,6 +89,56 @@ func TestUnaskedBeforeWrite(t *testing.T) {
 			assert.True(t, second.NotSent(err), "it was not sent")
 		})
 	}
+}
+
+// on gives a connection to the request.
+func (t *Delivery) on(m *meter, guarded bool) {
+	t.got, t.conn, t.start = true, m, m.assign(guarded, false)
+}
+
+// TestRecordInPart: a request is not written while TLS has read a part of a record, which may be
+// the beginning of an unasked answer.
+func TestRecordInPart(t *testing.T) {
+	t.Parallel()
+	const text = "\x17\x03\x03\x01\x02" // a header: 258 bytes of application data
+	records := []byte(text + strings.Repeat("x", 258) + "\x17\x03\x03\x00\x00" + text + strings.Repeat("y", 258))
+	ends := []int{0, 5 + 258, 10 + 258, len(records)}
+	for _, step := range []int{1, 2, 7, 300} {
+		m, far := connect(t)
+		m.encrypted = true
+		for from := 0; from <= len(records); from += step {
+			m.mu.Lock()
+			m.reading = true
+			assert.Equal(t, m.waitsForAnswer(), slices.Contains(ends, from), "after %d bytes", from)
+			m.mu.Unlock()
+			some := records[from:min(from+step, len(records))]
+			if len(some) == 0 {
+				break
+			}
+			_, err := far.Write(some)
+			assert.NoError(t, err, "write")
+			_, err = io.ReadFull(m, make([]byte, len(some)))
+			assert.NoError(t, err, "read")
+		}
+		m.reading = true
+		m.record = record{header: 2}
+		m.assign(true, true)
+		_, err := m.Write([]byte("request"))
+		assert.ErrorIs(t, err, errSealed, "a request in the middle of a record")
+	}
+}
+
+// TestCloseWrite: a tunnel can be closed on one side.
+func TestCloseWrite(t *testing.T) {
+	t.Parallel()
+	m, far := connect(t)
+	assert.NoError(t, m.CloseWrite(), "CloseWrite")
+	_, err := far.Read(make([]byte, 1))
+	assert.ErrorIs(t, err, io.EOF, "the other side")
+	_, err = far.Write([]byte("late"))
+	assert.NoError(t, err, "what the other side still sends")
+	_, err = io.ReadFull(m, make([]byte, 4))
+	assert.NoError(t, err, "is read")
 }
 
 // connect returns the two ends of a connection over TCP.

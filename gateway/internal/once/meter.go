@@ -28,13 +28,20 @@ type meter struct {
 	sealed  bool
 	turn    int  // how many requests have had the connection
 	asked   int  // the last turn of whose request something was written
-	kept    bool // the connection was idle before this turn
+	guarded bool // what came before this turn's request must have been used before it is written
 	spoiled bool // something came in this turn before the request was written
 	closed  bool
 	idle    bool // no request has been written since the connection was last given back
-	reading bool // net/http waits for bytes: it has used all that came
+	reading bool // net/http waits for bytes
 	// encrypted: what comes may be TLS's own, such as a session ticket, or HTTP/2's
 	encrypted bool
+	record    record // that is being read, if the connection is encrypted
+}
+
+// start is where a request begins on its connection.
+type start struct {
+	writes, reads int // before it
+	turn          int
 }
 
 func newMeter(c net.Conn) *meter {
@@ -64,7 +71,7 @@ func (m *meter) Write(p []byte) (int, error) {
 	case m.sealed:
 		m.mu.Unlock()
 		return 0, errSealed
-	case m.asked < m.turn && m.kept && (m.spoiled || !m.reading || m.hasUnread()):
+	case m.asked < m.turn && m.guarded && (m.spoiled || !m.waitsForAnswer() || m.hasUnread()):
 		m.mu.Unlock()
 		return 0, errUnasked
 	}
@@ -85,12 +92,30 @@ func (m *meter) Write(p []byte) (int, error) {
 // readerTime is how long a request waits for net/http to use what came before it.
 const readerTime = 10 * time.Second
 
-// awaitReader waits until net/http has used all that came, and reports whether it has.
-func (m *meter) awaitReader() bool {
+// assign gives the connection to a request. A guarded one is not written unless net/http has used
+// all that came before.
+func (m *meter) assign(guarded, encrypted bool) start {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.encrypted = encrypted
+	if guarded && !m.awaitReader() {
+		m.sealed = true
+	}
+	m.turn++
+	m.guarded, m.spoiled = guarded, false
+	return start{m.writes, m.reads, m.turn}
+}
+
+// waitsForAnswer reports whether net/http waits for bytes, and has used all that it has read.
+func (m *meter) waitsForAnswer() bool {
+	return m.reading && (!m.encrypted || m.record.ended())
+}
+
+// awaitReader waits until net/http has used all that came, and reports whether it has. The caller
+// holds m.mu, which is free meanwhile.
+func (m *meter) awaitReader() bool {
 	if m.reading {
-		return true
+		return m.waitsForAnswer()
 	}
 	late := false
 	timer := time.AfterFunc(readerTime, func() {
@@ -103,7 +128,39 @@ func (m *meter) awaitReader() bool {
 	for !m.reading && !m.closed && !late {
 		m.changed.Wait()
 	}
-	return m.reading
+	return m.waitsForAnswer()
+}
+
+// record follows the records of TLS (RFC 8446, section 5.1), to know whether one has arrived in
+// part: the rest of an unasked answer may complete it when a request was written.
+type record struct{ header, length, left int }
+
+func (r *record) ended() bool { return r.header == 0 && r.left == 0 }
+
+func (r *record) read(p []byte) {
+	for len(p) > 0 {
+		if r.left > 0 {
+			n := min(r.left, len(p))
+			r.left, p = r.left-n, p[n:]
+			continue
+		}
+		// a header has the type, the version in two bytes and the length in two
+		switch r.header++; r.header {
+		case 4:
+			r.length = int(p[0]) << 8
+		case 5:
+			r.left, r.header = r.length|int(p[0]), 0
+		}
+		p = p[1:]
+	}
+}
+
+// CloseWrite ends this side of a connection that was switched to another protocol.
+func (m *meter) CloseWrite() error {
+	if half, ok := m.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return m.Close()
 }
 
 // Close closes the connection, so that no request waits for its reader.
@@ -117,6 +174,9 @@ func (m *meter) Close() error {
 
 // Read reads what has come. What came before a request was written answers none.
 func (m *meter) Read(p []byte) (n int, err error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
 	m.mu.Lock()
 	m.reading = true
 	m.changed.Broadcast()
@@ -125,13 +185,15 @@ func (m *meter) Read(p []byte) (n int, err error) {
 		n, err = m.Conn.Read(p)
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return m.count(n, err)
+		return m.count(p[:n], err)
 	}
 	return m.readRaw(p)
 }
 
 // count notes what was read. The caller holds m.mu.
-func (m *meter) count(n int, err error) (int, error) {
+func (m *meter) count(p []byte, err error) (int, error) {
+	n := len(p)
+	m.record.read(p)
 	m.reading = false
 	m.spoiled = m.spoiled || n > 0 && m.asked < m.turn
 	if n > 0 && !m.encrypted && m.turn > 0 && (m.idle || m.spoiled) {

@@ -42,9 +42,6 @@ func (m *meter) hasUnread() bool {
 
 // readRaw is Read, as [net.Conn] does it, with the lock held whenever bytes leave the kernel.
 func (m *meter) readRaw(p []byte) (n int, err error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
 	var failed error
 	waited := m.raw.Read(func(fd uintptr) bool {
 		m.mu.Lock()
@@ -60,13 +57,13 @@ func (m *meter) readRaw(p []byte) (n int, err error) {
 		case n == 0:
 			err = io.EOF
 		}
-		n, err = m.count(n, err)
+		n, err = m.count(p[:n], err)
 		return true
 	})
 	if waited != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return m.count(0, waited)
+		return m.count(nil, waited)
 	}
 	return n, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -68,15 +69,21 @@ func tlsConfig(trust *x509.CertPool) *tls.Config {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := t.send(r)
-	if d, ok := r.Context().Value(deliveryKey{}).(*Delivery); ok && err == nil && d.rejectUnasked() {
+	d, _ := r.Context().Value(deliveryKey{}).(*Delivery)
+	resp, err := t.send(r, d)
+	switch {
+	case d == nil:
+	case err == nil && d.rejectUnasked():
 		_ = resp.Body.Close()
 		return nil, errUnasked
+	case err != nil && errors.Is(d.Stopped(), errNowHTTP2):
+		t.http2.Store(r.URL.Host, true)
 	}
 	return resp, err
 }
 
-func (t *Transport) send(r *http.Request) (*http.Response, error) {
+// send sends a request; d follows it, or is nil.
+func (t *Transport) send(r *http.Request, d *Delivery) (*http.Response, error) {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return t.pooled.RoundTrip(r)
@@ -94,6 +101,11 @@ func (t *Transport) send(r *http.Request) (*http.Response, error) {
 		r.Body, r.ContentLength = io.NopCloser(new(emptyBody)), 0
 	} else {
 		r.Header = hideKeys(r.Header)
+		if d != nil {
+			d.mu.Lock()
+			d.onlyHTTP1 = true
+			d.mu.Unlock()
+		}
 	}
 	return t.pooled.RoundTrip(r)
 }
