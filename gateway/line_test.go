@@ -174,8 +174,8 @@ func TestServicesThatDoNotRead(t *testing.T) {
 	never := make(chan struct{})
 	t.Cleanup(func() { close(never) })
 	refuses := newRawServer(t, func(c net.Conn) {
+		_, _ = io.ReadFull(c, make([]byte, 4<<10)) // the head, and a little of the body
 		_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlarge")
-		_, _ = io.ReadFull(c, make([]byte, 4<<10))
 		if tcp, ok := c.(*net.TCPConn); ok {
 			_ = tcp.CloseWrite()
 		}

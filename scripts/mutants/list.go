@@ -96,7 +96,7 @@ var mutants = []mutant{
 	},
 	{
 		"a name pays", "httpidem/middleware.go",
-		"		x.call.Account = m.account(r)\n", "",
+		"		x.add(retrysafe.WithAccount(m.account(r)))\n", "",
 		"gateway", "./attacks TestLimitsOfAVictim",
 	},
 	{
@@ -125,9 +125,19 @@ var mutants = []mutant{
 		"gateway", ". TestSentAtMostOnce",
 	},
 	{
-		"an answer is taken for one that no request asked for", "gateway/internal/once/delivery.go",
+		"an answer is taken for one that no request asked for", "gateway/internal/once/meter.go",
 		"	if m.turn == turn {", "	if m.turn >= turn {",
 		"gateway", "./internal/once TestUnasked",
+	},
+	{
+		"what came before a request is taken for its answer", "gateway/internal/once/meter.go",
+		"!m.waitsForAnswer() || m.hasUnread()", "!m.waitsForAnswer()",
+		"gateway", "./internal/once TestUnaskedBeforeWrite",
+	},
+	{
+		"a part of a record is taken for the end of one", "gateway/internal/once/meter.go",
+		"return r.header == 0 && r.left == 0", "return r.left == 0",
+		"gateway", "./internal/once TestRecordInPart",
 	},
 	{
 		"another spelling goes around a guard", "gateway/internal/route/spelling.go",
