@@ -478,7 +478,7 @@ var mysqlAdvice = map[uint16]string{
 	1045:             "the server refuses the user or the password",
 	1698:             "the server refuses the user or the password",
 	1049:             "there is no such database; create it, or look at the address",
-	numberNoDatabase: "the address names no database; put one behind the last slash",
+	numberNoDatabase: "the address names no database; put one after the last slash",
 	numberNoRight:    mysqlNoRight,
 	1143:             mysqlNoRight,
 	1227:             mysqlNoRight,
