@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestServiceThatBeginsHTTP2: a request that was prepared for HTTP/1.1, over which net/http does not
-// send it twice, is not sent over HTTP/2. The next one is prepared for that.
+// TestServiceThatBeginsHTTP2: a request that was prepared for HTTP/1.1, over which net/http does
+// not send it twice, is not sent over HTTP/2. The next one is prepared for that.
 func TestServiceThatBeginsHTTP2(t *testing.T) {
 	t.Parallel()
 	var effects, handshakes atomic.Int64
