@@ -331,10 +331,7 @@ func (a *Attempt) Fail(ctx context.Context, f *Failure) error {
 }
 
 func (a *Attempt) completion(state State, answer Answer) finishRequest {
-	answer = limitAnswer(answer, a.policy.MaxAnswer)
-	if a.c.trace.Origin != nil {
-		answer = withOrigin(answer, a.c.trace.Origin(&a.ctx))
-	}
+	answer = a.c.answerToStore(&a.ctx, answer, a.policy)
 	outcome := "executed"
 	if state == StateFailed {
 		outcome = "failed"
@@ -342,6 +339,16 @@ func (a *Attempt) completion(state State, answer Answer) finishRequest {
 	return finishRequest{outcome: outcome, complete: storeapi.CompleteRequest{
 		Key: a.key, Owner: a.owner, Fence: a.fence, State: state, Answer: answer, Retention: a.retention, Quiet: a.policy.Wait <= 0,
 	}}
+}
+
+// answerToStore returns the answer as it is stored: within the limit, and with what names the call
+// of ctx in a trace.
+func (c *core) answerToStore(ctx context.Context, answer Answer, p *Policy) Answer {
+	answer = limitAnswer(answer, p.MaxAnswer)
+	if c.trace.Origin != nil {
+		answer = withOrigin(answer, c.trace.Origin(ctx))
+	}
+	return answer
 }
 
 // limitAnswer returns a, or a description of it without the body if the body is larger than most.
@@ -462,10 +469,14 @@ func (a *Attempt) finishWith(ctx context.Context, e finishRequest) error {
 		return err
 	}
 	begun := time.Now()
-	a.late.Begin(ctx, begun.Add(storecall.AckTime)) // the call is made also if ctx has ended
-	err := a.send(&a.late, &e)
-	a.late.Stop()
-	return a.afterSend(e, begun, err)
+	return a.afterSend(e, begun, a.sendDetached(ctx, &e, begun))
+}
+
+// sendDetached makes the call once, also if ctx has ended. It waits until AckTime after begun.
+func (a *Attempt) sendDetached(ctx context.Context, e *finishRequest, begun time.Time) error {
+	a.late.Begin(ctx, begun.Add(storecall.AckTime))
+	defer a.late.Stop()
+	return a.send(&a.late, e)
 }
 
 // afterSend handles the first result of a finishing call that was sent at begun.

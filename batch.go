@@ -220,9 +220,7 @@ func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers
 		i := waits[n]
 		a, failed := attempts[places[i]], results[i].Err
 		if err != nil {
-			call, cancel := context.WithDeadline(context.WithoutCancel(ctx), begun.Add(storecall.AckTime))
-			failed = a.send(call, &endings[i])
-			cancel()
+			failed = a.sendDetached(ctx, &endings[i], begun)
 		}
 		errs[places[i]] = a.afterSend(endings[i], begun, failed)
 	})

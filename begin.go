@@ -144,14 +144,10 @@ func (c *core) acquire(ctx context.Context, key storeapi.StoreKey, o *callOption
 // request returns the AcquireRequest for a key and the options of a call. It has no owner and no
 // time limit yet.
 func (c *core) request(key storeapi.StoreKey, o *callOptions) storeapi.AcquireRequest {
-	req := storeapi.AcquireRequest{
-		Key: key, Fingerprint: o.fingerprint, MustBeIssued: o.issued.must,
+	return storeapi.AcquireRequest{
+		Key: key, Fingerprint: o.fingerprint, Binding: c.binding(o.binding), MustBeIssued: o.issued.must,
 		Lease: o.policy.Lease, Retention: o.policy.Retention, OnDoubt: o.policy.OnDoubt,
 	}
-	if len(o.binding) > 0 {
-		req.Binding = c.binding(o.binding)
-	}
-	return req
 }
 
 // await waits for the attempt of rec, until end at the latest. It reports whether that attempt has

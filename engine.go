@@ -282,6 +282,9 @@ func named(b []byte, purpose string) []byte {
 
 // binding returns the digest of a call's credential.
 func (c *core) binding(credential []byte) []byte {
+	if len(credential) == 0 {
+		return nil
+	}
 	sum := c.digest("credential", credential)
 	return sum[:]
 }

@@ -70,11 +70,8 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 	}
 	defer func() { reserved.Finish(false) }() // if fn panics
 	req := storeapi.TxRequest{
-		Key: key, Owner: claim.NewOwner(), Fingerprint: o.fingerprint,
+		Key: key, Owner: claim.NewOwner(), Fingerprint: o.fingerprint, Binding: c.binding(o.binding),
 		Retention: o.policy.Retention, Wait: o.policy.Wait, Retries: o.retries,
-	}
-	if len(o.binding) > 0 {
-		req.Binding = c.binding(o.binding)
 	}
 	w := txWork[Tx, T]{c: c, fn: fn, codec: c.codec, policy: o.policy}
 	rec, err := db.RunTx(ctx, req, w.run)
@@ -143,10 +140,7 @@ func (w *txWork[Tx, T]) run(ctx context.Context, tx Tx) (State, Answer, error) {
 	default:
 		return 0, Answer{}, w.err
 	}
-	w.answer = limitAnswer(answer, w.policy.MaxAnswer)
-	if w.c.trace.Origin != nil {
-		w.answer = withOrigin(w.answer, w.c.trace.Origin(ctx))
-	}
+	w.answer = w.c.answerToStore(ctx, answer, w.policy)
 	return state, w.answer, err
 }
 

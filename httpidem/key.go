@@ -217,9 +217,12 @@ func (o *Options) validateKeyField(wrong func(format string, args ...any)) {
 	}
 }
 
-// mayBeInField reports whether the body of r may have the key in KeySource.Field, which is set. A
-// body that says in two ways what it is may have it too, and is refused when it is read.
+// mayBeInField reports whether the body of r may have the key in KeySource.Field. A body that
+// says in two ways what it is may have it too, and is refused when it is read.
 func (m *Middleware) mayBeInField(r *http.Request) bool {
+	if m.keyField == nil {
+		return false
+	}
 	for _, line := range r.Header["Content-Type"] {
 		media, _, _ := strings.Cut(line, ";")
 		media = strings.ToLower(strings.TrimSpace(media))

@@ -131,7 +131,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		}
 		lines := m.keyLines(r)
 		switch {
-		case lines != nil, m.o.Key.Derived(), m.mayBeInForm(r), m.keyField != nil && m.mayBeInField(r):
+		case lines != nil, m.o.Key.Derived(), m.mayBeInForm(r), m.mayBeInField(r):
 			m.guard(w, r, next, lines)
 		case m.o.Key == Token:
 			m.Problem(w, r, m.tokenMissing())
@@ -296,7 +296,7 @@ func (m *Middleware) holds(outer *retrysafe.Attempt, key retrysafe.Key) bool {
 // guard runs next at most once per key.
 func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Handler, lines []string) {
 	head := lines
-	if m.keyField != nil && m.mayBeInField(r) {
+	if m.mayBeInField(r) {
 		head = nil // the body is looked at first
 	}
 	who, p := m.identify(r, head)
@@ -426,7 +426,7 @@ func (m *Middleware) setKeyFromBody(r *http.Request, lines []string, body []byte
 	switch {
 	case m.maker != nil:
 		id, p = m.maker.make(r, body, x)
-	case m.keyField != nil && m.mayBeInField(r):
+	case m.mayBeInField(r):
 		id, p = m.fieldKey(r, lines, body)
 	default:
 		id, p = m.formKey(r.Header, body)

@@ -20,17 +20,15 @@ type Delivery struct {
 	// stops the request.
 	Check func() error
 
-	mu     sync.Mutex
-	got    bool // there is a connection
-	away   bool // no connection could be made
-	conn   *meter
-	start  // of this request on the connection
-	reused bool
-	shared bool // HTTP/2: other requests share the connection
-	// encrypted: what comes on the connection is not the service's alone
-	encrypted bool
+	mu        sync.Mutex
+	got       bool // there is a connection
+	away      bool // no connection could be made
+	conn      *meter
+	start     // of this request on the connection
+	reused    bool
+	shared    bool  // HTTP/2: other requests share the connection
 	onlyHTTP1 bool  // the request could be sent twice over HTTP/2
-	stopped   error // error of Check: nothing was written
+	stopped   error // why nothing was written
 }
 
 // deliveryKey is the key of the context's Delivery.
@@ -80,7 +78,7 @@ func (t *Delivery) has(info httptrace.GotConnInfo) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.encrypted, t.shared = encrypted, shared
+	t.shared = shared
 	t.got, t.reused, t.conn, t.start = true, info.Reused, m, begun
 	if shared && t.onlyHTTP1 {
 		return errNowHTTP2
